@@ -53,11 +53,12 @@ def _run() -> None:
 def _open_closed_streams() -> None:
     """Point standard streams that the caller closed (`>&-`) to /dev/null.
 
-    The next open file would get their number, and what is printed.
+    The next opened file would otherwise get the number of the closed stream, and the program's output would
+    be written into it.
     """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
-            # The lowest free number is that of the closed stream.
+            # `os.open` returns the lowest free number, which is that of the closed stream.
             descriptor = os.open(os.devnull, os.O_RDWR)
             setattr(sys, name, os.fdopen(descriptor, "r" if name == "stdin" else "w"))
 
@@ -76,7 +77,7 @@ def _reporting_full_output() -> Iterator[None]:
     except OSError as error:
         if error.filename is not None or error.errno not in _OUTPUT_ERRORS:
             raise
-        # What is still buffered would fail once more at the end.
+        # Otherwise Python flushes the buffer again at exit, and fails again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno != errno.EPIPE:
             print(

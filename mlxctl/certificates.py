@@ -1,7 +1,7 @@
 """TLS: checks of the server's files, and clients' verification of servers.
 
-Certificates of an own authority are trusted as OpenSSL has it: `SSL_CERT_FILE` or `SSL_CERT_DIR`. A client
-certificate for mutual TLS is the file in `MLXCTL_CLIENT_CERT` (certificate and key in one PEM file).
+A private certificate authority is trusted if `SSL_CERT_FILE` or `SSL_CERT_DIR` names it, as in OpenSSL. A
+client certificate for mutual TLS is the file in `MLXCTL_CLIENT_CERT` (certificate and key in one PEM file).
 """
 
 import os
@@ -18,7 +18,7 @@ def check_server_files(
 ) -> None:
     """Raise SettingsError unless certificate and key exist and belong together.
 
-    `password` is that of an encrypted key. Neither of the files given is valid.
+    `password` is that of an encrypted key. Without both files TLS is off, which is valid.
     """
     if certificate is None and key is None:
         if client_ca is not None:

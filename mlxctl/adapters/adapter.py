@@ -28,11 +28,10 @@ NO_DEFAULTS = RequestDefaults()
 class ModelAdapter(AnswerReader):
     """Writes one model's prompts and parses its answers.
 
-    Thread-safe: nothing changes after creation except the segments that were encoded before.
-
-    `profile` holds what is known of the family beside the model's files; `capabilities` were measured before
-    and override both. `verdict` is what was detected. Raises BrokenModel when tokenizer or template cannot be
-    used. A model without a template cannot chat.
+    Thread-safe: nothing changes after creation except the segments that were encoded before. `profile` has
+    the facts of the model's family that are not in its files. `capabilities` come from a probe or an
+    override, and take precedence over profile and files. `verdict` is what was detected. Raises BrokenModel
+    when tokenizer or template cannot be used. A model without a template cannot chat.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class ModelAdapter(AnswerReader):
         self._grammars.read_vocabulary()
 
     def normalized(self, request: GenerationRequest) -> GenerationRequest:
-        """Return the request with the server-wide options applied.
+        """Return the request with the options that hold for all requests applied.
 
         Idempotent.
         """

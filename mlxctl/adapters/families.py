@@ -19,7 +19,7 @@ _FAMILIES = {
     ),
     "glm4": FamilyProfile(
         tool_parser_ids=("glm4_native", "glm4_xml"),
-        # It ends an answer by opening the next turn: the user's, or the tool's.
+        # The models end an answer by opening the next turn: the user's, or the tool's.
         end_tokens=("<|endoftext|>", "<|user|>", "<|observation|>"),
     ),
     "llama": FamilyProfile(
@@ -49,7 +49,7 @@ _FAMILIES = {
         tool_parser_ids=("harmony",),
         # `<|return|>` ends an answer and `<|call|>` a call; `<|end|>` ends one of several messages.
         end_tokens=("<|return|>", "<|call|>", "<|endoftext|>"),
-        # It has three efforts, and cannot turn thinking off.
+        # gpt-oss has three efforts, and cannot turn thinking off.
         efforts={"none": "low", "minimal": "low", "xhigh": "high", "max": "high"},
     ),
     "deepseek": FamilyProfile(

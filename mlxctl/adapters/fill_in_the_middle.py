@@ -49,13 +49,13 @@ class FillInTheMiddle:
 
     @property
     def is_supported(self) -> bool:
-        """Whether the vocabulary has tokens for it."""
+        """Whether the vocabulary has fill-in-the-middle tokens."""
         return bool(self._layout)
 
     def prompt(self, prefix: str, suffix: str, *, param: str = "suffix") -> MiddlePrompt:
-        """Return the prompt for the text between them. Raises InvalidRequest.
+        """Return the prompt for the text between prefix and suffix. Raises InvalidRequest.
 
-        `param` is the field of the suffix.
+        `param` is the request's field of the suffix, for errors.
         """
         if not self._layout:
             raise InvalidRequest(

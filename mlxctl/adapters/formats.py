@@ -22,7 +22,7 @@ from mlxctl.ir import AdapterVerdict, DeliveryVerdict, ModelCapabilities, ModelF
 from mlxctl.parsers import ThinkingParser, ToolParser, tool_parser
 
 _INJECTED_PARSER_ID = "hermes_json"
-# Of a template that writes any effort as it is.
+# The efforts of a template that writes any value unchanged.
 _COMMON_EFFORTS = ("low", "medium", "high")
 
 
@@ -69,8 +69,8 @@ def detect_formats(
 ) -> ModelFormats:
     """Detect a model's formats from its template and vocabulary.
 
-    `profile` holds what is known of the family; `capabilities` override both. Raises BrokenModel for a
-    template that cannot be used, or whose probes take too long.
+    `profile` has the facts of the family; `capabilities` take precedence over profile and files. Raises
+    BrokenModel for a template that cannot be used, or whose probes take too long.
     """
     vision, vision_problem = open_image_placement(facts, vocabulary)
     default = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)

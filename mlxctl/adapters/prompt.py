@@ -333,7 +333,7 @@ def _with_text_calls(shape: TemplateShape) -> TemplateShape:
 def _find_dialect(tools: ToolParser, rendered_call: str) -> ForcePrefix:
     """Return the longest forced prefix that the template itself renders.
 
-    The format's first where it renders none of them.
+    If it renders none of them, return the format's first one.
     """
     shown = [
         force

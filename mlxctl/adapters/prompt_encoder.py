@@ -81,7 +81,7 @@ class PromptEncoder:
         return self.insert_images(self.encode(prompt, request)[0], request)
 
     def insert_images(self, token_ids: tuple[int, ...], request: GenerationRequest) -> PromptTokens:
-        """Return the tokens with those of the request's images in their positions."""
+        """Replace the cells of the request's images by their tokens."""
         images = shown_images(request.messages)
         # A model without vision has rejected images while the conversation was written.
         if self._formats.vision is None or not images:
@@ -92,7 +92,7 @@ class PromptEncoder:
     def num_long_ttl_tokens(self, request: GenerationRequest, token_ids: Sequence[int]) -> int:
         """Count the tokens up to the cache breakpoint.
 
-        All of them where the template cannot render the conversation up to there.
+        If the template cannot render the conversation up to there, these are all tokens of the prompt.
         """
         long_ttl = request.cache.long_ttl
         # A breakpoint on tools that are not in the prompt covers nothing.

@@ -104,7 +104,7 @@ def build_services(settings: Settings, *, probes_unknown: bool = False) -> Servi
 
 
 def request_defaults(settings: Settings) -> RequestDefaults:
-    """Return the options of requests that set none."""
+    """Return the settings' options for requests that set none."""
     return RequestDefaults(
         strips_agent_headers=settings.server.strip_agent_headers,
         tone_curve=_tone_curve(settings.sampling),

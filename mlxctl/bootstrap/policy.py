@@ -61,7 +61,7 @@ def _open_oidc(settings: OidcSettings) -> "OidcTokens | None":
     if not settings.algorithms:
         raise SettingsError("oidc.algorithms is empty; no token would be accepted")
     if unknown := sorted(set(settings.algorithms) - set(ALGORITHMS)):
-        raise SettingsError(f"oidc.algorithms: {unknown[0]!r} is none of {', '.join(ALGORITHMS)}")
+        raise SettingsError(f"oidc.algorithms: {unknown[0]!r} is not one of {', '.join(ALGORITHMS)}")
     try:
         for url in (settings.issuer, settings.jwks_url or settings.issuer):
             check_provider_url(url)

@@ -170,20 +170,20 @@ class PolicyAdmin:
         )
 
     def limits(self) -> Limits:
-        """Return the limits of keys without own ones."""
+        """Return the default limits of keys."""
         return self._store.default_limits()
 
     def set_limits(self, limits: Limits) -> Limits:
-        """Replace the limits of keys without own ones."""
+        """Replace the default limits of keys."""
         self._store.set_default_limits(limits)
         return limits
 
     def key_limits(self, key_id: str) -> KeyLimits:
-        """Return the own limits of a key."""
+        """Return a key's limits."""
         return self.key(key_id).limits
 
     def set_key_limits(self, key_id: str, limits: KeyLimits) -> KeyLimits:
-        """Replace the own limits of a key."""
+        """Replace a key's limits."""
         return self._put(msgspec.structs.replace(self._usable(key_id), limits=limits)).limits
 
     def set_guardrails(self, rules: GuardrailRules) -> GuardrailRules:

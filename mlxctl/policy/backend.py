@@ -59,7 +59,7 @@ class PolicyBackend(Protocol):
         """Add a key, or replace the one with its id."""
 
     def default_limits(self) -> Limits:
-        """Return the limits of keys that have no own ones."""
+        """Return the default limits of keys."""
 
     def set_default_limits(self, limits: Limits, /) -> None:
         """Replace the default limits."""

@@ -168,7 +168,7 @@ def compile_rules(rules: GuardrailRules) -> tuple[Any, ...]:
     num_chars = sum(map(len, (*rules.blocklist, *rules.regex)))
     if num_chars > MAX_RULE_CHARS:
         raise InvalidRequest(
-            f"blocklist and regex have {num_chars:,} characters together; the most are {MAX_RULE_CHARS:,}",
+            f"blocklist and regex have {num_chars:,} characters together; the maximum is {MAX_RULE_CHARS:,}",
             param="blocklist",
         )
     patterns = [_compile(text, f"regex[{index}]", 0) for index, text in enumerate(rules.regex)]

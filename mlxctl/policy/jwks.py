@@ -49,7 +49,7 @@ class JwksCache:
 
     `url` is that of the document; without it the provider's discovery document names it. Keys are fetched
     when a token first needs them, again after `ttl_seconds`, and when a token names an unknown key, but not
-    more often than every 10 seconds. While the provider does not answer, the last keys hold for
+    more often than every 10 seconds. While the provider does not answer, the last keys are used for
     `stale_seconds` more, and fetches are repeated after 1, 2, 4 ... 60 seconds.
     """
 

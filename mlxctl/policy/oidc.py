@@ -40,9 +40,9 @@ class OidcTokens:
     """Validates the tokens of one provider. Event-loop thread only.
 
     A token must be signed by a key of `keys` with one of `algorithms`, and name `issuer`, `audience`, a
-    subject and an expiry; times may differ by `leeway_seconds`. The claim `scope_claim` (a name or a dotted
-    path) has a list, or texts separated by spaces; `role_map` gives the scopes of each of them. With an empty
-    map they are scopes themselves. The claim `priority_claim` has the most urgent priority of the caller.
+    subject and an expiry; clocks may differ by `leeway_seconds`. The claim `scope_claim` (a name or a dotted
+    path) is a list, or a text of words; `role_map` gives the scopes of each word. With an empty map the words
+    are scopes. The claim `priority_claim` has the most urgent priority of the caller.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class OidcTokens:
         return Caller(
             name=f"oidc:{subject}",
             scopes=self._scopes(claims),
-            # A token names each scope that it has.
+            # A token lists its scopes explicitly, so that these alone decide.
             sees_others=True,
             cache_scope=key_scope(identity),
             priority=self._priority(claims),

@@ -128,7 +128,7 @@ class PolicyService:
 
     @property
     def guardrails(self) -> Guardrails:
-        """The guardrails that hold now."""
+        """The guardrails in force."""
         rules = (self.store or self.settings).guardrails()
         if rules is not self._guardrails.rules:
             self._guardrails = Guardrails(rules)
@@ -162,7 +162,7 @@ class PolicyService:
         stored = self.store.find_key(sha256) if self.store is not None else None
         if stored is None or not stored.is_usable(self._now()):
             return None
-        # A stored key names each scope that it has.
+        # A stored key lists its scopes explicitly, so that these alone decide.
         return caller_of(stored, sees_others=True, is_stored=True)
 
     def _anonymous(self) -> Caller:

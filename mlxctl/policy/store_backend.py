@@ -26,10 +26,11 @@ _log = logging.getLogger(__name__)
 class StoredPolicy:
     """Keys, limits and guardrails of a store; implements `PolicyBackend`.
 
-    What the store does not have comes from the `defaults`. Changes by other processes are noticed within half
-    a second of use. While the file cannot be read, what was read last holds; the next change writes all of it
-    to a new file where the old one is missing or damaged. `on_change` is called after each change. Raises
-    SettingsError and StoreUnavailable if the file cannot be read at the start.
+    Values that the store does not have are those of `defaults`. Changes by other processes are noticed within
+    half a second of use. While the file cannot be read, the values that were read last stay in force; the
+    next change writes all of them to a new file where the old one is missing or damaged. `on_change` is
+    called after each change. Raises SettingsError and StoreUnavailable if the file cannot be read at the
+    start.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class StoredPolicy:
             self._is_failing = False
         except MlxctlError as error:
             if not self._is_failing:
-                _log.error("the policy store cannot be read, its last state holds: %s", error)
+                _log.error("the policy store cannot be read, its last state stays in use: %s", error)
             self._is_failing = True
 
     async def store_uses(self) -> None:
@@ -127,7 +128,7 @@ class StoredPolicy:
     def _put(self, kind: str, name: str, value: object) -> None:
         record = Record(kind, name, msgspec.json.encode(value))
         if self._version is not None and self._store.is_lost():
-            # What was read last holds, so it is what the new file must have.
+            # The values that were read last are in force, so they are written to the new file.
             self._store.restore([*self._records, record])
         else:
             self._store.put(*record)

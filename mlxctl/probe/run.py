@@ -1,4 +1,4 @@
-"""Probing of models, each in an own engine. Event-loop thread only."""
+"""Probing of models, each in a separate engine. Event-loop thread only."""
 
 import asyncio
 import time

@@ -103,7 +103,7 @@ def _tone_curve(fields: SamplingFields) -> ToneCurveOptions | None:
         ("top_k", fields.top_k not in (None, 0, -1)),
     ):
         if is_set and curve_fields.enabled:
-            message = f"{name} cannot be combined with hlg, whose toe takes its place; leave one of them out"
+            message = f"{name} cannot be combined with hlg, whose toe replaces it; leave one of them out"
             raise InvalidRequest(message, param=name)
     return ToneCurveOptions(
         enabled=curve_fields.enabled,

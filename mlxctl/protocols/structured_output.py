@@ -126,5 +126,5 @@ def _read_schema(schema: str | dict[str, Any], param: str) -> dict[str, Any]:
         return msgspec.json.decode(schema, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise InvalidRequest(
-            f"{param} is a text, but not one of a JSON schema: {error}", param=param
+            f"{param} is a string that is not a JSON schema: {error}", param=param
         ) from error

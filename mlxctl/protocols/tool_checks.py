@@ -24,7 +24,8 @@ def check_tool_choice(choice: ToolChoice, offered: Collection[str], *, param: st
     """Raise InvalidRequest if `choice` forces a tool that is not offered."""
     if choice.is_forced and not offered:
         raise InvalidRequest(
-            f"{param} forces a tool call, but no tool is offered; send tools or choose otherwise", param=param
+            f"{param} forces a tool call, but no tool is offered; send tools, or change tool_choice",
+            param=param,
         )
     if choice.mode == "named" and choice.name not in offered:
         raise InvalidRequest(

@@ -40,8 +40,8 @@ class AccessLog:
 def access_fields(request: RequestContext) -> dict[str, object]:
     """Return what is known of an ended request.
 
-    Values that are not known are left out. Token counts are sums over all generations of the request; times
-    are in seconds.
+    Unknown values are left out. Token counts are sums over all generations of the request; times are in
+    seconds.
     """
     entries = request.entries
     views = [entry.view() for entry in entries]

@@ -21,7 +21,7 @@ class _Turns:
 class AgentQueue:
     """Runs each agent's turns one at a time, in arrival order.
 
-    Holds no entry for idle agents. Event-loop thread only.
+    Holds no entry for idle agents.
     """
 
     def __init__(self, *, max_waiting: int) -> None:

@@ -39,7 +39,7 @@ _READ_AT_ONCE = 4
 class AgentViews:
     """Agents with their cache status.
 
-    The history is in the store, the cache in the engine.
+    The store has their history, the engine's prefix cache their context.
     """
 
     def __init__(self, store: AgentStores, inference: InferenceService) -> None:

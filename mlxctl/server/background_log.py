@@ -13,7 +13,7 @@ from pathlib import Path
 from mlxctl import locations
 
 MAX_BYTES = 16_000_000
-"""Size from which the log goes on in an empty file."""
+"""Size at which the log is emptied and its lines are moved to the older file."""
 
 
 class BackgroundLog:
@@ -46,7 +46,7 @@ def find_background_log(descriptor: int) -> BackgroundLog | None:
     except OSError:
         return None
     for path in (locations.service_log_file(), locations.launched_log_file()):
-        # Without O_APPEND, the next line would be written at the old place.
+        # Without O_APPEND, the next line would be written at its old offset.
         if is_appending and path.is_file() and os.path.samestat(path.stat(), opened):
             return BackgroundLog(path, descriptor)
     return None

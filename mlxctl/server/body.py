@@ -45,7 +45,7 @@ async def read_json(request: Request, decoder: msgspec.json.Decoder[Body], *, li
 async def _chunks(request: Request, limit_bytes: int) -> AsyncGenerator[bytes, None]:
     """Yield the chunks of the body up to the limit.
 
-    Raises BodyTooLarge, and InvalidRequest for a body that is not sent as it is.
+    Raises BodyTooLarge, and InvalidRequest for an encoded body, such as a compressed one.
     """
     # With chunks, hyper drops a Content-Length (RFC 9112, 6.3); it leaves other encodings undecoded.
     encoding = request.get_header("transfer-encoding")

@@ -17,8 +17,8 @@ from mlxctl.protocols import (
 def with_caller(packed: PackedRequest, request: Request) -> PackedRequest:
     """Return the request with its caller's fairness key and cache namespace.
 
-    Priority and context overflow of the body take precedence over those of headers; no priority is more
-    urgent than that of the caller's key. Raises InvalidRequest.
+    Priority and context overflow of the body take precedence over those of headers; the caller's key limits
+    how urgent the priority may be. Raises InvalidRequest.
     """
     options = packed.head.cache
     identity: Caller = request.context.identity

@@ -50,9 +50,7 @@ class Deadline:
         """Raise DeadlineExceeded if the deadline has passed."""
         if self._loop.time() >= self.end:
             _mark_timed_out()
-            raise DeadlineExceeded(
-                f"the request took longer than the {self._seconds:g} seconds that it may take here"
-            )
+            raise DeadlineExceeded(f"the request exceeded the time limit of {self._seconds:g} seconds")
 
     @asynccontextmanager
     async def limit(self) -> AsyncIterator[None]:

@@ -27,10 +27,10 @@ _log = logging.getLogger(__name__)
 
 
 class ErrorHandlers:
-    """Renders errors by route.
+    """Renders errors in the protocol of the route.
 
-    `by_route` is by template. A route that is not in it uses `by_header` if the request has that header, else
-    `default`. An unknown path uses `by_prefix`, of which the first match counts, before that.
+    `by_route` has a renderer for each route template. A route without one uses `by_header` if the request has
+    that header, else `default`. An unknown path uses the first match of `by_prefix`, if any, before these.
     """
 
     def __init__(

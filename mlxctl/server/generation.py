@@ -119,7 +119,7 @@ class GenerationResource(Generic[FormatterType]):
         parsed: ParsedRequest,  # noqa: ARG002
         response: Response,  # noqa: ARG002
     ) -> bool:
-        """Answer a request that generates nothing; return whether it is one."""
+        """Answer a request that generates nothing; return whether it was one."""
         return False
 
     async def on_post(self, request: Request, response: Response, **names: str) -> None:

@@ -36,7 +36,7 @@ class Readiness(Struct):
 
 
 class Healthz(Struct, omit_defaults=True):
-    """Status for monitors that know two words; `reason` is there when degraded."""
+    """Status in one word; `reason` is set when degraded."""
 
     status: Literal["ok", "degraded"]
     reason: str | None = None
@@ -53,8 +53,8 @@ class EngineFacts(Struct):
 class AgentCounts(Struct):
     """Agents of all callers, and open turns of the stored ones.
 
-    A turn waits for the agent's last one. Of the agents that sent requests in the last hour, stored ones or
-    not, `hot` have at least half of their last prompt in memory, `warm` on disk; null is unknown.
+    A turn waits for the previous turn of its agent. Of the agents that sent requests in the last hour, stored
+    ones or not, `hot` have at least half of their last prompt in memory, `warm` on disk; null is unknown.
     """
 
     on_disk: int
@@ -140,7 +140,7 @@ class ReadinessResource:
     on_head = on_get
 
     def _has_enough_models(self) -> bool:
-        """Whether the models that `ready_when` asks for are there.
+        """Whether the models that `ready_when` requires are loaded.
 
         Others may be missing.
         """

@@ -84,8 +84,7 @@ class Listener:
     async def start(self, *, on_end: Callable[[], None]) -> None:
         """Start to listen. Raises SettingsError.
 
-        The files for TLS are read when it returns. `on_end` is called when listening ends, for whatever
-        reason.
+        The TLS files have been read when this returns. `on_end` is called when listening ends for any reason.
         """
         _raise_file_limit()
         self._other_threads = _native_threads()
@@ -101,7 +100,7 @@ class Listener:
 
     async def _wait_for_tls(self) -> None:
         """Wait for the first handshake. Raises SettingsError."""
-        # Only this shows that Granian's thread has read the files.
+        # Only a handshake shows that Granian's thread has read the files.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         try:

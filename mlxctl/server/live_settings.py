@@ -39,7 +39,7 @@ class LiveSettingsResource(ABC):
     on_head = on_get
 
     async def on_patch(self, request: Request, response: Response) -> None:
-        """Change settings. Raises InvalidRequest, also when nothing is named."""
+        """Change settings. Raises InvalidRequest, also if no setting is named."""
         change = await read_json(request, self._decoder, limit_bytes=_MAX_BODY_BYTES)
         values = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not UNSET}
         if not values:

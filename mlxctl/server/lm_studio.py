@@ -102,7 +102,7 @@ class LMStudioModelsResource:
 
     async def _describe(self, model: ServedModel, name: str) -> LMStudioModel:
         """Describe a model, or a LoRA adapter of this name on it."""
-        # Reads files the first time, so it runs in a thread.
+        # The first call reads files, so it runs in a thread.
         described = await asyncio.to_thread(self._catalog.described, model.name, model.facts.path)
         packing = described.quantization
         embeds = model.facts.purpose == "embeddings"

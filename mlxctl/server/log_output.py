@@ -1,7 +1,7 @@
 """Log lines on standard error, as text or JSON.
 
-Written by a thread of their own. The event loop never waits for standard error: lines that cannot be written
-in time are dropped and counted.
+A separate thread writes them. The event loop never waits for standard error: lines that cannot be written in
+time are dropped and counted.
 """
 
 import logging
@@ -92,7 +92,7 @@ def logging_to_standard_error(settings: ServerSettings) -> Iterator[None]:
     """Send all log messages to standard error inside the block."""
     handler = BackgroundHandler(sys.stderr, file=find_background_log(_STANDARD_ERROR))
     handler.setFormatter(RequestJsonFormatter() if settings.log_format == "json" else text_formatter())
-    # It logs every request that this server sends, such as those to a policy server, at info.
+    # httpx logs every request that this server sends, such as those to a policy server, at info.
     logging.getLogger("httpx").setLevel("DEBUG" if settings.log_level == "debug" else "WARNING")
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
     try:

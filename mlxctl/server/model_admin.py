@@ -38,7 +38,7 @@ class ModelStatus(Struct):
 
 
 class LoadEvent(Struct):
-    """Progress of a load: bytes in memory, and of the files.
+    """Progress of a load: bytes in memory, and bytes of the files.
 
     A model that waits for others to be unloaded is `not_loaded`.
     """

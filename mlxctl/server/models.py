@@ -65,7 +65,7 @@ async def _cards(inference: InferenceService, catalog: Catalog) -> list[ModelCar
 
 
 async def _described(catalog: Catalog, model: ServedModel) -> ModelDescription:
-    # Reads files the first time, so it runs in a thread.
+    # The first call reads files, so it runs in a thread.
     return await asyncio.to_thread(catalog.described, model.name, model.facts.path)
 
 

@@ -100,7 +100,7 @@ class OllamaModelsResource:
         self._loaded_only = loaded_only
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """List the served models; the served ones with their LoRA adapters."""
+        """List the models; served ones with their LoRA adapters."""
         models = [model for model in self._inference.models() if model.memory or not self._loaded_only]
         entries = [await _entry(self._catalog, model) for model in models]
         if self._loaded_only:
@@ -197,7 +197,7 @@ class OllamaVersionResource:
 
 
 async def _entry(catalog: Catalog, model: ServedModel) -> dict[str, Any]:
-    # Reads files the first time, so it runs in a thread.
+    # The first call reads files, so it runs in a thread.
     described = await asyncio.to_thread(catalog.described, model.name, model.facts.path)
     weights, packing = described.weights, described.quantization
     details = schema.OllamaDetails(

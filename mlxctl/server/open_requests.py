@@ -19,7 +19,7 @@ class OpenHttpRequests:
     def call_at_stop(self, close: Callable[[], None]) -> Callable[[], None]:
         """Call `close` when the server stops.
 
-        The returned function tells that the connection is closed.
+        Returns a function to call once the connection is closed.
         """
         self._closers.add(close)
 

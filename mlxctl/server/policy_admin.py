@@ -90,13 +90,13 @@ class KeyRotationResource:
 
 
 class LimitsResource:
-    """The limits of keys without own ones."""
+    """The default limits of keys."""
 
     def __init__(self, admin: PolicyAdmin) -> None:
         self._admin = admin
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Return the limits of keys without own ones."""
+        """Return the default limits of keys."""
         _answer(response, self._admin.limits())
 
     on_head = on_get
@@ -108,7 +108,7 @@ class LimitsResource:
 
 
 class KeyLimitsResource:
-    """The own limits of one key."""
+    """The limits of one key."""
 
     def __init__(self, admin: PolicyAdmin) -> None:
         self._admin = admin

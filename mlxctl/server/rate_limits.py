@@ -17,8 +17,8 @@ Vendor = Literal["openai", "anthropic"]
 def admit(request: Request, response: Response, model: str, *, max_tokens: int = 0) -> None:
     """Count a request against the limits of its caller.
 
-    `model` is an own name. Sets the headers of the limits; tokens count when the request ends. Raises
-    RateLimited.
+    `model` is the model's own name, not an alias. Sets the headers of the limits; tokens count when the
+    request ends. Raises RateLimited.
     """
     policy: PolicyService = request.context.policy
     record: RequestContext = request.context.record
@@ -37,7 +37,7 @@ def admit(request: Request, response: Response, model: str, *, max_tokens: int =
 
 
 def limit_headers(state: RateLimitState, vendor: Vendor) -> dict[str, str]:
-    """Return the headers that OpenAI or Anthropic use for what is left."""
+    """Return the rate-limit headers in OpenAI's or Anthropic's names."""
     headers: dict[str, str] = {}
     for name, limit, remaining, seconds in (
         ("requests", state.limit_requests, state.remaining_requests, state.reset_requests_seconds),

@@ -58,7 +58,7 @@ class UnstoredResponse:
     def take(self, response_id: str) -> tuple[StoredItem, ...] | None:
         """Return the conversation of a response and forget it.
 
-        Open Responses: a continuation that fails removes the response that it continues.
+        As in Open Responses, a continuation that fails removes the response that it continues.
         """
         if response_id != self._response_id:
             return None
@@ -218,7 +218,7 @@ async def store_response(
 ) -> None:
     """Store a response; one that cannot be stored is only logged.
 
-    Its answer is sent all the same.
+    Its answer is sent nevertheless.
     """
     try:
         await asyncio.to_thread(store.save, owner, record, earlier=earlier)

@@ -121,9 +121,9 @@ class _Connection:
         self._reader = asyncio.create_task(self._read(), name="read-websocket")
 
     async def serve(self, *, seconds: float) -> None:
-        """Answer messages until the client leaves.
+        """Answer messages until the client leaves, at most for `seconds`.
 
-        At most for `seconds`; a response that runs then ends first.
+        A response that runs then is finished first.
         """
         try:
             async with asyncio.timeout_at(None) as idle:
@@ -150,7 +150,7 @@ class _Connection:
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
     def close(self) -> None:
-        """Close the WebSocket after the messages that wait, since the server stops."""
+        """Close the WebSocket after the waiting messages; the server stops."""
         self._messages.put_nowait(None)
 
     async def _read(self) -> None:
@@ -248,7 +248,7 @@ class _HttpExchange:
 
 
 def _http_scope(scope: Scope) -> Scope:
-    """Return the scope that the requests of a WebSocket have in common."""
+    """Return the scope that all requests of a WebSocket share."""
     scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])
     return {**scope, "type": "http", "http_version": "1.1", "scheme": scheme}
 

@@ -50,9 +50,9 @@ class ServerBlock(Struct):
 
 
 class AdmissionBlock(Struct):
-    """Memory that requests may take.
+    """Memory available to requests.
 
-    `max_safe_context` is by model, in tokens. `memory_budget_bytes` is null without a limit of the settings.
+    `max_safe_context` is by model, in tokens. `memory_budget_bytes` is null without a limit in the settings.
     `machine_memory_bytes` is the memory of the server's machine.
     """
 
@@ -65,7 +65,7 @@ class AdmissionBlock(Struct):
 
 
 class BatchBlock(Struct):
-    """Decoding: the configured most rows, and those in use."""
+    """Decoding: the configured maximum of rows, and the rows in use."""
 
     configured: int
     batched: bool

@@ -30,7 +30,7 @@ async def stream_answer(
 ) -> AsyncGenerator[bytes, None]:
     """Yield the chunks of `resp.stream`.
 
-    Events that are ready together become one chunk; after an interval without events comes a ping.
+    Events that are ready together become one chunk; an interval without events is followed by a ping.
     `before_end` is awaited after the last event and before the end is sent. After the first byte the status
     is fixed, so an error becomes an event and ends the stream.
     """

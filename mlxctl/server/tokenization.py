@@ -176,7 +176,7 @@ class PropertiesResource(_ModelResource):
             default_generation_settings=GenerationDefaults(model.context_length),
             total_slots=self._inference.max_places,
             model_alias=model.name,
-            # The name: paths of this machine are the operator's.
+            # The name and not the path: clients must not learn paths of this machine.
             model_path=model.name,
             chat_template=model.facts.chat_template or "",
             modalities=Modalities(vision=bool(model.supports_images), audio=False),

@@ -77,7 +77,7 @@ class RequestTracing:
             resource=Resource.create({"service.name": settings.service_name, "service.version": __version__}),
             shutdown_on_exit=False,
         )
-        # They repeat a failure with each batch.
+        # These loggers of OpenTelemetry would repeat a failure with each batch.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
 
         class Exporter(OTLPSpanExporter):

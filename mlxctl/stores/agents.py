@@ -279,7 +279,7 @@ class AgentStore:
 
 
 def _identity(agent: StoredAgent) -> tuple[int, str, float]:
-    """Return what tells an agent from others.
+    """Return the values that identify an agent.
 
     Numbers begin again in a file that replaces a deleted one.
     """

@@ -37,7 +37,7 @@ class AuditContent:
 
 
 class AuditStore:
-    """Writes records in a thread of its own.
+    """Writes records in a separate thread.
 
     `add` never waits and never fails. `debug` adds prompts and answers as text. Records that cannot be
     written, or come faster than they are written, are dropped and counted; the first of a series is logged.

@@ -65,10 +65,7 @@ def needs_check(error: BaseException) -> bool:
 
 
 def is_disk_full(error: BaseException | None) -> bool:
-    """Whether the error can mean a full disk or a quota.
-
-    Or a file size limit.
-    """
+    """Whether the error can mean a full disk or a size limit."""
     return (
         isinstance(error, sqlite3.Error)
         and (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in _NO_ROOM_CODES
@@ -106,7 +103,7 @@ def remove_side_files(path: Path) -> None:
 
 
 def set_aside_files(path: Path) -> list[Path]:
-    """Return the files set aside of a file, oldest first."""
+    """Return the damaged versions of a file, oldest first."""
     found = [
         candidate
         for candidate in path.parent.glob(f"{path.name}{_MARK}*")
@@ -116,7 +113,7 @@ def set_aside_files(path: Path) -> list[Path]:
 
 
 def remove_set_aside(path: Path) -> None:
-    """Delete the files set aside of a file, as far as permitted."""
+    """Delete the damaged versions of a file, as far as permitted."""
     for old in set_aside_files(path):
         _remove(old)
 

@@ -278,7 +278,7 @@ class ResponseStore:
     def _note_use(self, owner: str, response_id: str) -> None:
         """Update the last use of a response and its ancestors.
 
-        A failure is ignored: reading succeeds all the same.
+        A failure is ignored, so that reading succeeds.
         """
 
         with suppress(StoreUnavailable):

@@ -78,7 +78,7 @@ def _answer(item: ChatMessage) -> Iterator[Update]:
 class HistoryLoader:
     """The turns of a conversation that the transcript does not show yet.
 
-    UI thread only; tasks that load at the same time take turns.
+    UI thread only. Of several tasks only one loads at a time.
     """
 
     def __init__(

@@ -97,7 +97,7 @@ def run_plain(
 class PlainChat:
     """One conversation over three text streams.
 
-    It is saved when it is a dialog, or when it continues a saved one.
+    It is saved if it is a dialog, or if it continues a saved one.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class PlainChat:
             self._tools.skip_opening()
 
         loop.add_signal_handler(signal.SIGINT, skip)
-        self._print_diagnostic(f"Waiting for {self._tools.opening}. Ctrl-C goes on without it.")
+        self._print_diagnostic(f"Waiting for {self._tools.opening}. Ctrl-C continues without it.")
         try:
             await opening
         finally:
@@ -321,7 +321,7 @@ class PlainChat:
             self._num_failures += 1
             self._end_line(f"mlxctl: {error}")
             if isinstance(error, RequestError):
-                # A rejected question would be rejected again with every later one.
+                # Later requests would repeat the rejected question, and be rejected as well.
                 if num_images := len(self._conversation.last_images):
                     self._print_diagnostic(
                         f"The question and its images ({num_images}) are removed from the chat."

@@ -29,7 +29,7 @@ class SavedChat:
 
 
 class SessionAutosave:
-    """Saves one conversation under its id; without a store, nothing."""
+    """Saves one conversation under its id; does nothing without a store."""
 
     def __init__(self, store: SessionStore | None) -> None:
         self._store = store

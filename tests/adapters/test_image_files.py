@@ -110,8 +110,8 @@ SOUND = file(Image.linear_gradient("L").convert("RGB"))
 @pytest.mark.parametrize(
     ("images", "error"),
     [
-        ([ImagePart(data=b"no image", media_type="image/png")], "image 1 is none of PNG, JPEG, WEBP, GIF"),
-        ([SOUND, file(Image.new("RGB", (4, 4)), "BMP")], "image 2 is none of PNG, JPEG, WEBP, GIF"),
+        ([ImagePart(data=b"no image", media_type="image/png")], "image 1 is not one of PNG, JPEG, WEBP, GIF"),
+        ([SOUND, file(Image.new("RGB", (4, 4)), "BMP")], "image 2 is not one of PNG, JPEG, WEBP, GIF"),
         ([bomb(9000, 9000)], "image 1 has 9000 x 9000 pixels; it may have 50000000"),
         ([bomb(1 << 20, 1 << 20)], "image 1 cannot be decoded"),
         ([bomb(1, 49_000_000)], "image 1 has 1 x 49000000 pixels; a side may have 65535"),

@@ -43,7 +43,7 @@ def test_killed_server_leaves_the_partial_answer() -> None:
 
 async def go_on_after_an_unknown_model(screen: Screen) -> None:
     await screen.ask("/model nope")
-    await screen.wait_for("mlxctl-demo goes on.")
+    await screen.wait_for("mlxctl-demo stays in use.")
     await screen.wait_for("mlxctl-demo  ready")
 
 

@@ -273,7 +273,7 @@ def test_interrupt_goes_on_without_an_mcp_server_that_hangs(tmp_path: Path, mome
     config = tmp_path / "mcp.json"
     config.write_text(json.dumps({"mcpServers": servers}))
     hanging = [
-        ("Waiting for MCP server 'files'. Ctrl-C goes on without it.", _INTERRUPT),
+        ("Waiting for MCP server 'files'. Ctrl-C continues without it.", _INTERRUPT),
         ("mlxctl: MCP server 'files' is skipped. The chat continues without it.", "hello\r"),
     ]
     if moment == "tools/call":

@@ -1,7 +1,7 @@
 """Grammars of whole answers: a thought, then calls or structured output.
 
-Of calls the tool's name is enforced, and arguments that fit its schema. The text that forces a call is part
-of the prompt, and the grammar begins after it.
+For a call, the grammar enforces the tool's name and arguments that fit its schema. The text that forces a
+call is part of the prompt, and the grammar begins after it.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from mlxctl.grammars import Definition, LarkLiterals, compose
 from mlxctl.ir import Constraint, GenerationRequest, Guidance, ThinkingLimit, ToolSpec
 from mlxctl.parsers import ThinkingParser, ToolParser
 
-# More than any context holds means no limit; the engine's messages have 64-bit numbers.
+# A limit above any context length means no limit. The engine's messages have 64-bit numbers.
 _UNLIMITED_THINKING = 1 << 32
 
 

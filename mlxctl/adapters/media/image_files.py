@@ -1,7 +1,7 @@
 """Image files of requests, decoded to 8-bit RGB. Slow: for workers.
 
-A small file may hold a huge image, so sizes are checked before decoding. Of an animation the first frame
-counts. Transparent pixels become white, 16 bits become 8, and EXIF orientation is applied.
+A small file may hold a huge image, so sizes are checked before decoding. Only the first frame of an animation
+is used. Transparent pixels become white, 16 bits become 8, and EXIF orientation is applied.
 """
 
 import io
@@ -12,7 +12,7 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ImagePart
 
 MAX_IMAGES = 16
-"""The most images of one prompt."""
+"""Maximum number of images of one prompt."""
 
 _MAX_PIXELS = 50_000_000
 # Resizing takes memory for each pixel of a side: 2 GB for 1 x 49,000,000. Only PNG has longer sides.
@@ -66,7 +66,7 @@ def _opened(image: ImagePart, name: str) -> Any:
     try:
         opened = Image.open(io.BytesIO(image.data), formats=_FORMATS)
     except UnidentifiedImageError:
-        raise InvalidRequest(f"{name} is none of {', '.join(_FORMATS)}", param="messages") from None
+        raise InvalidRequest(f"{name} is not one of {', '.join(_FORMATS)}", param="messages") from None
     except Exception as error:
         # Any exception here is caused by the bytes.
         raise InvalidRequest(f"{name} cannot be decoded: {error}", param="messages") from error

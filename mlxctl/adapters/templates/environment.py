@@ -115,7 +115,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, finalize=_checked_output)
-        # It generates any number of paragraphs.
+        # `lipsum` generates any number of paragraphs.
         del self.globals["lipsum"]
         self.filters["counted"] = _counted
         self.filters["measured"] = _measured

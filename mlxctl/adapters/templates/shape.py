@@ -24,7 +24,7 @@ _TEXT, _THOUGHT = "probe text", "probe thought"
 _CALL_IDS = ("call_0123456789abcdef01234567", "probecall")
 _THINKING_FIELDS = ("reasoning_content", "thinking", "reasoning")
 _EFFORT_VARIABLES = ("reasoning_effort", "thinking_effort")
-# By rank; templates have two names for no thinking.
+# In ascending order; templates have two names for no thinking.
 _EFFORTS = {"none": 0, "no_think": 0, "minimal": 1, "low": 2, "medium": 3, "high": 4, "xhigh": 5, "max": 6}
 _TOOL = {
     "type": "function",

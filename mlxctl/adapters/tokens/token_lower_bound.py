@@ -39,7 +39,7 @@ class TokenLowerBound:
         self._composes = any(step["type"] == "NFC" for step in normalizers)
 
     def of(self, text: str, *, may_lose_spaces: bool = False) -> int:
-        """Return the lower bound for a text; 0 without a bound.
+        """Return a text's least number of tokens; 0 if none is known.
 
         With `may_lose_spaces`, white space does not count.
         """

@@ -47,7 +47,7 @@ class TokenBytes(ABC):
     def exact_text(self, token_ids: Iterable[int]) -> str | None:
         """Return the text of ids inside a text.
 
-        None if it is not whole characters, or depends on its context.
+        None if the ids are not whole characters, or if their text depends on the tokens around them.
         """
         if self.decoding is None:
             return None

@@ -56,7 +56,7 @@ class AnswerMachine:
     """Parses one answer. Request-scoped, not thread-safe; never raises on generated text.
 
     `prompt_tail` is the marker, and what follows it, that the prompt ends with and the model continues; it is
-    parsed first. `tool_specs` are the available tools; without them calls are parsed all the same, but
+    parsed first. `tool_specs` are the available tools; without them calls are parsed as well, but
     the types of untyped arguments are guessed. `max_calls` complete calls end the answer.
     `logprobs_between(start, end)` returns the log-probabilities of the tokens that begin in that span of the
     generated text, in characters.

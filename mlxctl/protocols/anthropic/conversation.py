@@ -1,7 +1,7 @@
 """Anthropic's messages to `ir` messages.
 
 A user turn with tool results becomes tool messages and user messages, in order. So does an answer in which
-Anthropic ran tools: their calls and results become messages of their own.
+Anthropic ran tools: their calls and results become separate messages.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

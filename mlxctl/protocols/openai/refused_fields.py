@@ -5,7 +5,7 @@ from typing import Any
 from mlxctl.errors import InvalidRequest
 from mlxctl.protocols.cache_options import CacheFields
 
-# The values that change nothing.
+# Values without effect, which are accepted.
 _HARMLESS: dict[str, tuple[Any, ...]] = {
     "bad_words": (None, []),
     "allowed_token_ids": (None, []),

@@ -44,7 +44,7 @@ class BodyMemory:
         self._by_caller[caller] += num_bytes
 
     def remove(self, caller: str, num_bytes: int) -> None:
-        """Count bytes of an ended request no more."""
+        """Subtract the bytes of an ended request."""
         self._by_caller[caller] -= num_bytes
         self._drop_empty(caller)
 
@@ -67,7 +67,7 @@ class BodyAccount:
         self._num_bytes += num_bytes
 
     def close(self) -> None:
-        """Count the body no more."""
+        """Subtract the body from the total."""
         if self._num_bytes:
             self._memory.remove(self._caller, self._num_bytes)
             self._num_bytes = 0

@@ -1,9 +1,9 @@
 """Refuse requests of web pages that must not take effect.
 
-SEC: a browser asks before it sends JSON to another origin. A POST with plain text or without a body it sends
-at once; the page cannot read the answer, but the request takes effect. A WebSocket it opens at once, and the
-page can read what comes. With `*` as allowed origin every page may send everything; only a key protects the
-server then.
+SEC: a browser sends a preflight before it sends JSON to another origin. A POST with plain text or without a
+body is sent at once: the page cannot read the answer, but the request takes effect. A WebSocket is opened at
+once, and the page can read its messages. With `*` as allowed origin every page may send everything; only a
+key protects the server then.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,8 +22,8 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 class BrowserRequests:
     """Rejects WebSockets and POST requests of other origins without a preflight.
 
-    Also their changes of a server without keys. Requests without an `Origin` header come from programs and
-    may have any content type. `routes` are by path.
+    On a server without keys, rejects all changes by other origins. Requests without an `Origin` header come
+    from programs and may have any content type. `routes` are by path.
     """
 
     def __init__(self, allowed_origins: Sequence[str], routes: Mapping[str, Route]) -> None:

@@ -213,7 +213,7 @@ class ChatAnswers(ChatActions):
                 self._show_attached((*self._conversation.last_images, *self._attached))
                 self._restore_questions(self._conversation.remove_question() or "")
         finally:
-            # Otherwise the state tells what is waited for.
+            # Otherwise the state names what the chat waits for.
             if self._opened.is_set():
                 self._set_state(state if self._model is not None else "no model")
             self._save()

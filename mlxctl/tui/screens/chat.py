@@ -261,14 +261,14 @@ class ChatScreen(ChatAnswers):
             self._opened.set()
 
     async def _reopen(self, before: BackendModel | None) -> None:
-        """Go on with the former model, if there was one."""
+        """Open the former model again, if there was one."""
         try:
             self._model = await self._backend.open() if before is not None else None
         except MlxctlError:
             self._model = None
         self._set_state("ready" if self._model is not None else "no model")
         if self._model is not None:
-            await self._transcript.add(Notice(f"{self._model.name} goes on."))
+            await self._transcript.add(Notice(f"{self._model.name} stays in use."))
 
     def _show_connection_status(self, text: str, kind: Kind) -> None:
         self._set_state("waiting for the server")

@@ -40,7 +40,7 @@ for _name in ("mcp", "client"):
 class McpServer:
     """One server: a child process, or a URL. Implements `ToolSource`.
 
-    Its connection lives in a task of its own. A server that ended, or that does not answer any more, is
+    A separate task holds its connection. A server that ended, or that does not answer any more, is
     connected again with the next call.
     """
 
@@ -77,7 +77,7 @@ class McpServer:
             await self.close()
             self.problem = f"{self.name} did not answer within {self._connect_seconds:g} s"
         except asyncio.CancelledError:
-            # The user did not wait for it.
+            # The user skipped the wait for this server.
             task.cancel()
             raise
         except _ConnectFailed as error:
@@ -92,7 +92,7 @@ class McpServer:
         if self._task is not None:
             task, self._task = self._task, None
             if self._client is None:
-                # It does not wait for `_closing` yet.
+                # The task does not wait for `_closing` yet.
                 task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
@@ -164,7 +164,7 @@ class McpServer:
         except TimeoutError:
             return error_result(call, f"{self.name} did not answer within {self._call_seconds:g} s")
         except MCPError as error:
-            # Servers use the code of a closed connection for errors of their own.
+            # Servers also use the code of a closed connection for their own errors.
             if error.code == CONNECTION_CLOSED and not await self._answers():
                 reason = self._lost_reason(connection)
                 await self.close()

@@ -1,6 +1,6 @@
 """Connections to MCP servers with bounded messages: a child process, or HTTP.
 
-Event-loop thread only. The SDK's own ones keep a message of any length in memory.
+Event-loop thread only. The connections of the SDK keep messages of any length in memory.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ async def start_process(config: McpServerConfig, errors: TextIO) -> AsyncIterato
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=errors,
-        # A group of its own: Ctrl-C at the terminal is not for it, and it can be killed with its children.
+        # A separate process group: Ctrl-C does not reach it, and its children can be killed with it.
         start_new_session=True,
         limit=MAX_MESSAGE_BYTES,
     )
@@ -83,7 +83,7 @@ async def start_process(config: McpServerConfig, errors: TextIO) -> AsyncIterato
             except (asyncio.IncompleteReadError, anyio.BrokenResourceError, anyio.ClosedResourceError):
                 # The server's output, or the session, has ended.
                 pass
-        # A server that waits until its output is read could not end.
+        # A server that waits for a reader of its output could not end.
         while await process.stdout.read(_CHUNK_BYTES):
             pass
 

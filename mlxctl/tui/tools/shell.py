@@ -44,7 +44,7 @@ async def run_command(command: str, directory: Path, *, seconds: float) -> Comma
             # Not a pipe of asyncio, whose `wait` awaits background processes that keep it open.
             stdout=output.writer,
             stderr=output.writer,
-            # A group of its own, which can be killed whole, and no access to the chat's terminal.
+            # A separate session: it can be killed whole, and has no access to the chat's terminal.
             start_new_session=True,
         )
         end = ""

@@ -30,10 +30,10 @@ def no_caution(call: ToolCallPart) -> str | None:  # noqa: ARG001 -- a default o
 class Tool:
     """A tool that the chat can run.
 
-    `origin` names its source to the user. A call of one that `needs_approval` runs only after the user agreed
-    to it. `run` takes the call; errors of a call become its result, not exceptions. `accepts` is false for a
-    call that fails without effect, on which the user need not decide. `caution` is a sentence about a call
-    that the user decides on each time, also after the tool was allowed; None for other calls.
+    `origin` names its source to the user. A call of a tool that `needs_approval` runs only after the user
+    agreed. `run` takes the call; errors of a call become its result, not exceptions. `accepts` is false for a
+    call that would fail without effect; the user is not asked about it. `caution` is a sentence about a call
+    that the user has to decide on each time, even if the tool was allowed; None for other calls.
     """
 
     spec: ToolSpec
