@@ -8,6 +8,9 @@ _CONTROL_TOKEN = re.compile(
     re.ASCII,
 )
 
+# The beginning of a tag or token that ends an answer; shorter ones and words may be text.
+_PARTIAL_MARKER = re.compile(r"[<\[\]]\W*\w.*|.*<\|.*", re.DOTALL)
+
 
 def is_control_token(marker: str) -> bool:
     """Whether the marker is spelled like a control token.
@@ -71,3 +74,9 @@ class MarkerSet:
             if text[-length:] in self._partials:
                 return length
         return 0
+
+
+def without_partial_marker(text: str, markers: MarkerSet) -> str:
+    """Return the text at an answer's end without the beginning of a marker."""
+    certain = len(text) - markers.partial_length(text)
+    return text[:certain] if _PARTIAL_MARKER.fullmatch(text, certain) and len(text) > certain + 2 else text

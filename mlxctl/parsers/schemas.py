@@ -58,6 +58,11 @@ class ToolSchemas:
     def __init__(self, tools: Sequence[ToolSpec] = ()) -> None:
         self._parameters: dict[str, Mapping[str, Any]] = {tool.name: tool.parameters for tool in tools}
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the available tools."""
+        return tuple(self._parameters)
+
     def has_tool(self, name: str) -> bool:
         """Whether the tool exists; true for any name without tools."""
         return not self._parameters or name in self._parameters

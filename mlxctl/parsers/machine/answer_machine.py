@@ -9,47 +9,33 @@
     other      any marker                 nothing: the message has another recipient; or text, if its header
                                           has no end
 
-Text is emitted as soon as it cannot become a marker, so joined deltas are the same for every chunking. These
-are dropped: a closing think marker without an opening one, an opening one at the very start of thinking (the
-template may have opened it already), and a format's wrappers. A call in a thought that is never closed is a
-call, and ends the thought: it has to name an available tool, or stand at the end of the answer. So does a
-control token of calls. In a closed thought it is quoted, and part of the thought. White space is dropped
-where a format puts it: on the inner sides of closed thinking and after it, and where there is nothing else
-before thinking, before the first call, between calls or after the last. Control tokens of calls are
-never text, nor is at the end of the answer or thought a call's marker, or the beginning of a marker or of an
-available tool's call. Nothing else is ever lost. A call that the model leaves open is closed, unless the
-answer was cut off.
+- Text is emitted as soon as it cannot become a marker, so joined deltas are the same for every chunking.
+- Dropped are: a closing think marker without an opening one; an opening one at the very start of thinking,
+  since the template may have opened it already; a format's wrappers.
+- A call in a thought that is never closed counts, and ends the thought, if it names an available tool or is
+  at the end of the answer. A control token of calls ends such a thought, too. A call in a closed thought is
+  quoted, and part of the thought.
+- White space is dropped where a format puts it: on the inner sides of closed thinking and after it, and where
+  there is nothing else before thinking, before the first call, between calls or after the last.
+- Control tokens of calls are never text. At the end of the answer or of a thought, a call's marker is no text
+  either, nor is the beginning of a marker or of an available tool's call. Nothing else is lost.
+- A call that the model leaves open is closed, unless the answer was cut off.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from mlxctl.ir import Finished, Message, StreamEvent, ToolSpec, Usage, collect
-from mlxctl.parsers.declarations import (
-    WHITESPACE,
-    BodyEnded,
-    BodyReader,
-    BodyRejected,
-    CallArguments,
-    CallEnded,
-    CallStarted,
-    Opening,
-    Punctuation,
-    Signal,
-    ThinkingParser,
-    ToolParser,
-)
+from mlxctl.parsers.declarations import WHITESPACE, ThinkingParser, ToolParser
 from mlxctl.parsers.formats import null
 from mlxctl.parsers.machine.answer_events import AnswerEvents, LogprobsBetween
+from mlxctl.parsers.machine.call_block_reader import CallBlockReader
 from mlxctl.parsers.machine.other_message import OtherMessageReader
 from mlxctl.parsers.machine.text_buffer import TextBuffer
 from mlxctl.parsers.machine.thinking_reader import ThinkingReader
-from mlxctl.parsers.markers import MarkerSet, is_control_token
+from mlxctl.parsers.markers import MarkerSet, is_control_token, without_partial_marker
 from mlxctl.parsers.schemas import ToolSchemas
-
-# The beginning of a tag or token that ends an answer; shorter ones and words may be text.
-_PARTIAL_MARKER = re.compile(r"[<\[\]]\W*\w.*|.*<\|.*", re.DOTALL)
 
 
 class AnswerMachine:
@@ -75,8 +61,7 @@ class AnswerMachine:
     ) -> None:
         self._tools = tools
         self._thinking = thinking
-        self._schemas = ToolSchemas(tool_specs)
-        self._tool_names = tuple(tool.name for tool in tool_specs)
+        schemas = ToolSchemas(tool_specs)
         self._block_markers = tools.openers | tools.closers
         self._stray_tokens = tools.control_tokens - tools.openers
         self._bare_calls = frozenset(begin for tool in tool_specs for begin in tools.bare_calls(tool.name))
@@ -85,7 +70,7 @@ class AnswerMachine:
         self._outside_markers = MarkerSet(markers, tools.space_before)
         self._in_block_markers = MarkerSet(markers | tools.closers, tools.space_before)
         self._cut_markers = MarkerSet({*tools.markers, *filter(is_control_token, thinking.markers)})
-        self._control_tokens = re.compile(
+        control_tokens = re.compile(
             "|".join(map(re.escape, sorted(tools.control_tokens, reverse=True))) or r"(?!)"
         )
         self._text_markers = self._outside_markers
@@ -99,15 +84,19 @@ class AnswerMachine:
         )
         self._buffer = TextBuffer(-len(prompt_tail))
         self._state: Literal["text", "thinking", "call", "other"] = "text"
-        self._thinking_reader = ThinkingReader(self._buffer, self._events, thinking, tools, self._schemas)
+        self._thinking_reader = ThinkingReader(self._buffer, self._events, thinking, tools, schemas)
         self._other_message = OtherMessageReader(
-            self._buffer, thinking, tools, tokens=self._control_tokens, cut_markers=self._cut_markers
+            self._buffer, thinking, tools, tokens=control_tokens, cut_markers=self._cut_markers
         )
-        self._body: BodyReader | None = None
-        self._opening_length = 0
-        self._is_marked = False
-        self._dropped_opener = ""
-        self._is_cut_off = False
+        self._calls = CallBlockReader(
+            self._buffer,
+            self._events,
+            tools,
+            schemas,
+            other_message=self._other_message,
+            control_tokens=control_tokens,
+            cut_markers=self._cut_markers,
+        )
         self._events.pending = self.feed(prompt_tail)
 
     @property
@@ -161,40 +150,33 @@ class AnswerMachine:
         """
         if self.is_over:
             return []
-        self._is_cut_off = is_cut_off
-        self._finish_reading()
+        self._finish_reading(is_cut_off=is_cut_off)
         return self._events.take()
 
-    def _finish_reading(self) -> None:
+    def _finish_reading(self, *, is_cut_off: bool) -> None:
         self._finish_thought_call()
-        while not self.is_over and self._advance_final():
+        while not self.is_over and self._advance_final(is_cut_off=is_cut_off):
             pass
         if self.is_over:
             return
         buffer = self._buffer
         if self._state == "other":
             self._other_message.finish()
-        buffer.text = self._without_partial_marker(buffer.text)
+        buffer.text = without_partial_marker(buffer.text, self._cut_markers)
         if self._state == "thinking":
             self._events.add_thinking(buffer.consume(len(buffer.text)).rstrip(self._thinking.trims))
         if not (self._events.num_calls and self._events.is_blank and buffer.text.isspace()):
             self._emit_text(len(buffer.text))
         self._events.release_stops()
 
-    def _without_partial_marker(self, text: str) -> str:
-        """Return the text without the beginning of a marker at its end."""
-        certain = len(text) - self._cut_markers.partial_length(text)
-        return (
-            text[:certain] if _PARTIAL_MARKER.fullmatch(text, certain) and len(text) > certain + 2 else text
-        )
-
-    def _advance_final(self) -> bool:
+    def _advance_final(self, *, is_cut_off: bool) -> bool:
         """Parse on at the answer's end; return whether to continue."""
         if self._state == "call":
             while self._state == "call" and self._advance_call():
                 pass
             if self._state == "call":
-                self._finish_body()
+                self._calls.finish(is_cut_off=is_cut_off)
+                self._follow_calls()
         if self._state == "other":
             return self._advance_other()
         self._buffer.trim()
@@ -227,7 +209,7 @@ class AnswerMachine:
         marker = self._text_markers.find(text, is_final=is_final)
         is_blank = self._events.is_blank
         if is_blank and self._opens_bare(marker, is_final=is_final):
-            self._open_body("", len(text) - len(text.lstrip(WHITESPACE)))
+            self._open_calls("", len(text) - len(text.lstrip(WHITESPACE)))
             return True
         if marker is None:
             certain = text[: self._text_markers.certain_length(text)]
@@ -248,10 +230,10 @@ class AnswerMachine:
         `length` includes white space dropped before it.
         """
         if marker in self._tools.openers:
-            self._open_body(marker, length)
+            self._open_calls(marker, length)
             return
         if marker in self._bare_calls:
-            self._open_body("", length - len(marker))
+            self._open_calls("", length - len(marker))
             return
         self._events.release_stops()
         if marker in self._thinking.headers:
@@ -285,20 +267,10 @@ class AnswerMachine:
             return is_final or not self._text_markers.may_begin(begun)
         return marker.start() > text.index(begun[0])
 
-    def _open_body(self, marker: str, length: int) -> None:
-        """Begin a block of calls.
-
-        `length` covers the marker and white space dropped before it.
-        """
+    def _open_calls(self, marker: str, length: int) -> None:
         self._state = "call"
-        assert self._tools.open_body is not None, "a parser with markers has a reader"
-        self._body = self._tools.open_body(Opening(marker=marker, tools=self._schemas))
         self._text_markers = self._outside_markers
-        self._dropped_opener = marker if marker in self._thinking.dropped_openers else ""
-        self._is_marked = bool(marker)
-        # A call without a marker is text from its first character on.
-        self._opening_length = length + (not marker)
-        self._buffer.hold(length)
+        self._calls.open(marker, length, is_dropped=marker in self._thinking.dropped_openers)
 
     def _advance_thinking(self) -> bool:
         advanced = self._thinking_reader.advance()
@@ -321,85 +293,16 @@ class AnswerMachine:
         return advanced
 
     def _advance_call(self) -> bool:
-        assert self._body is not None
-        end, signals = self._body.read(self._buffer.text, 0)
-        self._buffer.hold(end)
-        self._take_signals(signals)
-        return bool(signals)
+        advanced = self._calls.advance()
+        self._follow_calls()
+        return advanced
 
-    def _finish_body(self) -> None:
-        assert self._body is not None
-        rest = self._buffer.text
-        self._buffer.hold(len(rest))
-        self._take_signals(self._body.finish(rest), is_final=True)
-
-    def _take_signals(self, signals: Sequence[Signal], *, is_final: bool = False) -> None:
-        for signal in signals:
-            match signal:
-                case CallStarted():
-                    self._text_markers = self._in_block_markers
-                    self._events.start_call(signal.name)
-                case CallArguments():
-                    self._events.add_arguments(signal.json)
-                case CallEnded():
-                    was_left_open = is_final and not (signal.is_complete or self._is_cut_off)
-                    self._events.end_call(
-                        is_complete=signal.is_complete,
-                        lacks_only_end=signal.lacks_only_end or was_left_open,
-                    )
-                case Punctuation():
-                    pass
-                case BodyEnded():
-                    self._state = "text"
-                    self._buffer.return_trailing_space()
-                case BodyRejected():
-                    self._reject_held(is_final=is_final)
-            self._buffer.clear_held()
-            self._opening_length = 0
-            if self.is_over:
-                return
-
-    def _reject_held(self, *, is_final: bool) -> None:
-        """Emit the marker of a rejected call as text, without control tokens.
-
-        What follows it is parsed again: it may have a marker. A message to another recipient is dropped
-        instead.
-        """
-        if self._dropped_opener:
-            self._state = "other"
-            self._other_message.reopen(self._dropped_opener)
-            return
-        self._state = "text"
-        held = self._buffer.held
-        if is_final and self._is_marked and self._may_begin_call(held):
-            return
-        opening, rest = held[: self._opening_length], held[self._opening_length :]
-        self._buffer.put_back(rest)
-        if is_final:
-            self._buffer.text = self._without_partial_marker(self._buffer.text)
-        pieces = list(self._pieces_without_tokens(opening))
-        if not rest.strip() and not "".join(piece for piece, _ in pieces).strip():
-            return
-        for piece, at in pieces:
-            if not self.is_over:
-                self._events.add_text(piece, self._buffer.held_start + at)
-
-    def _may_begin_call(self, held: str) -> bool:
-        """Whether the text is a marker, or begins an available tool's call."""
-        begun = "".join(held.split())
-        forces = self._tools.forced_prefix, *self._tools.dialects
-        calls = (force(name) or "" for force in forces for name in self._tool_names)
-        return held.strip(WHITESPACE) in self._tools.openers or any(
-            "".join(call.split()).startswith(begun) for call in calls
-        )
-
-    def _pieces_without_tokens(self, text: str) -> Iterator[tuple[str, int]]:
-        """Yield the text around control tokens, with its positions."""
-        at = 0
-        for token in self._control_tokens.finditer(text):
-            yield text[at : token.start()], at
-            at = token.end()
-        yield text[at:], at
+    def _follow_calls(self) -> None:
+        """Change the state where a block of calls has ended."""
+        if self._calls.has_call:
+            self._text_markers = self._in_block_markers
+        if not self._calls.is_open:
+            self._state = "other" if self._other_message.is_open else "text"
 
     def _emit_text(self, length: int) -> None:
         start = self._buffer.offset
