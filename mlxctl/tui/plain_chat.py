@@ -22,30 +22,19 @@ from mlxctl.errors import (
     ServerUnreachable,
     StoreError,
 )
-from mlxctl.ir import ImagePart, TextDelta, ThinkingDelta, ToolCallPart, ToolResultPart
+from mlxctl.ir import ImagePart, ToolCallPart, ToolResultPart
 from mlxctl.tui.answer_report import AnswerReport, ReportFormat
 from mlxctl.tui.chat_backend import BackendModel, ChatBackend, retry_seconds
 from mlxctl.tui.chat_commands import SlashCommand, UnknownCommand, read_input
-from mlxctl.tui.chat_turn import DEMO_TOOL_HINT, MAX_BUSY_SECONDS, ChatTurn
+from mlxctl.tui.chat_turn import MAX_BUSY_SECONDS, ChatTurn
 from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.export import export
 from mlxctl.tui.mentions import read_mentions
 from mlxctl.tui.option_values import DEFAULT, describe_options, set_option
-from mlxctl.tui.question_reader import QuestionReader, terminal_restored
+from mlxctl.tui.plain_terminal import PlainTerminal
+from mlxctl.tui.question_reader import terminal_restored
 from mlxctl.tui.session_autosave import SessionAutosave
-from mlxctl.tui.terminal import escape_control_characters, escape_direction_marks
-from mlxctl.tui.terminal_decision import decide
 from mlxctl.tui.tools.toolbox import OPENING_SECONDS, Tool, ToolBox, refusal
-from mlxctl.tui.turn_updates import (
-    AnswerCut,
-    AnswerMeasured,
-    DemoToolFailed,
-    RoundsExhausted,
-    ServerBusy,
-    ThinkingEnded,
-    ToolReturned,
-    Update,
-)
 
 _INTERRUPTED = 130
 
@@ -79,12 +68,13 @@ def run_plain(
     after Ctrl-C at the prompt.
     """
     stdin: TextIO | None = sys.stdin
-    streams = {"source": stdin or io.StringIO(), "answers": sys.stdout, "diagnostics": sys.stderr}
+    source = stdin or io.StringIO()
+    terminal = PlainTerminal(source, sys.stdout, sys.stderr, report=report)
     chat = PlainChat(
-        backend, options, autosave, conversation, images, prompt=prompt, report=report, tools=tools, **streams
+        backend, options, autosave, conversation, images, terminal=terminal, prompt=prompt, tools=tools
     )
     try:
-        with terminal_restored(streams["source"]):
+        with terminal_restored(source):
             return asyncio.run(chat.run())
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -95,7 +85,7 @@ def run_plain(
 
 
 class PlainChat:
-    """One conversation over three text streams.
+    """One conversation over a plain terminal.
 
     It is saved if it is a dialog, or if it continues a saved one.
     """
@@ -108,32 +98,22 @@ class PlainChat:
         conversation: Conversation,
         images: tuple[ImagePart, ...] = (),
         *,
-        source: TextIO,
-        answers: TextIO,
-        diagnostics: TextIO,
+        terminal: PlainTerminal,
         prompt: str | None = None,
-        report: ReportFormat | None = None,
         tools: ToolBox,
     ) -> None:
         self._tools = tools
         self._backend = backend
-        self._report = report
         self._options = options
-        self._source = source
-        self._answers = answers
-        self._diagnostics = diagnostics
+        self._terminal = terminal
         self._prompt = prompt
-        self._is_interactive = prompt is None and source.isatty()
-        # SEC: escape sequences of a model could set the title or the clipboard; pipes get raw text.
-        self._sanitize = escape_control_characters if answers.isatty() else str
+        self._is_interactive = terminal.shows_thinking = prompt is None and terminal.is_terminal
         self._autosave = autosave
         self._conversation = conversation
         self._is_saved = self._is_interactive or bool(conversation.messages)
         self._images = images
         self._num_failures = 0
         self._is_stopped = False
-        self._is_line_open = False
-        self._shows_statistics = False
         self._model_name = ""
 
     async def run(self) -> int:
@@ -150,12 +130,12 @@ class PlainChat:
                 await self._wait_for_tools(tools)
             await tools
             for problem in self._tools.problems:
-                self._print_diagnostic(f"mlxctl: {problem}")
+                self._terminal.print_diagnostic(f"mlxctl: {problem}")
             self._model_name = model.name
             if self._images and (reason := model.image_rejection):
                 raise InvalidRequest(reason, param="image")
             if self._is_interactive:
-                self._print_diagnostic(
+                self._terminal.print_diagnostic(
                     f"{model.name} is ready. Enter sends, Ctrl-C stops, Ctrl-D quits, /help: more."
                 )
             if self._prompt is not None:
@@ -187,24 +167,24 @@ class PlainChat:
                     raise
                 if str(error) != last_reason:
                     last_reason = str(error)
-                    self._print_diagnostic(f"{error}. Retrying for up to {MAX_BUSY_SECONDS:.0f} s.")
+                    self._terminal.print_diagnostic(f"{error}. Retrying for up to {MAX_BUSY_SECONDS:.0f} s.")
                 await asyncio.sleep(retry_seconds(error))
 
     async def _wait_for_tools(self, opening: asyncio.Task[None]) -> None:
         """Wait for the tools; in a dialog Ctrl-C ends the wait."""
         if not self._is_interactive:
-            self._print_diagnostic(f"Waiting for {self._tools.opening}.")
+            self._terminal.print_diagnostic(f"Waiting for {self._tools.opening}.")
             await opening
             return
         loop = asyncio.get_running_loop()
 
         def skip() -> None:
             # The terminal has echoed ^C.
-            print(file=self._diagnostics)
+            self._terminal.print_diagnostic("")
             self._tools.skip_opening()
 
         loop.add_signal_handler(signal.SIGINT, skip)
-        self._print_diagnostic(f"Waiting for {self._tools.opening}. Ctrl-C continues without it.")
+        self._terminal.print_diagnostic(f"Waiting for {self._tools.opening}. Ctrl-C continues without it.")
         try:
             await opening
         finally:
@@ -225,11 +205,11 @@ class PlainChat:
             )
         except StoreError as error:
             self._is_saved = False
-            self._print_diagnostic(f"The chat is not saved: {error}")
+            self._terminal.print_diagnostic(f"The chat is not saved: {error}")
 
     async def _next_question(self) -> str | None:
         """Return the next question; None at the end of the input."""
-        reader = QuestionReader(self._source, self._answers, self._diagnostics)
+        reader = self._terminal.questions()
         while True:
             text = await reader.next()
             if text is None:
@@ -238,7 +218,7 @@ class PlainChat:
                 continue
             match read_input(text.strip()):
                 case UnknownCommand(message=message):
-                    self._print_diagnostic(message)
+                    self._terminal.print_diagnostic(message)
                 case SlashCommand(command=command) if command.action == "app.quit":
                     return None
                 case SlashCommand(command=command, argument=argument):
@@ -247,63 +227,65 @@ class PlainChat:
                     try:
                         return self._with_mentions(question)
                     except StoreError as error:
-                        self._print_diagnostic(f"mlxctl: {error}")
+                        self._terminal.print_diagnostic(f"mlxctl: {error}")
 
     def _with_mentions(self, question: str) -> str:
         """Return the question with its @files; images go with it. Raises StoreError."""
         found = read_mentions(question, existing_images=(*self._conversation.images, *self._images))
         self._images = (*self._images, *found.images)
         if found.files:
-            self._print_diagnostic(f"(with {', '.join(found.files)})")
+            self._terminal.print_diagnostic(f"(with {', '.join(found.files)})")
         if found.unknown:
-            self._print_diagnostic(f"(no file {', '.join(found.unknown)}; sent as text)")
+            self._terminal.print_diagnostic(f"(no file {', '.join(found.unknown)}; sent as text)")
         return found.text
 
     def _run_command(self, action: str, name: str, argument: str) -> None:
         match action:
             case "help":
-                self._print_diagnostic(_HELP)
+                self._terminal.print_diagnostic(_HELP)
             case "new":
                 self._autosave.start_new_chat()
                 self._conversation = Conversation()
-                self._print_diagnostic("New chat.")
+                self._terminal.print_diagnostic("New chat.")
             case "tools" if argument:
                 self._set_option(f"tools {argument}")
             case "tools":
-                self._print_diagnostic(self._tools.describe(is_offered=self._options.uses_tools))
+                self._terminal.print_diagnostic(self._tools.describe(is_offered=self._options.uses_tools))
             case "statistics":
-                self._shows_statistics = not self._shows_statistics
-                self._print_diagnostic(
-                    f"Statistics are {'shown' if self._shows_statistics else 'hidden'} below answers."
+                is_shown = self._terminal.shows_statistics = not self._terminal.shows_statistics
+                self._terminal.print_diagnostic(
+                    f"Statistics are {'shown' if is_shown else 'hidden'} below answers."
                 )
             case "settings" if argument:
                 self._set_option(argument)
             case "system" if argument:
                 self._options = replace(self._options, system_prompt="" if argument == DEFAULT else argument)
-                self._print_diagnostic("The system prompt is set.")
+                self._terminal.print_diagnostic("The system prompt is set.")
             case "export" if argument:
                 self._export(Path(argument))
             case "settings" | "system" | "export":
-                self._print_diagnostic(f"/{name} needs an argument here; /help lists the commands.")
+                self._terminal.print_diagnostic(f"/{name} needs an argument here; /help lists the commands.")
             case _:
-                self._print_diagnostic(f"/{name} works in the full-screen chat only (without --plain).")
+                self._terminal.print_diagnostic(
+                    f"/{name} works in the full-screen chat only (without --plain)."
+                )
 
     def _set_option(self, text: str) -> None:
         try:
             self._options = set_option(self._options, text)
         except ValueError as error:
-            self._print_diagnostic(str(error))
+            self._terminal.print_diagnostic(str(error))
         else:
-            self._print_diagnostic(f"Set: {describe_options(self._options) or 'all defaults'}")
+            self._terminal.print_diagnostic(f"Set: {describe_options(self._options) or 'all defaults'}")
 
     def _export(self, path: Path) -> None:
         messages, prompt = self._conversation.messages, self._options.system_prompt
         try:
             export(path, messages, model=self._model_name, system_prompt=prompt)
         except StoreError as error:
-            self._print_diagnostic(f"mlxctl: {error}")
+            self._terminal.print_diagnostic(f"mlxctl: {error}")
         else:
-            self._print_diagnostic(f"Saved to {path}")
+            self._terminal.print_diagnostic(f"Saved to {path}")
 
     async def _answer_interruptibly(self, model: BackendModel) -> None:
         """Answer; Ctrl-C cancels and keeps the partial answer."""
@@ -316,14 +298,14 @@ class PlainChat:
             if not answering.cancelled():
                 raise
             self._is_stopped = True
-            self._end_line("(stopped)")
+            self._terminal.end_stopped_answer("(stopped)")
         except MlxctlError as error:
             self._num_failures += 1
-            self._end_line(f"mlxctl: {error}")
+            self._terminal.end_stopped_answer(f"mlxctl: {error}")
             if isinstance(error, RequestError):
                 # Later requests would repeat the rejected question, and be rejected as well.
                 if num_images := len(self._conversation.last_images):
-                    self._print_diagnostic(
+                    self._terminal.print_diagnostic(
                         f"The question and its images ({num_images}) are removed from the chat."
                     )
                 self._conversation.remove_question()
@@ -337,84 +319,20 @@ class PlainChat:
             self._conversation,
             self._options,
             tools=self._tools,
-            confirm_call=self._confirm_call if self._source.isatty() else None,
+            confirm_call=self._confirm_call if self._terminal.is_terminal else None,
         )
         report = AnswerReport(model.name, turn.meter)
         async with aclosing(turn.run()) as updates:
             async for batch in updates:
                 for update in batch:
                     report.add(update)
-                    if self._report != "json":
-                        self._show(update)
-                self._answers.flush()
-        if self._report == "json":
-            print(report.json(), file=self._answers, flush=True)
-        self._end_answer_line()
-        if self._report == "text":
-            self._print_diagnostic(f"({report.line()})")
+                    self._terminal.show(update)
+                self._terminal.flush()
+        self._terminal.print_report(report)
 
     async def _confirm_call(self, call: ToolCallPart, tool: Tool | None) -> ToolResultPart | None:
         """Ask the user about a tool call; None runs it."""
-        self._end_answer_line()
-        origin = "no such tool here" if tool is None else tool.origin
-        shown = escape_direction_marks(f"(call of {_call_line(call)}, {origin})")
-        self._print_diagnostic(escape_control_characters(shown))
-        caution = None if tool is None else tool.caution(call)
-        if caution is not None:
-            self._print_diagnostic(escape_control_characters(f"({caution})"))
-        can_allow = tool is not None and tool.needs_approval and caution is None
-        decision = await decide(
-            "Run it?", source=self._source, diagnostics=self._diagnostics, can_allow=can_allow
-        )
+        decision = await self._terminal.decide_on_call(call, tool)
         if decision == "always":
             self._tools.allow(call.name)
         return refusal(call) if decision == "refuse" else None
-
-    def _show(self, update: Update) -> None:
-        match update:
-            case TextDelta():
-                print(self._sanitize(update.text), end="", file=self._answers)
-                self._is_line_open = True
-            case ThinkingDelta() if self._is_interactive:
-                print(escape_control_characters(update.text), end="", file=self._diagnostics, flush=True)
-            case ThinkingEnded():
-                self._print_diagnostic(
-                    f"{chr(10) if self._is_interactive else ''}(thought for {update.seconds:.1f} s)"
-                )
-            case AnswerMeasured() if self._shows_statistics and update.statistics.line():
-                self._end_answer_line()
-                self._print_diagnostic(f"({update.statistics.line()})")
-            case AnswerCut():
-                self._end_answer_line()
-                self._print_diagnostic(f"({update.hint('--max-tokens N')})")
-            case ToolReturned():
-                self._print_diagnostic(
-                    escape_control_characters(f"(-> {_call_line(update.call)})\n(<- {update.result.text})")
-                )
-            case RoundsExhausted():
-                self._print_diagnostic("(stopped after too many rounds of tool calls)")
-            case DemoToolFailed():
-                self._print_diagnostic(f"({DEMO_TOOL_HINT})")
-            case ServerBusy():
-                self._print_diagnostic(f"({update.reason}; retrying)")
-            case _:
-                pass
-
-    def _end_answer_line(self) -> None:
-        """End the line of the answer, where it has text."""
-        if self._is_line_open:
-            print(file=self._answers, flush=True)
-            self._is_line_open = False
-
-    def _end_line(self, remark: str) -> None:
-        self._is_line_open = True
-        self._end_answer_line()
-        self._print_diagnostic(remark)
-
-    def _print_diagnostic(self, text: str) -> None:
-        self._answers.flush()
-        print(text, file=self._diagnostics, flush=True)
-
-
-def _call_line(call: ToolCallPart) -> str:
-    return f"{call.name}({call.arguments})"

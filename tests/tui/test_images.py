@@ -20,6 +20,7 @@ from mlxctl.tui.attachments import MAX_IMAGE_BYTES, read_images
 from mlxctl.tui.chat_backend import LocalBackend, RemoteBackend
 from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.plain_chat import PlainChat
+from mlxctl.tui.plain_terminal import PlainTerminal
 from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.tools.toolbox import ToolBox
 from tests import tiny_models
@@ -187,11 +188,7 @@ class TerminalInput(io.StringIO):
 
 def test_plain_chat_continues_after_a_rejected_image(server: ServerProcess, red: Path) -> None:
     red.write_bytes(red.read_bytes()[:60])
-    streams = {
-        "source": TerminalInput(f"{QUESTION}\n{QUESTION}\n"),
-        "answers": io.StringIO(),
-        "diagnostics": io.StringIO(),
-    }
+    source, answers, diagnostics = TerminalInput(f"{QUESTION}\n{QUESTION}\n"), io.StringIO(), io.StringIO()
     backend = RemoteBackend(server.url, model="pixtral_colors")
     chat = PlainChat(
         backend,
@@ -199,12 +196,12 @@ def test_plain_chat_continues_after_a_rejected_image(server: ServerProcess, red:
         SessionAutosave(None),
         Conversation(),
         read_images([red]),
+        terminal=PlainTerminal(source, answers, diagnostics),
         tools=ToolBox(),
-        **streams,
     )
     assert asyncio.run(chat.run()) == 1
-    assert streams["answers"].getvalue() == "\nI see no picture.\n"
-    assert "image 1 cannot be decoded" in streams["diagnostics"].getvalue()
+    assert answers.getvalue() == "\nI see no picture.\n"
+    assert "image 1 cannot be decoded" in diagnostics.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from mlxctl.tui.export import export
 from mlxctl.tui.launch import InitialConversation, load_initial_conversation
 from mlxctl.tui.messages_json import from_messages, to_messages
 from mlxctl.tui.plain_chat import PlainChat
+from mlxctl.tui.plain_terminal import PlainTerminal
 from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.tools.toolbox import ToolBox
 
@@ -258,15 +259,13 @@ def test_plain_chat_continues_and_saves_a_chat(tmp_path: Path) -> None:
     options, conversation = asyncio.run(
         load_initial_conversation(InitialConversation(is_last=True), ChatOptions(), again)
     )
-    backend, answers = ScriptedBackend(text("Still here.")), io.StringIO()
+    backend = ScriptedBackend(text("Still here."))
     chat = PlainChat(
         backend,
         options,
         again,
         conversation,
-        source=io.StringIO("Are you there?\n"),
-        answers=answers,
-        diagnostics=io.StringIO(),
+        terminal=PlainTerminal(io.StringIO("Are you there?\n"), io.StringIO(), io.StringIO()),
         tools=ToolBox(),
     )
     assert asyncio.run(chat.run()) == 0

@@ -1,0 +1,129 @@
+"""The text streams of a plain chat, and how it writes to them."""
+
+from typing import TextIO
+
+from mlxctl.ir import TextDelta, ThinkingDelta, ToolCallPart
+from mlxctl.tui.answer_report import AnswerReport, ReportFormat
+from mlxctl.tui.chat_turn import DEMO_TOOL_HINT
+from mlxctl.tui.question_reader import QuestionReader
+from mlxctl.tui.terminal import escape_control_characters, escape_direction_marks
+from mlxctl.tui.terminal_decision import decide
+from mlxctl.tui.tools.toolbox import Decision, Tool
+from mlxctl.tui.turn_updates import (
+    AnswerCut,
+    AnswerMeasured,
+    DemoToolFailed,
+    RoundsExhausted,
+    ServerBusy,
+    ThinkingEnded,
+    ToolReturned,
+    Update,
+)
+
+
+class PlainTerminal:
+    """Reads questions, and writes answers and diagnostics as lines of text.
+
+    Only answers go to the stream `answers`. With a `report` of "json" an answer is written only as a report,
+    with "text" its statistics are a diagnostic. `is_terminal` is true if the questions come from a terminal.
+    `shows_thinking` and `shows_statistics` may be changed between answers.
+    """
+
+    def __init__(
+        self,
+        source: TextIO,
+        answers: TextIO,
+        diagnostics: TextIO,
+        *,
+        report: ReportFormat | None = None,
+    ) -> None:
+        self.is_terminal = source.isatty()
+        self.shows_thinking = False
+        self.shows_statistics = False
+        self._source = source
+        self._answers = answers
+        self._diagnostics = diagnostics
+        self._report = report
+        # SEC: escape sequences of a model could set the title or the clipboard; pipes get raw text.
+        self._sanitize = escape_control_characters if answers.isatty() else str
+        self._is_line_open = False
+
+    def questions(self) -> QuestionReader:
+        """Return the reader of the questions."""
+        return QuestionReader(self._source, self._answers, self._diagnostics)
+
+    async def decide_on_call(self, call: ToolCallPart, tool: Tool | None) -> Decision:
+        """Show a tool call, and return the user's decision."""
+        self.end_answer()
+        origin = "no such tool here" if tool is None else tool.origin
+        shown = escape_direction_marks(f"(call of {_call_line(call)}, {origin})")
+        self.print_diagnostic(escape_control_characters(shown))
+        caution = None if tool is None else tool.caution(call)
+        if caution is not None:
+            self.print_diagnostic(escape_control_characters(f"({caution})"))
+        can_allow = tool is not None and tool.needs_approval and caution is None
+        return await decide(
+            "Run it?", source=self._source, diagnostics=self._diagnostics, can_allow=can_allow
+        )
+
+    def show(self, update: Update) -> None:
+        """Write an update of an answer, unless it is only reported."""
+        if self._report == "json":
+            return
+        match update:
+            case TextDelta():
+                print(self._sanitize(update.text), end="", file=self._answers)
+                self._is_line_open = True
+            case ThinkingDelta() if self.shows_thinking:
+                print(escape_control_characters(update.text), end="", file=self._diagnostics, flush=True)
+            case ThinkingEnded():
+                line_end = "\n" if self.shows_thinking else ""
+                self.print_diagnostic(f"{line_end}(thought for {update.seconds:.1f} s)")
+            case AnswerMeasured() if self.shows_statistics and update.statistics.line():
+                self.end_answer(f"({update.statistics.line()})")
+            case AnswerCut():
+                self.end_answer(f"({update.hint('--max-tokens N')})")
+            case ToolReturned():
+                self.print_diagnostic(
+                    escape_control_characters(f"(-> {_call_line(update.call)})\n(<- {update.result.text})")
+                )
+            case RoundsExhausted():
+                self.print_diagnostic("(stopped after too many rounds of tool calls)")
+            case DemoToolFailed():
+                self.print_diagnostic(f"({DEMO_TOOL_HINT})")
+            case ServerBusy():
+                self.print_diagnostic(f"({update.reason}; retrying)")
+            case _:
+                pass
+
+    def flush(self) -> None:
+        """Write the buffered part of an answer."""
+        self._answers.flush()
+
+    def end_answer(self, remark: str = "") -> None:
+        """End the line of the answer, where it has text; then print the remark, if any."""
+        if self._is_line_open:
+            print(file=self._answers, flush=True)
+            self._is_line_open = False
+        if remark:
+            self.print_diagnostic(remark)
+
+    def end_stopped_answer(self, remark: str) -> None:
+        """End a line even if the answer has no text yet, and print the remark."""
+        self._is_line_open = True
+        self.end_answer(remark)
+
+    def print_report(self, report: AnswerReport) -> None:
+        """Write the report of an answer in the requested format, if any."""
+        if self._report == "json":
+            print(report.json(), file=self._answers, flush=True)
+        self.end_answer(f"({report.line()})" if self._report == "text" else "")
+
+    def print_diagnostic(self, text: str) -> None:
+        """Write a line that is not part of an answer."""
+        self._answers.flush()
+        print(text, file=self._diagnostics, flush=True)
+
+
+def _call_line(call: ToolCallPart) -> str:
+    return f"{call.name}({call.arguments})"
