@@ -55,6 +55,7 @@ class ModelAdapter(AnswerReader):
         formats = detect_formats(
             facts, self.vocabulary, vocabulary_size=size, profile=profile, capabilities=capabilities
         )
+        self._formats = formats
         self.can_force_tools = formats.can_force_tools
         self._encoder = PromptEncoder(facts, formats, self.vocabulary, name=name, vocabulary_size=size)
         super().__init__(
@@ -62,17 +63,12 @@ class ModelAdapter(AnswerReader):
             name=name,
             tokens=self.vocabulary,
             vocabulary_size=size,
-            tools=formats.tools,
-            thinking=formats.thinking,
+            formats=formats,
             hidden_ids={
                 (tools.id, thinking.id): find_hidden_ids(self.vocabulary, tools, thinking)
                 for tools in (formats.tools, NO_TOOLS)
                 for thinking in (formats.thinking, NO_THINKING)
             },
-            supports_tools=formats.supports_tools,
-            supports_thinking=formats.supports_thinking,
-            verdict=formats.verdict,
-            stop_token_ids=formats.stop_token_ids,
         )
         self._defaults = sampling_defaults(facts)
         self._fill_in_the_middle = FillInTheMiddle(self.vocabulary)
@@ -92,13 +88,8 @@ class ModelAdapter(AnswerReader):
             name=self.name,
             tokens=self.vocabulary.table(self.vocabulary_size),
             vocabulary_size=self.vocabulary_size,
-            tools=self._tools,
-            thinking=self._thinking,
+            formats=self._formats,
             hidden_ids=self._hidden_ids,
-            supports_tools=self.supports_tools,
-            supports_thinking=self.supports_thinking,
-            verdict=self.verdict,
-            stop_token_ids=self.stop_token_ids,
         )
 
     def read_grammar_vocabulary(self) -> None:

@@ -4,15 +4,18 @@ It holds no tokenizer and no template, so it is small enough to pickle.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlxctl.adapters.prepared import PreparedInput
 from mlxctl.adapters.processor import StreamProcessor
 from mlxctl.adapters.tokens.logprobs import prompt_logprobs
 from mlxctl.adapters.tokens.token_table import TokenBytes
 from mlxctl.errors import BrokenModel
-from mlxctl.ir import AdapterVerdict, GenerationRequest, ModelFacts, TokenLogprob, TokenScore
-from mlxctl.parsers import ThinkingParser, ToolParser, combined, thinking_parser, tool_parser
+from mlxctl.ir import GenerationRequest, ModelFacts, TokenLogprob, TokenScore
+from mlxctl.parsers import combined, thinking_parser, tool_parser
+
+if TYPE_CHECKING:
+    from mlxctl.adapters.formats import ModelFormats
 
 NO_TOOLS = tool_parser("null")
 NO_THINKING = thinking_parser("null")
@@ -34,24 +37,19 @@ class AnswerReader:
         name: str,
         tokens: TokenBytes,
         vocabulary_size: int,
-        tools: ToolParser,
-        thinking: ThinkingParser,
+        formats: "ModelFormats",
         hidden_ids: HiddenIds,
-        supports_tools: bool,
-        supports_thinking: bool,
-        verdict: AdapterVerdict,
-        stop_token_ids: frozenset[int],
     ) -> None:
         self.facts = facts
         self.name = name
         self.tokens = tokens
         self.vocabulary_size = vocabulary_size
-        self.supports_tools = supports_tools
-        self.supports_thinking = supports_thinking
-        self.verdict = verdict
-        self.stop_token_ids = stop_token_ids
-        self._tools = tools
-        self._thinking = thinking
+        self.supports_tools = formats.supports_tools
+        self.supports_thinking = formats.supports_thinking
+        self.verdict = formats.verdict
+        self.stop_token_ids = formats.stop_token_ids
+        self._tools = formats.tools
+        self._thinking = formats.thinking
         self._hidden_ids = hidden_ids
 
     def __getstate__(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from mlxctl.adapters.answer_reader import NO_TOOLS
 from mlxctl.adapters.family_profile import FamilyProfile
 from mlxctl.adapters.media.images import ImagePlacement, open_image_placement
 from mlxctl.adapters.parser_choice import (
@@ -114,31 +113,43 @@ def detect_formats(
         plain_writer=plain_writer,
         vision=vision,
         stop_token_ids=ends - {vocabulary.id_of(thinking.closer)},
-        verdict=AdapterVerdict(
-            family=facts.family or "unknown",
-            tool_parser_id=tools.id,
-            thinking_parser_id=thinking.id,
-            tool_delivery=delivery if writer is not None and writer.supports_tools else "none",
-            can_force_tools=writer is not None and writer.can_force_tools,
-            thinking_switch=None if writer is None else writer.thinking_switch,
-            supports_thinking_toggle=writer is not None
-            and writer.supports_thinking
-            and thinking.supports_toggle,
-            opens_thinking=writer is not None and writer.opens_thinking(),
-            keeps_thinking=shape.keeps_thinking,
-            keeps_turn_thinking=bool(shape.thinking_field),
-            takes_system=shape.takes_system,
-            takes_later_system=shape.takes_later_system,
-            takes_repeated_roles=shape.takes_repeated_roles,
-            takes_tools=shape.takes_tools,
-            takes_calls=shape.takes_calls,
-            takes_parallel_calls=shape.takes_parallel_calls,
-            takes_text_beside_calls=shape.takes_text_beside_calls,
-            takes_results=shape.takes_results,
-            takes_images=vision is not None,
-            vision_problem=vision_problem,
-            efforts=(shape.efforts or _COMMON_EFFORTS) if shape.effort_variable else (),
-        ),
+        verdict=_verdict(facts.family, shape, tools, thinking, writer, delivery, vision, vision_problem),
+    )
+
+
+def _verdict(
+    family: str | None,
+    shape: TemplateShape,
+    tools: ToolParser,
+    thinking: ThinkingParser,
+    writer: PromptWriter | None,
+    delivery: DeliveryVerdict,
+    vision: ImagePlacement | None,
+    vision_problem: str | None,
+) -> AdapterVerdict:
+    supports_thinking = writer is not None and writer.supports_thinking
+    return AdapterVerdict(
+        family=family or "unknown",
+        tool_parser_id=tools.id,
+        thinking_parser_id=thinking.id,
+        tool_delivery=delivery if writer is not None and writer.supports_tools else "none",
+        can_force_tools=writer is not None and writer.can_force_tools,
+        thinking_switch=None if writer is None else writer.thinking_switch,
+        supports_thinking_toggle=supports_thinking and thinking.supports_toggle,
+        opens_thinking=writer is not None and writer.opens_thinking(),
+        keeps_thinking=shape.keeps_thinking,
+        keeps_turn_thinking=bool(shape.thinking_field),
+        takes_system=shape.takes_system,
+        takes_later_system=shape.takes_later_system,
+        takes_repeated_roles=shape.takes_repeated_roles,
+        takes_tools=shape.takes_tools,
+        takes_calls=shape.takes_calls,
+        takes_parallel_calls=shape.takes_parallel_calls,
+        takes_text_beside_calls=shape.takes_text_beside_calls,
+        takes_results=shape.takes_results,
+        takes_images=vision is not None,
+        vision_problem=vision_problem,
+        efforts=(shape.efforts or _COMMON_EFFORTS) if shape.effort_variable else (),
     )
 
 
@@ -164,7 +175,7 @@ def _choose_tools(
     vocabulary: Vocabulary,
 ) -> ToolParser:
     if delivery == "none":
-        return NO_TOOLS
+        return tool_parser("null")
     if parser := known_tool_parser(capabilities):
         return parser
     if delivery == "injected":

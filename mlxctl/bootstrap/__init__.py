@@ -15,9 +15,10 @@ from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import SamplingOptions, ToneCurveOptions
 from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lookup
 from mlxctl.models.catalog import Catalog
+from mlxctl.models.library import Library
 from mlxctl.models.probe_process import ProbeProcess
 from mlxctl.policy import PolicyService
-from mlxctl.settings import AuditSettings, SamplingSettings, Settings
+from mlxctl.settings import AuditSettings, SamplingSettings, ServerSettings, Settings
 from mlxctl.stores import AgentStore, AgentStores, ResponseStore
 from mlxctl.stores.audit import AuditStore, read_audit_key
 from mlxctl.stores.audit_files import AuditFiles
@@ -57,32 +58,49 @@ def build_services(settings: Settings, *, probes_unknown: bool = False) -> Servi
         max_queue=settings.server.max_queue,
         scheduler=settings.scheduler,
     )
-    responses = ResponseStore(
-        locations.state_directory() / "responses.sqlite",
-        max_bytes=settings.server.response_store_bytes,
-        ttl_seconds=settings.server.response_ttl_seconds,
-    )
-    max_agents = settings.server.max_agents
-    agents = AgentStores(
-        AgentStore(locations.agents_file(), max_agents=max_agents),
-        AgentStore(
-            None,
-            max_agents=max_agents,
-            ttl_seconds=settings.server.memory_agent_ttl_seconds,
-            max_bytes=settings.server.memory_agent_bytes,
-        ),
-    )
     knowledge = open_capability_lookup()
     catalog = Catalog(settings, knowledge)
     reader = ModelReader(settings, catalog.library, knowledge)
-    registry = reader.registry()
     probe = ProbeProcess(memory_limit_bytes=settings.engine.memory_limit_bytes) if probes_unknown else None
-    inference = InferenceService(
+    return Services(
+        inference=_inference(settings, engine, catalog.library, reader, probe),
+        catalog=catalog,
+        responses=ResponseStore(
+            locations.state_directory() / "responses.sqlite",
+            max_bytes=settings.server.response_store_bytes,
+            ttl_seconds=settings.server.response_ttl_seconds,
+        ),
+        agents=_open_agents(settings.server),
+        knowledge=knowledge,
+        policy=policy_service(settings),
+        audit=_open_audit_log(settings.audit),
+    )
+
+
+def _open_agents(settings: ServerSettings) -> AgentStores:
+    return AgentStores(
+        AgentStore(locations.agents_file(), max_agents=settings.max_agents),
+        AgentStore(
+            None,
+            max_agents=settings.max_agents,
+            ttl_seconds=settings.memory_agent_ttl_seconds,
+            max_bytes=settings.memory_agent_bytes,
+        ),
+    )
+
+
+def _inference(
+    settings: Settings,
+    engine: EngineClient,
+    library: Library,
+    reader: ModelReader,
+    probe: ProbeProcess | None,
+) -> InferenceService:
+    registry = reader.registry()
+    return InferenceService(
         engine,
         registry,
-        LoraRegistry(
-            engine, registry, settings.adapters, find=lambda name: catalog.library.find_named(name).path
-        ),
+        LoraRegistry(engine, registry, settings.adapters, find=lambda name: library.find_named(name).path),
         pool=settings.pool,
         max_waiting=settings.server.max_queue + settings.engine.max_rows,
         # Bodies are parsed where requests are prepared.
@@ -91,15 +109,6 @@ def build_services(settings: Settings, *, probes_unknown: bool = False) -> Servi
             request_defaults=request_defaults(settings),
         ),
         startup_probe=StartupProbe(reader, registry, probe) if probe is not None else None,
-    )
-    return Services(
-        inference=inference,
-        catalog=catalog,
-        responses=responses,
-        agents=agents,
-        knowledge=knowledge,
-        policy=policy_service(settings),
-        audit=_open_audit_log(settings.audit),
     )
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from mlxctl import demo
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
-from mlxctl.ir import EmbeddingRecipe, ModelFacts
+from mlxctl.ir import EmbeddingRecipe, ModelFacts, TranscriptionRecipe
 from mlxctl.models.chat_templates import find_chat_template, find_tool_template
 from mlxctl.models.context_length import find_context_length
 from mlxctl.models.cross_encoder import is_cross_encoder, read_cross_encoder_recipe
-from mlxctl.models.detection import detect
+from mlxctl.models.detection import Kind, detect
 from mlxctl.models.embedding_recipe import read_embedding_recipe
 from mlxctl.models.families import find_family
 from mlxctl.models.files import missing_config, read_json_object
@@ -48,11 +48,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
     family, _ = find_family(model_type, template)
     context_length = find_context_length(config, tokenizer_config)
     kind = detect(path, config, template=template, has_vision_tower=False, name=display_name(path)).kind
-    embedding = None
-    if kind == "embeddings":
-        embedding = read_embedding_recipe(path, config, context_length=context_length)
-    elif kind == "reranker" and is_cross_encoder(config):
-        embedding = read_cross_encoder_recipe(path, config, context_length=context_length)
+    embedding = _embedding_recipe(path, config, kind, context_length)
     vision, transcription = read_vision_recipe(path, config), read_transcription_recipe(path, config)
     return ModelFacts(
         path=path,
@@ -63,21 +59,38 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         tokenizer_config=tokenizer_config,
         chat_template=template,
         tool_template=find_tool_template(path, tokenizer_config),
-        context_length=embedding.max_length
-        if embedding
-        else transcription.context_length
-        if transcription
-        else context_length,
+        context_length=_shortest_length(context_length, embedding, transcription),
         default_max_tokens=demo.DEFAULT_MAX_TOKENS if path == demo.MODEL_DIR else None,
         weights_bytes=_weights_bytes(path) + (_dense_bytes(path, embedding) if embedding else 0),
         embedding=embedding,
-        dimensions=embedding.num_dimensions(width)
-        if embedding and (width := whole_number(config, "hidden_size"))
-        else None,
+        dimensions=_num_dimensions(config, embedding),
         vision=vision.recipe,
         vision_problem=vision.problem,
         transcription=transcription,
     )
+
+
+def _embedding_recipe(
+    path: Path, config: Mapping[str, Any], kind: Kind, context_length: int
+) -> EmbeddingRecipe | None:
+    if kind == "embeddings":
+        return read_embedding_recipe(path, config, context_length=context_length)
+    if kind == "reranker" and is_cross_encoder(config):
+        return read_cross_encoder_recipe(path, config, context_length=context_length)
+    return None
+
+
+def _shortest_length(
+    context_length: int, embedding: EmbeddingRecipe | None, transcription: TranscriptionRecipe | None
+) -> int:
+    if embedding is not None:
+        return embedding.max_length
+    return context_length if transcription is None else transcription.context_length
+
+
+def _num_dimensions(config: Mapping[str, Any], embedding: EmbeddingRecipe | None) -> int | None:
+    width = whole_number(config, "hidden_size")
+    return embedding.num_dimensions(width) if embedding is not None and width else None
 
 
 def _refuse_code(path: Path, files: Mapping[str, Mapping[str, Any]]) -> None:

@@ -77,6 +77,6 @@ class MarkerSet:
 
 
 def without_partial_marker(text: str, markers: MarkerSet) -> str:
-    """Return the text at an answer's end without the beginning of a marker."""
+    """Return an answer's last text without a partial marker at its end."""
     certain = len(text) - markers.partial_length(text)
     return text[:certain] if _PARTIAL_MARKER.fullmatch(text, certain) and len(text) > certain + 2 else text

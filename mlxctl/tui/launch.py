@@ -102,18 +102,13 @@ def run_chat(
     options = replace(options, system_prompt=_as_text(options.system_prompt))
     prompt = prompt and _as_text(prompt)
     shown = read_images(images, existing=conversation.images)
-    # None when the shell closed standard input (`<&-`).
-    stdin: TextIO | None = sys.stdin
-    is_terminal = stdin is not None and stdin.isatty()
+    is_terminal = sys.stdin is not None and sys.stdin.isatty()
     if (options.asks_before_tools or tools is not None) and not is_terminal:
         raise SettingsError(
             "--ask-tools and --mcp-config ask before a call: standard input must be a terminal"
         )
     tools = tools or ToolBox(built_in_tools() if is_terminal else [DemoTools()])
-    if not is_terminal:
-        prompt = join_prompt(prompt or "", "" if stdin is None else _read_piped(stdin.buffer))
-    elif prompt is not None:
-        prompt = join_prompt(prompt, "")
+    prompt = _with_piped_text(prompt, is_terminal=is_terminal)
     if prompt is None and not is_plain and (reason := screen_problem(sys.stdin, sys.stdout)):
         print(f"mlxctl: {reason}, so this is --plain", file=sys.stderr)
         is_plain = True
@@ -138,6 +133,15 @@ def run_chat(
     with redirect_stderr(locations.state_directory() / "chat.log"):
         app.run()
     return app.return_code or 0
+
+
+def _with_piped_text(prompt: str | None, *, is_terminal: bool) -> str | None:
+    """Return the prompt with the piped text, None for a dialog."""
+    if is_terminal:
+        return None if prompt is None else join_prompt(prompt, "")
+    # None when the shell closed standard input (`<&-`).
+    stdin: TextIO | None = sys.stdin
+    return join_prompt(prompt or "", "" if stdin is None else _read_piped(stdin.buffer))
 
 
 def _as_text(argument: str) -> str:

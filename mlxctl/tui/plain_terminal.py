@@ -1,4 +1,4 @@
-"""The text streams of a plain chat, and how it writes to them."""
+"""The text streams of a plain chat."""
 
 from typing import TextIO
 
@@ -101,7 +101,10 @@ class PlainTerminal:
         self._answers.flush()
 
     def end_answer(self, remark: str = "") -> None:
-        """End the line of the answer, where it has text; then print the remark, if any."""
+        """End the line of the answer, where it has text.
+
+        Then print the remark, if any.
+        """
         if self._is_line_open:
             print(file=self._answers, flush=True)
             self._is_line_open = False
@@ -109,7 +112,7 @@ class PlainTerminal:
             self.print_diagnostic(remark)
 
     def end_stopped_answer(self, remark: str) -> None:
-        """End a line even if the answer has no text yet, and print the remark."""
+        """End a line, even without text, and print the remark."""
         self._is_line_open = True
         self.end_answer(remark)
 

@@ -165,5 +165,5 @@ def test_gemma_image_is_a_square_of_cells(tmp_path: Path) -> None:
     change(model, "config.json", mm_tokens_per_image=15)
     assert (
         read_model(model).vision_problem
-        == "its files do not describe its image input: a square of 64 pixels has no 15 cells"
+        == "its files do not describe its image input: a square of 64 pixels cannot be divided into 15 cells"
     )

@@ -13,6 +13,7 @@ from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
 
 if TYPE_CHECKING:
+    from mlxctl.bench.scenarios import Speculation
     from mlxctl.bench.tuning import DrafterTrial
     from mlxctl.models.draft_models import Drafters
 
@@ -50,25 +51,13 @@ def tune(
     """
     with report_errors():
         from mlxctl.bench.scenarios import Speculation
-        from mlxctl.bench.tuning import drafter_trials, fastest_trial, measure_trial
-        from mlxctl.cli.bench.progress import progress_on
+        from mlxctl.bench.tuning import drafter_trials, fastest_trial
 
         scenario = Speculation(
             num_streams=streams, document_tokens=document_tokens, answer_tokens=answer_tokens
         )
-        measured: list[DrafterTrial] = []
-        for trial in drafter_trials(_find_drafters(name, config), max_draft_models=draft_models):
-            if not as_json:
-                typer.echo(f"measuring: {shlex.join(trial.serve_options)}", err=True)
-            try:
-                with progress_on(is_quiet=as_json, num_rounds=rounds) as observer:
-                    done = measure_trial(trial, name, scenario, num_rounds=rounds, observer=observer)
-            except (KeyboardInterrupt, asyncio.CancelledError):
-                done = replace(trial, problem="interrupted")
-            if done.problem is not None:
-                typer.echo(f"mlxctl: {done.problem}; the drafters were not compared", err=True)
-                raise typer.Exit(_INTERRUPTED if done.problem == "interrupted" else 1)
-            measured.append(done)
+        trials = drafter_trials(_find_drafters(name, config), max_draft_models=draft_models)
+        measured = [_measure(trial, name, scenario, num_rounds=rounds, is_quiet=as_json) for trial in trials]
     fastest = fastest_trial(measured)
     if as_json:
         import msgspec
@@ -87,6 +76,26 @@ def tune(
         typer.echo("No drafter makes the answers faster: serve this model without --speculation.")
     else:
         typer.echo(f"Fastest: mlxctl serve {shlex.join((name, *fastest.serve_options))}")
+
+
+def _measure(
+    trial: "DrafterTrial", name: str, scenario: "Speculation", *, num_rounds: int, is_quiet: bool
+) -> "DrafterTrial":
+    """Measure a drafter; a partial measurement ends the command."""
+    from mlxctl.bench.tuning import measure_trial
+    from mlxctl.cli.bench.progress import progress_on
+
+    if not is_quiet:
+        typer.echo(f"measuring: {shlex.join(trial.serve_options)}", err=True)
+    try:
+        with progress_on(is_quiet=is_quiet, num_rounds=num_rounds) as observer:
+            done = measure_trial(trial, name, scenario, num_rounds=num_rounds, observer=observer)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        done = replace(trial, problem="interrupted")
+    if done.problem is not None:
+        typer.echo(f"mlxctl: {done.problem}; the drafters were not compared", err=True)
+        raise typer.Exit(_INTERRUPTED if done.problem == "interrupted" else 1)
+    return done
 
 
 def _find_drafters(name: str, config: ConfigFile) -> "Drafters":

@@ -1,4 +1,4 @@
-"""Parses blocks of calls, and returns the text of blocks that are no calls."""
+"""Parses blocks of calls; blocks that are no calls become text."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ class CallBlockReader:
         self._dropped_opener = ""
 
     def open(self, marker: str, length: int, *, is_dropped: bool) -> None:
-        """Begin a block of calls; `marker` is "" for a block without one.
+        """Begin a block of calls after its marker, which may be "".
 
         `length` covers the marker and white space dropped before it. With `is_dropped` the marker also begins
         messages to other recipients, which are dropped.

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 import anyio
 import httpx2
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
@@ -69,34 +70,10 @@ async def start_process(config: McpServerConfig, errors: TextIO) -> AsyncIterato
     outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
     connection = Connection((incoming, outgoing))
 
-    async def read() -> None:
-        assert process.stdout is not None, "it is a pipe"
-        async with received:
-            try:
-                while True:
-                    line = await process.stdout.readuntil(b"\n")
-                    with suppress(ValueError):
-                        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                        await received.send(SessionMessage(message))
-            except asyncio.LimitOverrunError:
-                connection.problem = _TOO_LONG
-            except (asyncio.IncompleteReadError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                # The server's output, or the session, has ended.
-                pass
-        # A server that waits for a reader of its output could not end.
-        while await process.stdout.read(_CHUNK_BYTES):
-            pass
-
-    async def write() -> None:
-        assert process.stdin is not None, "it is a pipe"
-        async with sent:
-            with suppress(ConnectionError):
-                async for message in sent:
-                    text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    process.stdin.write(f"{text}\n".encode())
-                    await process.stdin.drain()
-
-    tasks = [asyncio.create_task(read()), asyncio.create_task(write())]
+    tasks = [
+        asyncio.create_task(_read_messages(process, received, connection)),
+        asyncio.create_task(_write_messages(process, sent)),
+    ]
     try:
         yield connection
     finally:
@@ -106,6 +83,43 @@ async def start_process(config: McpServerConfig, errors: TextIO) -> AsyncIterato
         await asyncio.gather(*tasks, return_exceptions=True)
         for stream in (incoming, outgoing):
             stream.close()
+
+
+async def _read_messages(
+    process: asyncio.subprocess.Process,
+    received: MemoryObjectSendStream[SessionMessage | Exception],
+    connection: Connection,
+) -> None:
+    """Receive messages of the process until it or the session ends."""
+    assert process.stdout is not None, "the process was started with a pipe"
+    async with received:
+        try:
+            while True:
+                line = await process.stdout.readuntil(b"\n")
+                with suppress(ValueError):
+                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    await received.send(SessionMessage(message))
+        except asyncio.LimitOverrunError:
+            connection.problem = _TOO_LONG
+        except (asyncio.IncompleteReadError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            # The server's output, or the session, has ended.
+            pass
+    # A server that waits for a reader of its output could not end.
+    while await process.stdout.read(_CHUNK_BYTES):
+        pass
+
+
+async def _write_messages(
+    process: asyncio.subprocess.Process, sent: MemoryObjectReceiveStream[SessionMessage]
+) -> None:
+    """Write messages to the process until it or the session ends."""
+    assert process.stdin is not None, "the process was started with a pipe"
+    async with sent:
+        with suppress(ConnectionError):
+            async for message in sent:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                process.stdin.write(f"{text}\n".encode())
+                await process.stdin.drain()
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
