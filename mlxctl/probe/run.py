@@ -45,7 +45,7 @@ class ProbeOutcome:
     phases: Mapping[str, float] = field(default_factory=dict)
 
 
-class Stopwatch:
+class PhaseTimer:
     """Seconds by phase, in the order in which the phases ended."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class ProbeRun:
         if target.directory is None:
             self.outcomes.append(ProbeOutcome(name=target.name, problem=target.problem))
             return
-        watch = Stopwatch()
+        watch = PhaseTimer()
         with watch.times("files"):
             subject = await asyncio.to_thread(
                 read_subject, target.directory, trust_remote_code=self._trust_remote_code
@@ -131,7 +131,7 @@ class ProbeRun:
         subject: ProbeSubject,
         facts: ModelFacts,
         known: Sequence[Finding],
-        watch: Stopwatch,
+        watch: PhaseTimer,
     ) -> None:
         started = time.time()
         runner = _step_runner(subject, known)
@@ -161,7 +161,7 @@ class ProbeRun:
 
     @asynccontextmanager
     async def _engine(
-        self, subject: ProbeSubject, facts: ModelFacts, watch: Stopwatch
+        self, subject: ProbeSubject, facts: ModelFacts, watch: PhaseTimer
     ) -> AsyncIterator[EngineClient]:
         client = EngineClient(self._launcher(self._settings), self._settings, max_queue=_MAX_QUEUE)
         spec = facts.spec(subject.name, trust_remote_code=subject.trust_remote_code)
@@ -174,7 +174,7 @@ class ProbeRun:
             with watch.times("ending"):
                 await client.stop(drain_seconds=0.0)
 
-    def _keep(self, target: ProbeTarget, record: ProbeRecord, watch: Stopwatch) -> None:
+    def _keep(self, target: ProbeTarget, record: ProbeRecord, watch: PhaseTimer) -> None:
         """Write the record into the store.
 
         A small write, on the event loop, that a cancelled run must not lose.

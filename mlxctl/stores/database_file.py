@@ -276,7 +276,7 @@ def _migrate(connection: sqlite3.Connection, path: Path, migrations: tuple[str, 
         connection.execute(f"PRAGMA user_version = {len(migrations)}")
 
 
-class _Connection(sqlite3.Connection):
+class _CheckedConnection(sqlite3.Connection):
     """Raises only sqlite3.Error and MemoryError for damaged contents."""
 
     def execute(self, *arguments: Any) -> sqlite3.Cursor:
@@ -294,7 +294,7 @@ def _connect(file: str, *, uri: bool) -> sqlite3.Connection:
         timeout=_LOCK_SECONDS,
         isolation_level=None,
         check_same_thread=False,
-        factory=_Connection,
+        factory=_CheckedConnection,
     )
     connection.text_factory = _decode
     return connection

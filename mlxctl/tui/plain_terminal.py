@@ -1,5 +1,8 @@
 """The text streams of a plain chat."""
 
+import asyncio
+import os
+import termios
 from typing import TextIO
 
 from mlxctl.ir import TextDelta, ThinkingDelta, ToolCallPart
@@ -7,7 +10,6 @@ from mlxctl.tui.answer_report import AnswerReport, ReportFormat
 from mlxctl.tui.chat_turn import DEMO_TOOL_HINT
 from mlxctl.tui.question_reader import QuestionReader
 from mlxctl.tui.terminal import escape_control_characters, escape_direction_marks
-from mlxctl.tui.terminal_decision import decide
 from mlxctl.tui.tools.toolbox import Decision, Tool
 from mlxctl.tui.turn_updates import (
     AnswerCut,
@@ -19,6 +21,8 @@ from mlxctl.tui.turn_updates import (
     ToolReturned,
     Update,
 )
+
+_MAX_DECISION_BYTES = 1024
 
 
 class PlainTerminal:
@@ -62,7 +66,7 @@ class PlainTerminal:
         if caution is not None:
             self.print_diagnostic(escape_control_characters(f"({caution})"))
         can_allow = tool is not None and tool.needs_approval and caution is None
-        return await decide(
+        return await _decide(
             "Run it?", source=self._source, diagnostics=self._diagnostics, can_allow=can_allow
         )
 
@@ -126,6 +130,32 @@ class PlainTerminal:
         """Write a line that is not part of an answer."""
         self._answers.flush()
         print(text, file=self._diagnostics, flush=True)
+
+
+async def _decide(question: str, *, source: TextIO, diagnostics: TextIO, can_allow: bool) -> Decision:
+    """Ask the user of a terminal: y, yes, or with `can_allow` always.
+
+    Everything else and the end of the input refuses. Can be cancelled. SEC: what was typed before the
+    question is discarded.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[bytes] = loop.create_future()
+
+    def read() -> None:
+        if not answer.done():
+            answer.set_result(os.read(source.fileno(), _MAX_DECISION_BYTES))
+
+    termios.tcflush(source, termios.TCIFLUSH)
+    choices = "always/y/N" if can_allow else "y/N"
+    print(f"{question} [{choices}] ", end="", file=diagnostics, flush=True)
+    loop.add_reader(source.fileno(), read)
+    try:
+        typed = (await answer).strip().lower()
+    finally:
+        loop.remove_reader(source.fileno())
+    if typed == b"always" and can_allow:
+        return "always"
+    return "run" if typed in (b"y", b"yes") else "refuse"
 
 
 def _call_line(call: ToolCallPart) -> str:

@@ -337,7 +337,7 @@ def test_tagged_string_may_contain_anything_but_its_closing_tag() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("parser_id", ["qwen3_coder", "minicpm5"])
-def test_union_with_string_is_parsed_as_the_type_it_was_written_as(
+def test_union_with_string_is_parsed_as_the_written_type(
     parser_id: str, schema: Any, allowed: list[str], refused: list[str]
 ) -> None:
     begin, end = {

@@ -154,7 +154,7 @@ def test_unmount_restores_logprobs_bit_for_bit(family: str, tmp_path: Path) -> N
     asyncio.run(check())
 
 
-def test_adapters_and_scales_have_prefixes_of_their_own(tmp_path: Path) -> None:
+def test_adapters_and_scales_do_not_share_prefixes(tmp_path: Path) -> None:
     base = tiny_models.model("qwen3")
     specs = two_adapters(base, tmp_path)
     prompt = tuple(range(20, 300))

@@ -19,7 +19,7 @@ def waiting(**numbers: int) -> OpenRequests:
     return requests
 
 
-def test_caller_alone_has_the_whole_queue_and_no_more() -> None:
+def test_only_caller_may_fill_the_queue() -> None:
     assert waiting(a=7).has_share("a", 8)
     assert not waiting(a=8).has_share("a", 8)
 

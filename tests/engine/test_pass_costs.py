@@ -108,6 +108,6 @@ def test_context_ranges_are_fitted_separately() -> None:
     assert long.fixed == pytest.approx(short.fixed, rel=0.05)
 
 
-def test_pass_of_fixed_cost_alone_has_no_tokens_within_less_time() -> None:
+def test_pass_has_no_tokens_within_less_than_its_fixed_cost() -> None:
     assert PassCost(fixed=1.0, per_token=0.0).tokens_within(0.5, maximum=8) == 0
     assert PassCost(fixed=1.0, per_token=0.0).tokens_within(1.0, maximum=8) == 8

@@ -145,7 +145,7 @@ def test_prefix_cache_stores_only_emitted_tokens() -> None:
         asyncio.run(check(model))
 
 
-def test_model_whose_caches_cannot_be_taken_back_is_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_message_names_the_model_whose_caches_cannot_roll_back(caplog: pytest.LogCaptureFixture) -> None:
     model, _ = load_model(tiny_models.model("qwen3"), lazy=True)
     weights = replace(measure(model, 0.0), create_caches=lambda: [ChunkedKVCache(64)])
     DraftSteps.of_model(

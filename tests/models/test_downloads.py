@@ -240,7 +240,7 @@ def test_model_is_not_probed_without_a_request(instant_downloads: Path) -> None:
     assert (downloads.find("org/a").probe, probe.probed) == (None, [])
 
 
-def test_stopped_download_tells_what_had_arrived(
+def test_stopped_download_reports_the_received_bytes(
     instant_downloads: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lose_the_hub(_plan: DownloadPlan, *, progress: DownloadProgress, **_: object) -> Path:

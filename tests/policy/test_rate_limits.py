@@ -92,7 +92,7 @@ STEPS = st.builds(
 
 @settings(max_examples=100, deadline=None)
 @given(LIMITS, st.lists(STEPS, max_size=40))
-def test_limiter_admits_what_a_count_of_the_history_admits(limits: Limits, steps: list[Step]) -> None:
+def test_limiter_agrees_with_a_count_of_the_history(limits: Limits, steps: list[Step]) -> None:
     follow(limits, steps)
 
 

@@ -47,7 +47,7 @@ def agreement(one: Run, other: Run) -> int:
 
 
 @given(st.sets(runs, max_size=30), runs)
-def test_lookups_find_what_comparing_with_all_finds(members: set[Run], query: Run) -> None:
+def test_lookups_agree_with_a_linear_search(members: set[Run], query: Run) -> None:
     siblings: Siblings[Run] = Siblings(START)
     for member in members:
         siblings.add(member)

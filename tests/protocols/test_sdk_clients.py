@@ -225,7 +225,7 @@ def test_openai_reads_the_same_response_whole_and_streamed(
     assert [event.sequence_number for event in events] == list(range(len(events)))
 
 
-def test_openai_reads_what_a_response_repeats_of_its_request() -> None:
+def test_openai_reads_the_request_fields_a_response_repeats() -> None:
     asked: dict[str, Any] = {
         "instructions": "Be kind.",
         "tools": [

@@ -259,7 +259,7 @@ def test_model_list_has_library_data(server: ServerProcess) -> None:
     assert httpx.get(f"{server.url}/v1/models/tiny").json() == model
 
 
-def test_downloaded_model_is_probed_in_a_process_of_its_own(server: ServerProcess) -> None:
+def test_downloaded_model_is_probed_in_a_separate_process(server: ServerProcess) -> None:
     body = {"repo": "org/tiny", "probe": True}
     assert httpx.post(f"{server.url}/downloads", json=body).json()["probe"] == "waiting"
 

@@ -28,7 +28,7 @@ def test_browsers_get_the_page_and_clients_the_greeting(client: TestClient) -> N
     assert page.headers["vary"] == greeting.headers["vary"] == "Accept"
 
 
-def test_page_has_an_address_of_its_own(client: TestClient) -> None:
+def test_page_has_its_own_address(client: TestClient) -> None:
     page = client.simulate_get("/ui")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert page.text == client.simulate_get("/", headers=HTML).text

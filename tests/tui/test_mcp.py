@@ -103,7 +103,7 @@ def test_server_that_hangs_in_a_call_is_started_again(monkeypatch: pytest.Monkey
     assert before.text != after.text
 
 
-def test_error_of_a_server_reaches_the_model_and_the_server_goes_on() -> None:
+def test_error_of_a_server_reaches_the_model_and_the_server_stays_usable() -> None:
     async def play(box: ToolBox) -> list[ToolResultPart]:
         calls = [tool_call("process_id"), tool_call("break"), tool_call("process_id")]
         return [await box.run(each) for each in calls]
@@ -324,7 +324,7 @@ def test_stopping_at_the_approval_leaves_a_result_for_each_call(tmp_path: Path) 
     assert (stopped.text, stopped.is_error) == ("error: the user stopped this call", True)
 
 
-def test_escape_goes_on_without_servers_that_hang() -> None:
+def test_escape_continues_without_servers_that_hang() -> None:
     backend = ScriptedBackend(text("Fine."))
 
     async def interact(screen: Screen) -> None:

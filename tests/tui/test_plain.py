@@ -266,7 +266,7 @@ def test_tool_can_be_allowed_for_the_whole_chat() -> None:
 
 
 @pytest.mark.parametrize("moment", ["initialize", "tools/call"])
-def test_interrupt_goes_on_without_an_mcp_server_that_hangs(tmp_path: Path, moment: str) -> None:
+def test_interrupt_continues_without_an_mcp_server_that_hangs(tmp_path: Path, moment: str) -> None:
     script = str(Path(__file__).parent / "mcp_echo_server.py")
     arguments = ["-S", script, *(["silent"] if moment == "initialize" else [])]
     servers = {"files": {"command": sys.executable, "args": arguments}}
