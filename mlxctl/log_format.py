@@ -29,7 +29,7 @@ class JsonFormatter(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
     def context(self) -> dict[str, object]:
-        """Return what every line of the current task has."""
+        """Return the fields of every line of the current task."""
         return {}
 
 

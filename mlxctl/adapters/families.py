@@ -23,7 +23,7 @@ _FAMILIES = {
         end_tokens=("<|endoftext|>", "<|user|>", "<|observation|>"),
     ),
     "llama": FamilyProfile(
-        # The last two are fine-tunes with templates of their own.
+        # The last two are fine-tunes with other templates.
         tool_parser_ids=("llama_python", "llama_xml", "functionary", "functools"),
         injected_parser_id="hermes_json",
         # `<|eom_id|>` and `<|eom|>` end a message that waits for a tool, `<|eot_id|>` and `<|eot|>` a turn.

@@ -8,7 +8,7 @@ from mlxctl import locations
 from mlxctl.doctor.check_result import CheckResult
 
 _MIN_MACOS = 14
-# Every client needs a connection, and the libraries need files of their own.
+# Every client needs a connection, and the libraries open files as well.
 _MIN_OPEN_FILES = 1024
 
 

@@ -28,13 +28,13 @@ class TextFilter(Protocol):
 
     @property
     def verdict(self) -> str | None:
-        """What was done so far; after "refused" nothing more is returned."""
+        """The action taken, None without a match; "refused" ends the text."""
 
     def feed(self, text: str) -> str:
         """Take the next piece, and return what may be sent."""
 
     def finish(self) -> str:
-        """Return what was held back."""
+        """Return the text that was held back."""
 
 
 class JsonFilter:
@@ -49,7 +49,7 @@ class JsonFilter:
 
     @property
     def verdict(self) -> str | None:
-        """What was done so far."""
+        """The action taken, None without a match."""
         return self._inner.verdict
 
     def feed(self, text: str) -> str:
@@ -57,7 +57,7 @@ class JsonFilter:
         return self._inner.feed(self._escapes.feed(text))
 
     def finish(self) -> str:
-        """Return what was held back."""
+        """Return the text that was held back."""
         return self._inner.feed(self._escapes.finish()) + self._inner.finish()
 
 

@@ -1,4 +1,4 @@
-"""What each layer caches.
+"""The kind of cache of each layer.
 
 All tokens, a window, a fixed-size state, or nothing. The rules are those of mlx-lm's `make_cache` methods,
 which decide what is in memory; where a configuration names a window that mlx-lm does not use, all tokens are
@@ -42,7 +42,7 @@ _FOREIGN = ("ssm_", "mamba_", "linear_", "conv_", "rwkv", "lru_", "attn_layer_")
 
 
 def plan_layers(model_type: str, config: Mapping[str, Any]) -> tuple[Kept, ...] | None:
-    """Return what each layer caches, None when unknown.
+    """Return the kind of cache of each layer, None when unknown.
 
     `config` is the language model's part.
     """

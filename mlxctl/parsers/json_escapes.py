@@ -24,7 +24,7 @@ class EscapeDecoder:
         self._held = ""
 
     def feed(self, text: str) -> str:
-        """Take the next piece; return what is decoded.
+        """Take the next piece; return the decoded text.
 
         An unfinished escape is held back.
         """

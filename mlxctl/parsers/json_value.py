@@ -49,7 +49,7 @@ class JsonValueScanner:
 
     @property
     def closing(self) -> str:
-        """The quotation mark and brackets that close what is open."""
+        """The quotation mark and brackets that complete the value."""
         mark = ("\\" * self._escaped + '"') * self._in_string
         return mark + "".join(_CLOSER_OF[opener] for opener in reversed(self._open))
 

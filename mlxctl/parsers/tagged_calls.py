@@ -142,7 +142,7 @@ class TaggedCallsBody:
         return at, (CallStarted(name=self._name), CallArguments(json="{}"), CallEnded(is_complete=True))
 
     def _read_name_tag(self, text: str, at: int) -> Step | None:
-        # Some models go on without the end of the name.
+        # Some models continue without the end of the name.
         ends = (self._tags.name_end, self._tags.key_opener, self._tags.call_closer)
         found_ends = ((text.find(tag, at), tag) for tag in ends if tag in text[at:])
         end, tag = min(found_ends, default=(-1, ""))

@@ -103,7 +103,7 @@ class GuardrailFilter:
         return self._take(text, is_last=False)
 
     def finish(self) -> str:
-        """Return what was held back."""
+        """Return the text that was held back."""
         return self._take("", is_last=True)
 
     def _take(self, text: str, *, is_last: bool) -> str:

@@ -25,7 +25,7 @@ BucketId = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimitState:
-    """What is left of the limits of a bucket.
+    """The remaining requests and tokens of a bucket.
 
     None without a limit. Reset times are in seconds.
     """
@@ -90,7 +90,7 @@ class _BucketUsage:
         return _OPEN_REQUEST_SECONDS
 
     def state(self, limits: Limits, now: float) -> RateLimitState:
-        """Return what is left."""
+        """Return the remaining requests and tokens."""
         requests, tokens = limits.requests_per_minute or None, limits.tokens_per_minute or None
         return RateLimitState(
             limit_requests=requests,

@@ -56,7 +56,7 @@ async def check_embeddings(interview: Interview, known: ModelCapabilities) -> tu
 
 
 def find_flaw(alone: Sequence[Sequence[float]], together: Sequence[Sequence[float]]) -> str | None:
-    """Return what is wrong with single and batched vectors of texts."""
+    """Return the first flaw in single and batched vectors, or None."""
     if not all(math.isfinite(number) for vector in (*alone, *together) for number in vector):
         return "its vectors contain values that are not numbers"
     if not all(any(vector) for vector in alone):

@@ -38,7 +38,7 @@ class AccessLog:
 
 
 def access_fields(request: RequestContext) -> dict[str, object]:
-    """Return what is known of an ended request.
+    """Return the log fields of an ended request.
 
     Unknown values are left out. Token counts are sums over all generations of the request; times are in
     seconds.

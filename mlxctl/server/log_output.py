@@ -65,7 +65,7 @@ class BackgroundHandler(logging.Handler):
             self._num_dropped += 1
 
     def close(self) -> None:
-        """Write what is queued, for a moment at most."""
+        """Write the queued lines, within a short time limit."""
         with suppress(queue.Full):
             self._lines.put_nowait(None)
             self._thread.join(_CLOSE_SECONDS)

@@ -57,7 +57,7 @@ class ServiceManager(ABC):
         return locations.service_log_file()
 
     def status(self) -> ServiceStatus:
-        """Return what is installed and what runs."""
+        """Return the installed unit and whether it runs."""
         is_installed = self.definition_file.exists()
         return ServiceStatus(
             is_installed=is_installed,

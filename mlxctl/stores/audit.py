@@ -70,7 +70,7 @@ class AuditStore:
             raise StoreUnavailable("audit records", f"the audit log cannot be read: {error}") from None
 
     def close(self) -> None:
-        """Write what is queued, for a moment at most. Idempotent."""
+        """Write the queued records, within a short time limit. Idempotent."""
         with suppress(queue.Full):
             self._waiting.put_nowait(None)
             self._thread.join(_CLOSE_SECONDS)

@@ -13,7 +13,7 @@ def elapsed_seconds() -> float:
 
 
 class SteadyClock:
-    """The unix time at its creation, plus what has elapsed since."""
+    """The unix time at its creation plus the elapsed time since."""
 
     def __init__(
         self, wall: Callable[[], float] = time.time, elapsed: Callable[[], float] = elapsed_seconds

@@ -36,7 +36,7 @@ class RememberedSampling(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, options: ChatOptions) -> "RememberedSampling":
-        """Return what is remembered of the options."""
+        """Return the saved sampling options."""
         return cls(**{name: getattr(options, name) for name in cls.__struct_fields__})
 
     def beneath(self, options: ChatOptions) -> ChatOptions:
@@ -102,7 +102,7 @@ class Preferences:
         self._write(stored)
 
     def save_sampling(self, options: ChatOptions) -> None:
-        """Save what is remembered of a chat's options."""
+        """Save the sampling options of a chat."""
         stored = self._read()
         stored.sampling = msgspec.Raw(msgspec.json.encode(RememberedSampling.of(options)))
         self._write(stored)

@@ -93,7 +93,7 @@ class TerminalApp(App[None]):
 
     @property
     def preferences(self) -> Preferences:
-        """What is remembered between runs."""
+        """The settings that are saved between runs."""
         return self._preferences
 
     def on_mount(self) -> None:

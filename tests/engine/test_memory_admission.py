@@ -18,7 +18,7 @@ from .simulation import Machine, Simulation
 HOURS = 3600.0
 
 
-def test_wrong_memory_figure_of_27_hours_refuses_nothing_that_runs_alone() -> None:
+def test_nothing_is_refused_during_27_hours_of_a_wrong_memory_figure() -> None:
     simulation = Simulation(Machine())
     simulation.available_bytes = 0
     requests = []

@@ -53,7 +53,7 @@ def embedding_classes(
                 weights = {prefix + name: array for name, array in weights.items()}
             if hasattr(super(), "sanitize"):
                 weights = super().sanitize(weights)
-            # A model with tied embeddings has no head of its own.
+            # A model with tied embeddings has no separate head.
             self.pop(_HEAD, None)
             weights = {name: array for name, array in weights.items() if not name.startswith(_HEAD)}
             return weights | dense | _read_dense(recipe, path)

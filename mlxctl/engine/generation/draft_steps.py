@@ -178,7 +178,7 @@ class DraftSteps:
         self._plan, self._results, self._plain_rows = None, [], []
 
     def drop(self, sequence_ids: Iterable[int]) -> None:
-        """Free what is held for rows that ended."""
+        """Free the draft states of rows that ended."""
         if self._speculator is not None:
             for sequence_id in sequence_ids:
                 self._speculator.drop(sequence_id)

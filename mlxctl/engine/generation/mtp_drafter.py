@@ -80,7 +80,7 @@ class MtpDrafter:
         ]
 
     def drop(self, sequence_id: int) -> None:
-        """Free what is held for a row that ended."""
+        """Free the caches and states of a row that ended."""
         self._ends.pop(sequence_id, None)
         self._caches.drop(sequence_id)
         self._states.drop(sequence_id)

@@ -120,7 +120,7 @@ class PrefixCoordinator:
         return self._prefix_cache.num_on_disk(tokens, salts)
 
     def restore(self, state: PrefillState, *, is_batched: bool) -> RowResult:
-        """Restore what is cached of the prompt, or begin its disk read.
+        """Restore the cached prefix of the prompt, or begin its disk read.
 
         `is_batched`: other prompts are restored in the same step.
         """

@@ -1,4 +1,4 @@
-"""Statistics of text generation: counters, histograms, and what is held now.
+"""Statistics of text generation: counters, histograms, and current sizes.
 
 MLX thread only.
 """

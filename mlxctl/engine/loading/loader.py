@@ -119,7 +119,7 @@ class ModelLoad:
         return None
 
     def stop(self) -> int:
-        """Free what was read; return its bytes."""
+        """Stop reading; return the number of bytes read."""
         self._pieces.close()
         return self.num_bytes_read
 

@@ -41,4 +41,4 @@ class Drafter(Protocol):
         """
 
     def drop(self, sequence_id: int) -> None:
-        """Free what is held for a row that ended."""
+        """Free the state of a row that ended."""

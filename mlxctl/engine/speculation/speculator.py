@@ -96,7 +96,7 @@ class Speculator:
                 self._counts.add(plan.drafter.name, num_accepted=num, num_rejected=len(draft.token_ids) - num)
 
     def drop(self, sequence_id: int) -> None:
-        """Free what is held for a row that ended."""
+        """Free the state of a row that ended."""
         self._by_row.pop(sequence_id, None)
         self._awaited.pop(sequence_id, None)
         for drafter in self._drafters:

@@ -118,7 +118,7 @@ class PrefillFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one step gave for one sequence.
+    """The tokens that one step gave to one sequence.
 
     `scores` are the log-probabilities of `token_ids`, `prompt_scores` those of the next prompt tokens from
     the second on, where they were asked for. Updates before the first token carry `num_processed`, the prompt

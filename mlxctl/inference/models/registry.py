@@ -79,7 +79,7 @@ class ModelRegistry:
         )
 
     def update(self, models: Iterable[ServedModel]) -> None:
-        """Replace models by what was read from their files later."""
+        """Replace models by those with facts read later."""
         self._models |= {model.name: model for model in models if model.name in self._models}
 
     async def resolve(self, name: str) -> ServedModel:

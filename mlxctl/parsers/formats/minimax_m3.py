@@ -1,6 +1,6 @@
 """Tool calls of MiniMax M3: trees of marked tags.
 
-Each argument is a tag of its own, and a mark precedes every tag. With `M` for the mark: `M<tool_call>`, in it
+Each argument is a separate tag, and a mark precedes every tag. With `M` for the mark: `M<tool_call>`, in it
 `M<invoke name="f">M<a>1M</a>M<list>M<item>2M</item>M</list>M</invoke>`.
 """
 

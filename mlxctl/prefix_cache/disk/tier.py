@@ -191,7 +191,7 @@ class DiskTier:
             self._save_usage()
 
     def close(self, *, deadline: float) -> None:
-        """Write what is queued and unlock the directory.
+        """Write the queued records and unlock the directory.
 
         Writing ends at `deadline` on the monotonic clock.
         """

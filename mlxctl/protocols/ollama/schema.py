@@ -228,7 +228,7 @@ class OllamaModels(Struct):
 
 
 class OllamaLoadedModel(OllamaModel, kw_only=True):
-    """A loaded model; it has no expiry of its own."""
+    """A loaded model; `expires_at` is when it may be unloaded, ISO 8601."""
 
     expires_at: str
     size_vram: int

@@ -127,12 +127,12 @@ class ToolBox:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What is offered to the model."""
+        """The tools offered to the model."""
         return tuple(tool.spec for tool in self._tools.values())
 
     @property
     def demo_specs(self) -> tuple[ToolSpec, ...]:
-        """What is offered to the demo model, which handles few tools.
+        """The tools offered to the demo model, which handles few.
 
         Those that need no approval, if there are any.
         """

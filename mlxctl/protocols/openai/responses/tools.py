@@ -18,7 +18,7 @@ from mlxctl.protocols.tool_checks import check_tool_choice, check_unique_names
 from mlxctl.protocols.validation_errors import missing
 
 _SEPARATOR = "__"
-# Tools that the client runs, with items of their own in the answer.
+# Tools that the client runs, with separate item types in the answer.
 _CLIENT_TOOLS = ("apply_patch", "computer", "computer_use_preview", "local_shell", "shell")
 _TYPE_TAG = msgspec.json.Decoder(schema.TypeTag)
 _FUNCTION = msgspec.json.Decoder(schema.ResponsesFunction)
