@@ -72,8 +72,33 @@ def test_min_p_keeps_a_share_of_the_maximum(row: Row, min_p: float, temperature:
     assert set(np.nonzero(surely)[0]) <= tokens <= set(np.nonzero(perhaps)[0])
 
 
+@given(row=st.one_of(few_logits(), many_logits()), share=st.sampled_from([0.1, 0.5, 0.9, 0.999]))
+def test_typical_keeps_smallest_set_nearest_to_entropy(row: Row, share: float) -> None:
+    tokens = sorted(kept(row, temperature=1.0, typical_p=share))
+
+    probabilities = softmax(row)
+    surprise = -np.log(probabilities)
+    distance = np.abs(surprise - (probabilities * surprise).sum())
+    # Tokens equally far from the entropy stay together.
+    farthest, rounding = distance[tokens].max(), 1e-4
+    assert set(np.nonzero(distance <= farthest - rounding)[0].tolist()) <= set(tokens)
+    assert probabilities[distance <= farthest + rounding].sum() >= share - 1e-5
+    assert probabilities[distance < farthest - rounding].sum() < share + 1e-5
+
+
+@pytest.mark.parametrize("bias", range(-106, -94))
+def test_typical_with_a_hardly_representable_weight_equals_that_without_the_token(bias: int) -> None:
+    row = np.random.default_rng(1).normal(size=WIDTH).astype(np.float32)
+    likely = int(row.argmax())
+    row[likely] = -np.inf
+    usual = kept(row, temperature=1.0, typical_p=0.9)
+
+    row[likely] = row.max() + bias
+    assert kept(row, temperature=1.0, typical_p=0.9) == usual
+
+
 @given(row=few_logits(), share=st.sampled_from([0.1, 0.5, 0.9]))
-def test_typical_keeps_tokens_nearest_to_entropy(row: Row, share: float) -> None:
+def test_typical_of_few_tokens_equals_definition(row: Row, share: float) -> None:
     tokens, expected = kept(row, temperature=1.0, typical_p=share), typical_tokens(row, share)
     # Tokens equally far from the entropy stay together.
     assert tokens >= expected or len(tokens ^ expected) <= 1
