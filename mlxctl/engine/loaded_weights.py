@@ -13,11 +13,12 @@ class LoadedWeights:
     """A loaded model and its measurements.
 
     `model` must stay on the MLX thread. `create_caches` returns empty caches of a sequence, one per layer,
-    quantized to `kv_bits`; `kv_windows` are those of its layers with sliding windows. `dimensions` is the
-    length of an embedding model's vectors. `model` is a VisionLanguageModel where `has_vision`;
-    `vision_problem` is why its vision part could not be loaded. `draft_model` and `mtp_head` are None without
-    one; their weights and their keys and values are included in the sizes. `state_recorder` records the
-    model's final hidden states for the head.
+    quantized to `kv_bits`; `kv_windows` are those of its layers with sliding windows. `can_pad_prompts` is
+    False where padding would change the state of recurrent layers. `dimensions` is the length of an embedding
+    model's vectors. `model` is a VisionLanguageModel where `has_vision`; `vision_problem` is why its vision
+    part could not be loaded. `draft_model` and `mtp_head` are None without one; their weights and their keys
+    and values are included in the sizes. `state_recorder` records the model's final hidden states for the
+    head.
     """
 
     model: Any
@@ -27,6 +28,7 @@ class LoadedWeights:
     cache_kind: CacheKind
     can_batch: bool
     load_seconds: float
+    can_pad_prompts: bool = True
     create_caches: Callable[[], list[Any]] = list
     kv_bits: KVPrecision = None
     kv_windows: tuple[KVWindow, ...] = ()

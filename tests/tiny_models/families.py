@@ -98,6 +98,10 @@ _QWEN3_NEXT = _attention(
     decoder_sparse_step=1, mlp_only_layers=[], shared_expert_intermediate_size=64, moe_intermediate_size=32,
     partial_rotary_factor=0.5, norm_topk_prob=True, full_attention_interval=2,
 )  # fmt: skip
+_MAMBA = _attention(
+    "mamba",
+    state_size=16, conv_kernel=4, use_bias=False, use_conv_bias=True, time_step_rank=8,
+)  # fmt: skip
 _LFM2_CONFIG = _attention(
     "lfm2",
     norm_eps=1e-5, conv_bias=False, conv_L_cache=3, block_dim=64, block_ff_dim=128, block_multiple_of=16,
@@ -292,6 +296,8 @@ _ALL = (
         config=_LFM2_CONFIG,
     ),
     _qwen3("qwen3_next", _QWEN3_NEXT),
+    # mlx-lm's layers read the padding of a batch like tokens.
+    _qwen3("mamba", _MAMBA),
     # Its channels and template are not needed in tests of its layers.
     _qwen3("gpt_oss", _GPT_OSS_CONFIG),
     Family(

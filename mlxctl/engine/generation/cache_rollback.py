@@ -12,14 +12,17 @@ import mlx.core as mx
 
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.caches import Caches
+from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.prefix_cache.records import grows, leaves
 
 _WINDOWS = frozenset({"RotatingKVCache", "BatchRotatingKVCache"})
 
 
-def rollback_problem(caches: Caches) -> str:
-    """Return why tokens cannot be removed from such caches, else ""."""
-    for layer in leaves(caches):
+def rollback_problem(weights: LoadedWeights) -> str:
+    """Return why tokens cannot be removed from caches, else ""."""
+    if not weights.can_pad_prompts:
+        return "its recurrent layers read padding like tokens"
+    for layer in leaves(weights.create_caches()):
         if not (grows(layer) or _is_window(layer) or _is_recurrent(layer)):
             return f"its layers keep their state in a {type(layer).__name__}"
     return ""

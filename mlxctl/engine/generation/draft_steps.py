@@ -82,7 +82,7 @@ class DraftSteps:
         """
         if speculation == "off":
             return cls(None)
-        if problem := rollback_problem(weights.create_caches()):
+        if problem := rollback_problem(weights):
             _log.warning("model %s decodes without drafts: %s", name, problem)
             return cls(None)
         drafters: list[Drafter] = []

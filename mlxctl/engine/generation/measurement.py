@@ -8,6 +8,7 @@ import mlx.core as mx
 
 from mlxctl.engine.failures import FOREIGN_ERRORS
 from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.generation.padding_check import leaves_padding_out
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import parameter_bytes
 from mlxctl.engine.wire.reports import CacheKind
@@ -51,6 +52,7 @@ def measure(
         kv_windows=_windows(caches),
         cache_kind=_cache_kind(caches),
         can_batch=all(grows(layer) or hasattr(layer, "merge") for layer in leaves(caches)),
+        can_pad_prompts=embedding is not None or leaves_padding_out(model, create_caches),
         load_seconds=time.monotonic() - started,
         create_caches=create_caches,
         kv_bits=_precision(kv_format),

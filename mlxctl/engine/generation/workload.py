@@ -135,6 +135,7 @@ class GenerationWorkload(Workload):
             kv_windows=weights.kv_windows,
             num_layers=len(caches),
             can_batch=weights.can_batch,
+            can_pad_prompts=weights.can_pad_prompts,
         )
         self._scheduler.open_model(spec.name, costs)
 

@@ -17,7 +17,8 @@ from mlxctl.ir.kv_cache_size import KVWindow, cache_bytes
 class ModelCosts:
     """Sizes of a loaded model in bytes.
 
-    `num_layers` are those with a cache. `can_batch` is False for caches that cannot be merged.
+    `num_layers` are those with a cache. `can_batch` is False for caches that cannot be merged,
+    `can_pad_prompts` for recurrent layers that read padding like tokens.
     """
 
     weights_bytes: int
@@ -25,10 +26,16 @@ class ModelCosts:
     kv_windows: tuple[KVWindow, ...] = ()
     num_layers: int = 1
     can_batch: bool = True
+    can_pad_prompts: bool = True
 
     def cache_bytes(self, num_tokens: int) -> int:
         """Return the bytes of a sequence's cache."""
         return cache_bytes(num_tokens, bytes_per_token=self.kv_bytes_per_token, windows=self.kv_windows)
+
+    @property
+    def affordable_prompt_padding_tokens(self) -> int:
+        """Padding tokens of prompts in one pass; below 0 they are prefilled alone."""
+        return self.affordable_padding_tokens if self.can_pad_prompts else -1
 
     @property
     def affordable_padding_tokens(self) -> int:

@@ -78,7 +78,7 @@ class PrefillPlanner:
             [row for row in ranked if not row.needs_restore],
             max_tokens=final_pass_tokens,
             max_added_padding_tokens=pacer.break_even_tokens(context=context),
-            affordable_padding_tokens=queue.costs.affordable_padding_tokens,
+            affordable_padding_tokens=queue.costs.affordable_prompt_padding_tokens,
         )
         num_tokens = sum(row.num_tokens_to_prefill for row in prompts)
         max_seconds: float | None = None
