@@ -3,13 +3,16 @@
 Pure.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Generic
+from itertools import chain
+from typing import Generic, TypeVar
 
 from mlxctl.prefix_cache.chunks import ID_BYTES, Key
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P
 from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS, EvictionReason
+
+E = TypeVar("E")
 
 MAX_LOGGED_EVICTIONS = 4096
 # Siblings are distinguished by as many leading tokens as a match needs to be restored.
@@ -117,15 +120,32 @@ class CheckpointOrder(Generic[P]):
         return True
 
 
+def first_over_share(
+    entries: "Iterator[E]", caller: "Callable[[E], bytes]", used: "Counter[bytes]"
+) -> "E | None":
+    """Return the first entry of a caller who uses more than an equal share.
+
+    The first of all entries if there is no such caller.
+    """
+    first = next(entries, None)
+    if first is None or len(used) < 2:
+        return first
+    share = used.total() / len(used)
+    return next((entry for entry in chain([first], entries) if used[caller(entry)] > share), first)
+
+
 class EvictionLog:
-    """Reasons of the last MAX_LOGGED_EVICTIONS evictions, by parent key and leading tokens."""
+    """Reasons of the last MAX_LOGGED_EVICTIONS evictions, by parent key and leading tokens.
+
+    Of these only a hash is kept: a wrong reason in 2 ** 50 is worth the memory.
+    """
 
     def __init__(self) -> None:
-        self._reasons: OrderedDict[tuple[Key, bytes], EvictionReason] = OrderedDict()
+        self._reasons: OrderedDict[int, EvictionReason] = OrderedDict()
 
     def add(self, parent: Key, ids: bytes, reason: EvictionReason) -> None:
         """Record that the chunk of `ids` after `parent` was removed."""
-        entry = (parent, ids[:_LEADING_BYTES])
+        entry = _hash(parent, ids)
         self._reasons.pop(entry, None)
         self._reasons[entry] = reason
         if len(self._reasons) > MAX_LOGGED_EVICTIONS:
@@ -133,7 +153,11 @@ class EvictionLog:
 
     def reason(self, parent: Key, ids: bytes) -> EvictionReason | None:
         """Return why the chunk with the leading tokens of `ids` was removed."""
-        return self._reasons.get((parent, ids[:_LEADING_BYTES]))
+        return self._reasons.get(_hash(parent, ids))
+
+
+def _hash(parent: Key, ids: bytes) -> int:
+    return hash((parent, ids[:_LEADING_BYTES]))
 
 
 def have_equal_start(one: bytes, other: bytes) -> bool:

@@ -7,22 +7,23 @@ Pure; payloads are opaque. Policy:
 - A chunk expires after the longest `ttl_seconds` of those who published or used it, counted from the last
   use; without a `ttl_seconds` never. An expired chunk does not match. A parent outlives its children.
 - A pinned chunk neither expires nor is evicted; a leased one is not evicted until its release.
-- With `shares_fairly` every caller with entries has an equal share of the bytes in use. Entries of callers
-  with more than their share are evicted before those of others.
+- With `shares_fairly` every caller with entries has an equal share of the bytes and buffers in use. Entries
+  of callers with more than their share of what is short are evicted before those of others.
 
 Owned by one thread.
 """
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import Generic, TypeVar
 
 from mlxctl.ir.tokens import Salt, Tokens, caller_digest, overlapping
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, chunk_key, root_key, to_24_bit
-from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P, PrefixMatch
-from mlxctl.prefix_cache.eviction import EvictionLog, have_equal_start
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P, PrefixMatch, shared
+from mlxctl.prefix_cache.eviction import EvictionLog, first_over_share, have_equal_start
 from mlxctl.prefix_cache.policy import MAX_STATE_SHARE, EvictionReason
 from mlxctl.prefix_cache.shared_segments import ReusablePrefix, SplitPayload, longest_reusable_prefix
 from mlxctl.prefix_cache.siblings import MAX_CLOSEST
@@ -165,8 +166,8 @@ class PrefixIndex(Generic[P]):
             payload=payload,
             payload_bytes=num_bytes,
             namespace=namespace,
-            caller=parent.caller if parent is not None else caller_digest(salts),
-            salts=overlapping(salts, start, start + len(tokens) // 4),
+            caller=parent.caller if parent is not None else shared(caller_digest(salts)),
+            salts=shared(overlapping(salts, start, start + len(tokens) // 4)),
             expires_at=-math.inf,
         )
         self._extend_expiry(chunk, self._expiry(ttl_seconds))
@@ -259,7 +260,9 @@ class PrefixIndex(Generic[P]):
         states = self._tree.states
         while states.num_bytes > self.max_bytes * MAX_STATE_SHARE:
             free = (state for state in states if not any(owner.is_protected for owner in state.owners))
-            victim = self._first_over_share(free, lambda state: state.owners[0].caller)
+            victim = self._first_over_share(
+                free, lambda state: state.owners[0].caller, self._tree.bytes_by_caller
+            )
             if victim is None:
                 break
             self._evict_state(victim)
@@ -270,11 +273,15 @@ class PrefixIndex(Generic[P]):
 
         The buffer budget is enforced, too. Protected chunks stay.
         """
-        while self.num_bytes > max_bytes or (
+        while (has_too_many_bytes := self.num_bytes > max_bytes) or (
             self.max_buffers is not None and self.num_buffers > self.max_buffers
         ):
             evictable = (chunk for chunk in self._tree.order if chunk.is_evictable)
-            victim = self._first_over_share(evictable, lambda chunk: chunk.caller)
+            victim = self._first_over_share(
+                evictable,
+                lambda chunk: chunk.caller,
+                self._tree.bytes_by_caller if has_too_many_bytes else self._tree.buffers_by_caller,
+            )
             if victim is None:
                 return
             if self._on_evict is not None:
@@ -342,17 +349,10 @@ class PrefixIndex(Generic[P]):
         self._tree.check_integrity()
         assert all(chunk.expires_at >= self._next_expiry for chunk in self.chunks())
 
-    def _first_over_share(self, entries: "Iterable[E]", caller: "Callable[[E], bytes]") -> "E | None":
-        """Return the first entry of a caller with more than its share.
-
-        The first of all entries if there is no such caller, or without fair shares.
-        """
-        num_bytes = self._tree.bytes_by_caller
-        first = next(entries := iter(entries), None)
-        if first is None or not self._shares_fairly or len(num_bytes) < 2:
-            return first
-        share = self.num_bytes / len(num_bytes)
-        return next((entry for entry in chain([first], entries) if num_bytes[caller(entry)] > share), first)
+    def _first_over_share(
+        self, entries: "Iterator[E]", caller: "Callable[[E], bytes]", used: "Counter[bytes]"
+    ) -> "E | None":
+        return first_over_share(entries, caller, used) if self._shares_fairly else next(entries, None)
 
     def _merge_siblings(self, chunk: Chunk[P]) -> None:
         """Share states with siblings, and replace siblings that the chunk extends."""

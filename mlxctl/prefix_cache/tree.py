@@ -34,8 +34,9 @@ class ChunkTree(Generic[P]):
 
     `buffers_of` counts the buffers of a payload. `split` cuts a payload after some of its tokens; without it,
     siblings share no payload. `on_release` receives each payload that left the tree and must not change it.
-    `depths` counts chunks by the position of their end, rounded up to a power of two. `bytes_by_caller`
-    counts payloads and states by the digest of their caller. Callers share nothing with each other.
+    `depths` counts chunks by the position of their end, rounded up to a power of two. `bytes_by_caller` and
+    `buffers_by_caller` count payloads and states by the digest of their caller. Callers share nothing with
+    each other.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class ChunkTree(Generic[P]):
         self._chunk_bytes = 0
         self._chunk_buffers = 0
         self.bytes_by_caller: Counter[bytes] = Counter()
+        self.buffers_by_caller: Counter[bytes] = Counter()
         self.num_tokens = 0
         self.depths: Counter[int] = Counter()
         self._chunks: dict[Key, Chunk[P]] = {}
@@ -131,13 +133,11 @@ class ChunkTree(Generic[P]):
         self.order.add(chunk)
         self.num_tokens += chunk.num_tokens
         self.depths[_depth(chunk)] += 1
-        self._chunk_bytes += chunk.payload_bytes
-        self._charge(chunk, chunk.payload_bytes)
-        self._chunk_buffers += self._buffers_of(chunk.payload)
+        self._charge(chunk, chunk.payload_bytes, self._buffers_of(chunk.payload))
         if reused is not None and reused.num_tokens:
             assert self._split is not None, "only payloads that can be split are reused"
             for segment in attach_segments(chunk, reused, self._split):
-                self._chunk_buffers += self._buffers_of(segment.payload)
+                self._charge(chunk, 0, self._buffers_of(segment.payload))
 
     def add_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
         """Add a state to the chunk and matching siblings.
@@ -145,7 +145,7 @@ class ChunkTree(Generic[P]):
         These have the same tokens up to its position.
         """
         self.states.add(checkpoint)
-        self._charge(chunk, checkpoint.num_bytes)
+        self._charge_state(chunk, checkpoint, 1)
         shared_ids = chunk.ids[: ID_BYTES * (checkpoint.position - chunk.start)]
         for sibling in self.siblings(chunk).starting_with(shared_ids, chunk.salts):
             if sibling is chunk or sibling.agrees_with(chunk, checkpoint.position):
@@ -163,7 +163,7 @@ class ChunkTree(Generic[P]):
         Its payload is released with the last owner.
         """
         if self.states.remove_owner(checkpoint, chunk):
-            self._charge(chunk, -checkpoint.num_bytes)
+            self._charge_state(chunk, checkpoint, -1)
             self._release(checkpoint.payload)
 
     def remove(self, chunk: Chunk[P]) -> None:
@@ -181,9 +181,7 @@ class ChunkTree(Generic[P]):
         self.order.remove(chunk)
         self.num_tokens -= chunk.num_tokens
         self.depths[_depth(chunk)] -= 1
-        self._chunk_bytes -= chunk.payload_bytes
-        self._charge(chunk, -chunk.payload_bytes)
-        self._chunk_buffers -= self._buffers_of(chunk.payload)
+        self._charge(chunk, -chunk.payload_bytes, -self._buffers_of(chunk.payload))
         self._release(chunk.payload)
         for segment in chunk.shared_segments:
             self._drop_owner(segment, chunk)
@@ -197,7 +195,9 @@ class ChunkTree(Generic[P]):
         check_payloads(self._chunks.values(), self._buffers_of, self._chunk_bytes, self._chunk_buffers)
         assert self.num_tokens == sum(chunk.num_tokens for chunk in self._chunks.values())
         assert self.bytes_by_caller.total() == self.num_bytes
-        assert self.bytes_by_caller.keys() <= {chunk.caller for chunk in self._chunks.values()}
+        assert self.buffers_by_caller.total() == self.num_buffers
+        callers = {chunk.caller for chunk in self._chunks.values()}
+        assert self.bytes_by_caller.keys() | self.buffers_by_caller.keys() <= callers
         assert all(
             chunk.parent is None or chunk.parent.caller == chunk.caller for chunk in self._chunks.values()
         )
@@ -206,17 +206,27 @@ class ChunkTree(Generic[P]):
         assert self.states.num_buffers == sum(self._buffers_of(state.payload) for state in self.states)
         assert all(chunk in self.siblings(chunk) for chunk in self._chunks.values())
 
-    def _charge(self, chunk: Chunk[P], num_bytes: int) -> None:
-        self.bytes_by_caller[chunk.caller] += num_bytes
-        if not self.bytes_by_caller[chunk.caller]:
-            del self.bytes_by_caller[chunk.caller]
+    def _charge(self, chunk: Chunk[P], num_bytes: int, num_buffers: int) -> None:
+        """Count a payload of the chunk's caller."""
+        self._chunk_bytes += num_bytes
+        self._chunk_buffers += num_buffers
+        self._charge_caller(chunk.caller, num_bytes, num_buffers)
+
+    def _charge_state(self, chunk: Chunk[P], checkpoint: Checkpoint[P], sign: int) -> None:
+        self._charge_caller(
+            chunk.caller, sign * checkpoint.num_bytes, sign * self._buffers_of(checkpoint.payload)
+        )
+
+    def _charge_caller(self, caller: bytes, num_bytes: int, num_buffers: int) -> None:
+        for counts, num in ((self.bytes_by_caller, num_bytes), (self.buffers_by_caller, num_buffers)):
+            counts[caller] += num
+            if not counts[caller]:
+                del counts[caller]
 
     def _drop_owner(self, segment: SharedSegment[P], chunk: Chunk[P]) -> None:
         segment.owners.remove(chunk)
         if not segment.owners:
-            self._chunk_bytes -= segment.num_bytes
-            self._charge(chunk, -segment.num_bytes)
-            self._chunk_buffers -= self._buffers_of(segment.payload)
+            self._charge(chunk, -segment.num_bytes, -self._buffers_of(segment.payload))
             self._release(segment.payload)
 
     def _release(self, payload: P) -> None:

@@ -2,16 +2,20 @@
 
 from pathlib import Path
 
+import pytest
+
 from mlxctl.ir.tokens import Salt, prompt_salts
 from mlxctl.policy.cache_namespace import cache_namespace, key_scope
+from mlxctl.prefix_cache.disk import record_store
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record
 
-from .disk_records import NAMESPACE, closed, conversation, opened, publish_conversation
+from .disk_records import NAMESPACE, closed, conversation, opened, publish_conversation, store
 
 MAX_BYTES = 400_000
 NUM_TOKENS = 600
+NUM_RECORDS = 40
 
 
 def salts_of(key: bytes, cache_salt: str = "") -> tuple[Salt, ...]:
@@ -27,9 +31,9 @@ def write(tier: DiskTier, seeds: range, salts: tuple[Salt, ...]) -> None:
         assert tier.store(publish_conversation(index, seed, NUM_TOKENS, salts))
 
 
-def num_stored(tier: DiskTier, seeds: range, salts: tuple[Salt, ...]) -> int:
+def num_stored(tier: DiskTier, seeds: range, salts: tuple[Salt, ...], *, num_tokens: int = NUM_TOKENS) -> int:
     return sum(
-        tier.index.match(NAMESPACE, conversation(seed, NUM_TOKENS), salts).num_tokens == NUM_TOKENS
+        tier.index.match(NAMESPACE, conversation(seed, num_tokens), salts).num_tokens == num_tokens
         for seed in seeds
     )
 
@@ -49,4 +53,39 @@ def test_caller_that_fills_the_disk_keeps_what_others_have(tmp_path: Path) -> No
     assert num_stored(tier, range(2), MODEST) == 2
     assert num_stored(tier, range(228, 230), salts_of(b"greedy")) == 2
     tier.index.check_integrity()
+    closed(tier)
+
+
+def test_number_of_records_is_bounded_since_each_takes_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_store, "_LEAST_RECORDS", NUM_RECORDS)
+    tier = opened(tmp_path, max_bytes=MAX_BYTES)
+    store(tier, *range(60), num_tokens=20)
+    tier.index.check_integrity()
+    kept = [seed for seed in range(60) if tier.index.match(NAMESPACE, conversation(seed, 20)).num_tokens]
+    # Each has a state as well.
+    assert kept == list(range(60 - NUM_RECORDS // 2, 60))
+    closed(tier)
+
+    monkeypatch.setattr(record_store, "_LEAST_RECORDS", NUM_RECORDS // 2)
+    tier = opened(tmp_path, max_bytes=MAX_BYTES)
+    assert len(tier.index) == NUM_RECORDS // 4
+    assert tier.file_bytes < MAX_BYTES / 10
+    closed(tier)
+
+
+def test_caller_with_many_records_keeps_the_few_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_store, "_LEAST_RECORDS", NUM_RECORDS)
+    tier = opened(tmp_path, max_bytes=MAX_BYTES)
+    # Few long ones: more bytes than the many short ones have together.
+    write(tier, range(2), MODEST)
+    for seed in range(100, 200):
+        index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
+        assert tier.store(publish_conversation(index, seed, 20, salts_of(b"greedy")))
+    assert num_stored(tier, range(2), MODEST) == 2
+    assert num_stored(tier, range(199, 200), salts_of(b"greedy"), num_tokens=20) == 1
+    assert tier.index.num_buffers <= NUM_RECORDS
     closed(tier)

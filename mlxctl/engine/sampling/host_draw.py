@@ -200,7 +200,8 @@ def _is_typical(weights: Row, typical_p: float) -> Mask:
     order = np.argsort(distance, kind="stable")
     num_before = _num_within(likely[order], typical_p * total)
     inside = likely[distance <= distance[order[min(num_before, order.size - 1)]]]
-    return np.greater_equal(weights, inside[0], out=mask) & (weights <= inside[-1])
+    kept: Mask = np.greater_equal(weights, inside[0], out=mask) & (weights <= inside[-1])
+    return kept
 
 
 def _is_top_choice(weights: Row, threshold: float) -> Mask:

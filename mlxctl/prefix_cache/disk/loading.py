@@ -83,12 +83,13 @@ def _add_chunks(
             parent,
             row.tokens,
             record,
-            record.extent.num_bytes,
+            record.num_bytes,
             row.salts or (),
             ttl_seconds=ttl,
         )
         if chunk is not None and chunk.payload is record:
             taken.add(record.extent)
+            record.chunk = chunk.key
             if row.is_pinned:
                 index.pin(row.key)
     return taken
@@ -107,7 +108,8 @@ def _add_states(
             or chunk.has_checkpoint_at(position)
         ):
             continue
-        index.add_checkpoint(chunk, Checkpoint(position, record, record.extent.num_bytes))
+        record.chunk = chunk.key
+        index.add_checkpoint(chunk, Checkpoint(position, record, record.num_bytes))
         taken.add(record.extent)
     return taken
 

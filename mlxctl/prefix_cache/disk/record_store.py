@@ -20,11 +20,21 @@ from mlxctl.prefix_cache.splitting import join_records
 
 DEFAULT_TTL_SECONDS = 24 * 3600.0
 
+# The index takes about 1 kB of memory for the record of a short prompt. So there are at most as many records
+# as if each had this size on disk; those of most models are larger.
+_LEAST_RECORD_BYTES = 2 * 1024**2
+_LEAST_RECORDS = 4096
+
 # Bound of the writer's queue: a burst of evictions is queued up to this size, the rest is dropped.
 _MAX_PENDING_BYTES = 512 * 1024**2
 _UNLIMITED_BYTES = 2**62
 
 _log = logging.getLogger(__name__)
+
+
+def max_records(max_bytes: int) -> int:
+    """Return the largest number of records of a tier of `max_bytes`."""
+    return max(_LEAST_RECORDS, max_bytes // _LEAST_RECORD_BYTES)
 
 
 class RecordStore:
@@ -61,7 +71,7 @@ class RecordStore:
             on_release=self._allocator.release,
         )
         self._load(directory)
-        self.index.max_bytes = max_bytes
+        self.index.max_bytes, self.index.max_buffers = max_bytes, max_records(max_bytes)
         self.enforce_limits()
 
     @property
@@ -176,12 +186,14 @@ class RecordStore:
             parent,
             chunk.tokens,
             stored,
-            stored.extent.num_bytes,
+            stored.num_bytes,
             chunk.salts,
             ttl_seconds=ttl,
         )
         if stored_chunk is None:
             return None
+        # One object for both: that of the chunk in memory goes with it.
+        stored.chunk = stored_chunk.key
         row = ChunkRow(
             key=chunk.key,
             parent=parent.key if parent is not None else None,
@@ -193,7 +205,7 @@ class RecordStore:
             used=self.next_use(),
             salts=chunk.salts,
         )
-        self.writer.put(WriteRecord(stored, stored.extent.num_bytes, row))
+        self.writer.put(WriteRecord(stored, stored.num_bytes, row))
         inherited = [state.payload for state in stored_chunk.checkpoints]
         if inherited:
             self.writer.put(ReassignOwner(tuple((record.extent, stored_chunk.key) for record in inherited)))
@@ -214,8 +226,8 @@ class RecordStore:
             if stored is not None:
                 self._allocator.release(stored)
             return
-        self.writer.put(WriteRecord(stored, stored.extent.num_bytes, None))
-        self.index.add_checkpoint(stored_chunk, Checkpoint(state.position, stored, stored.extent.num_bytes))
+        self.writer.put(WriteRecord(stored, stored.num_bytes, None))
+        self.index.add_checkpoint(stored_chunk, Checkpoint(state.position, stored, stored.num_bytes))
 
     def _prepare(
         self, record: Record, key: Key, name: Key, position: int | None, deadline: float | None

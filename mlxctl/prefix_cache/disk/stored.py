@@ -1,6 +1,5 @@
 """Record on disk, as payload of the disk tier's index."""
 
-from dataclasses import dataclass
 from hashlib import sha256
 
 from mlxctl.prefix_cache.chunks import Key, root_key, state_key
@@ -8,20 +7,41 @@ from mlxctl.prefix_cache.disk.space import Extent
 from mlxctl.prefix_cache.entries import Chunk
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
 class StoredRecord:
     """Extent of a record, and what it must contain.
 
     The writer sets `digest` and clears `pieces`, the unwritten bytes, once. A record of an earlier run is
-    checked at its first read, which sets `is_checked`.
+    checked at its first read, which sets `is_checked`. Memory per record matters, since there are many: the
+    extent is kept as numbers.
     """
 
-    extent: Extent
-    chunk: Key
-    position: int | None
-    digest: bytes = b""
-    pieces: list[bytes] | None = None
-    is_checked: bool = False
+    __slots__ = ("_num_bytes", "_offset", "_segment", "chunk", "digest", "is_checked", "pieces", "position")
+
+    def __init__(
+        self,
+        *,
+        extent: Extent,
+        chunk: Key,
+        position: int | None,
+        digest: bytes = b"",
+        pieces: list[bytes] | None = None,
+    ) -> None:
+        self._segment, self._offset, self._num_bytes = extent.segment, extent.offset, extent.num_bytes
+        self.chunk = chunk
+        self.position = position
+        self.digest = digest
+        self.pieces = pieces
+        self.is_checked = False
+
+    @property
+    def extent(self) -> Extent:
+        """Where the record lies."""
+        return Extent(self._segment, self._offset, self._num_bytes)
+
+    @property
+    def num_bytes(self) -> int:
+        """Length of the record."""
+        return self._num_bytes
 
 
 def name_in_header(chunk: Chunk[StoredRecord], position: int | None) -> Key:
