@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct
 from mlxctl.errors import InvalidRequest
 from mlxctl.inference import InferenceService
 from mlxctl.server.body import read_json
+from mlxctl.settings.bounds import MAX_INTEGER
 
 _MAX_BODY_BYTES = 64 * 1024
 
@@ -44,6 +45,9 @@ class LiveSettingsResource(ABC):
         values = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not UNSET}
         if not values:
             raise InvalidRequest(f"name a setting to change: {', '.join(self._names)}")
+        for name, value in values.items():
+            if isinstance(value, int) and value > MAX_INTEGER:
+                raise InvalidRequest(f"{name}: expected at most {MAX_INTEGER}", param=name)
         self.change(values)
         self._answer(response)
 

@@ -12,6 +12,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from mlxctl.locations import expand_user
+from mlxctl.settings.bounds import MAX_INTEGER
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -163,7 +164,10 @@ def _as_number(value: object, target: type[int] | type[float], shown: str) -> in
         number = target(value)
     except ValueError:
         raise ValueError(expected) from None
-    if not math.isfinite(number):
+    if isinstance(number, int):
+        if abs(number) > MAX_INTEGER:
+            raise ValueError(f"expected at most {MAX_INTEGER}, got {shown}")
+    elif not math.isfinite(number):
         raise ValueError(expected)
     return number
 

@@ -50,6 +50,7 @@ def test_change_is_in_force_and_leaves_other_settings(endless_model: Path) -> No
         ({"enable_preemption": "yes"}, "enable_preemption"),
         ({"high_priority_threshold": 101}, "high_priority_threshold"),
         ({"aging_seconds": 0}, "aging_seconds"),
+        ({"max_rows": 10**30}, "max_rows"),
         ({"max_row": 3}, "max_row"),
         ({}, "max_timeslice_tokens"),
     ],

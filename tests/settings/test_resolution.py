@@ -109,6 +109,7 @@ def test_environment_lists_are_split_at_commas() -> None:
             "'pool.kv_bits_by_name' in .*expected one of full, 8, 4, config",
         ),
         ("[server.timeouts]\nchats = 3\n", "'server.timeouts' in .*expected names of chat, .*got 'chats'"),
+        ("[server]\nmax_queue = 99999999999999999999\n", "server.max_queue.* at most 9223372036854775807"),
         ("[server.timeouts]\nchat = 0\n", "'server.timeouts' in .*expected at least 0.001"),
         ("[server\n", "cannot be read"),
     ],
