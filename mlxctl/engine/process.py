@@ -40,7 +40,11 @@ def main(socket_path: str, settings_json: str, log_format: LogFormat) -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     settings = msgspec.json.decode(settings_json, type=EngineSettings, dec_hook=_decode_path)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.connect(socket_path)
+    try:
+        connection.connect(socket_path)
+    except (ConnectionRefusedError, FileNotFoundError):
+        # The front was stopped meanwhile.
+        sys.exit(1)
     blas = _blas(settings)
     import_mlx_lm_alone()
     # PERF: collecting garbage among imported modules delays every row by a tenth of a second.

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +46,12 @@ def test_exit_status_survives_repeated_kills() -> None:
             child.kill()
 
     asyncio.run(run())
+
+
+def test_engine_whose_front_has_ended_meanwhile_ends_without_words(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mlxctl.engine.process", str(tmp_path / "socket"), "{}", "text"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (1, "")
 
 
 @pytest.mark.parametrize("num_turns", range(8))
