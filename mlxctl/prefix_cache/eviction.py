@@ -123,7 +123,7 @@ class CheckpointOrder(Generic[P]):
 def first_over_share(
     entries: "Iterator[E]", caller: "Callable[[E], bytes]", used: "Counter[bytes]"
 ) -> "E | None":
-    """Return the first entry of a caller who uses more than an equal share.
+    """Return the first entry of a caller beyond its equal share.
 
     The first of all entries if there is no such caller.
     """

@@ -1,10 +1,10 @@
 """The exit status of a child process is always known and described."""
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +100,14 @@ def test_child_ignores_ctrl_c_from_its_first_moment() -> None:
 def test_ctrl_c_while_a_child_starts_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The terminal sends it to both processes, and users press it once."""
     start = subprocess.Popen
+    started: list[subprocess.Popen[bytes]] = []
 
     def interrupted_start(*arguments: Any, **options: Any) -> "subprocess.Popen[bytes]":
-        os.kill(os.getpid(), signal.SIGINT)
-        return start(*arguments, **options)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        started.append(start(*arguments, **options))
+        return started[0]
 
     monkeypatch.setattr(subprocess, "Popen", interrupted_start)
     with pytest.raises(KeyboardInterrupt):
         start_child([sys.executable, "-c", ""])
+    assert started[0].wait() == 0
