@@ -20,9 +20,9 @@ def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
     Raises BrokenModel if it is unreadable, too large or not UTF-8.
     """
     path = directory / name
-    if not path.is_file():
-        return None
     try:
+        if not path.is_file():
+            return None
         with path.open("rb") as file:
             data = file.read(limit_bytes + 1)
         if len(data) > limit_bytes:
@@ -37,8 +37,15 @@ def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
 
 
 def missing_config(directory: Path, name: str) -> str:
-    """Return the problem of a model without config.json; names GGUF files."""
-    hint = f"; {OTHER_FORMAT}" if any(directory.glob("*.gguf")) else ""
+    """Return the problem of a model without config.json.
+
+    Names GGUF files, and the command for a directory of models.
+    """
+    hint = ""
+    if any(directory.glob("*.gguf")):
+        hint = f"; {OTHER_FORMAT}"
+    elif any(directory.glob("*/config.json")):
+        hint = f"; it is a directory of models: mlxctl serve --models-dir {directory}"
     return f"model {name!r} has no config.json{hint}"
 
 

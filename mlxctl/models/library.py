@@ -218,7 +218,11 @@ def _subdirectories(directory: Path) -> list[Path]:
 
 
 def _is_model(directory: Path) -> bool:
-    return (directory / "config.json").is_file() or any(directory.glob("*.safetensors"))
+    """Whether a directory holds a model; one that cannot be read may do."""
+    try:
+        return (directory / "config.json").is_file() or any(directory.glob("*.safetensors"))
+    except PermissionError:
+        return True
 
 
 def _find_bad_file(path: Path, name: str, roots: list[Path]) -> str | None:
@@ -226,6 +230,8 @@ def _find_bad_file(path: Path, name: str, roots: list[Path]) -> str | None:
 
     SEC: a downloaded model could contain a link to any file of this machine. A pipe would block its reader.
     """
+    if not os.access(path, os.R_OK | os.X_OK):
+        return f"model {name!r}: its directory cannot be read: permission denied"
     inside = (*roots, _allowed_root(path))
     for num_files, file in enumerate(_files(path)):
         if num_files >= MAX_ENTRIES:
@@ -316,7 +322,7 @@ def completion_names() -> list[str]:
 def check_removable(entry: LibraryEntry) -> None:
     """Raise BrokenModel for an entry that `remove_model` does not delete."""
     if entry.origin == "built in":
-        raise BrokenModel(entry.folder, f"model {entry.name!r} is a part of mlxctl and is not removed")
+        raise BrokenModel(entry.folder, f"model {entry.name!r} is built into mlxctl and cannot be removed")
     if entry.folder.is_symlink():
         # SEC: only the link is part of the library, not its target.
         raise BrokenModel(

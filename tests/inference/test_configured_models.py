@@ -27,6 +27,7 @@ from mlxctl.probe.limit_checks import check_context
 from mlxctl.settings import EngineSettings, LibrarySettings, ModelSettings, PoolSettings, Settings
 from mlxctl.stores import CapabilityStore
 from tests import tiny_models
+from tests.permissions import restricted_directory
 from tests.stores.probe_records import record
 from tests.tiny_models.mtp_heads import separate_head, with_mtp_head
 
@@ -154,6 +155,21 @@ def test_ambiguous_settings_are_rejected(
         configure(knowledge, model=models_dir / "qwen3", pins=("llama",))
     with pytest.raises(SettingsError, match="no directory of models"):
         configure(knowledge, dirs=(tmp_path / "nowhere",))
+
+
+def test_model_and_directory_of_models_are_told_apart(models_dir: Path, knowledge: CapabilityLookup) -> None:
+    model = models_dir / "qwen3"
+    with pytest.raises(SettingsError, match=rf"is a model, .*: mlxctl serve {model}$"):
+        configure(knowledge, dirs=(model,))
+    with pytest.raises(BrokenModel, match=rf"directory of models: mlxctl serve --models-dir {models_dir}$"):
+        configure(knowledge, model=models_dir)
+
+
+def test_unreadable_directory_of_models_is_named(knowledge: CapabilityLookup) -> None:
+    with restricted_directory() as directory:
+        directory.chmod(0)
+        with pytest.raises(SettingsError, match="cannot be read: permission denied"):
+            configure(knowledge, dirs=(directory,))
 
 
 def test_draft_model_of_the_same_vocabulary_is_loaded_with_it(

@@ -15,6 +15,7 @@ from mlxctl.models import Library, read_model
 from mlxctl.models.hub_cache import hub_cache_directory
 from mlxctl.models.library import remove_model
 from mlxctl.settings import LibrarySettings
+from tests.permissions import restricted_directory
 
 from .weight_files import write_model
 
@@ -145,6 +146,26 @@ def test_links_to_themselves_break_only_their_model(directories: tuple[Path, Pat
     problems = {entry.name: shelf.describe(entry).problem for entry in shelf.entries()}
     assert problems["good"] is None
     assert "config.json" in (problems["looped"] or "")
+
+
+@pytest.mark.parametrize("locked", ["locked", "locked/config.json", "org/locked"])
+def test_unreadable_model_breaks_no_other(locked: str) -> None:
+    with restricted_directory() as directory:
+        (directory / "hub").mkdir()
+        write_model(directory / "good", CONFIG, WEIGHTS)
+        write_model(directory / locked.removesuffix("/config.json"), CONFIG, WEIGHTS)
+        (directory / locked).chmod(0)
+        shelf = library((directory, directory / "hub"))
+        problems = {entry.name: shelf.describe(entry).problem for entry in shelf.entries()}
+    assert problems.pop("good") is None
+    assert [("cannot be read" in (problem or "")) for problem in problems.values()] == [True]
+
+
+def test_unreadable_directory_is_named(directories: tuple[Path, Path]) -> None:
+    with restricted_directory() as directory:
+        directory.chmod(0)
+        with pytest.raises(BrokenModel, match="cannot be read"):
+            read_model(library(directories).resolve(str(directory)).path)
 
 
 def test_pipe_in_a_model_is_not_read(directories: tuple[Path, Path]) -> None:

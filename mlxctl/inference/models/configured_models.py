@@ -1,6 +1,7 @@
 """Models that the settings name, read from their files without loading weights."""
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -166,8 +167,7 @@ class ModelReader:
 
     def _entries_in(self, directories: tuple[Path, ...]) -> list[LibraryEntry]:
         for directory in directories:
-            if not directory.is_dir():
-                raise SettingsError(f"there is no directory of models at {str(directory)!r}")
+            _check_models_directory(directory)
         entries = self._library.entries() if directories else []
         return [
             entry
@@ -307,6 +307,18 @@ class ModelReader:
                     f"there is no model {name!r} for pool.kv_bits_by_name; there are: "
                     f"{', '.join(found.names)}"
                 )
+
+
+def _check_models_directory(directory: Path) -> None:
+    """Raise SettingsError for a directory that cannot hold models."""
+    if not directory.is_dir():
+        raise SettingsError(f"there is no directory of models at {str(directory)!r}")
+    if not os.access(directory, os.R_OK | os.X_OK):
+        raise SettingsError(f"the directory of models {str(directory)!r} cannot be read: permission denied")
+    if (directory / "config.json").is_file() and not any(directory.glob("*/config.json")):
+        raise SettingsError(
+            f"{str(directory)!r} is a model, not a directory of models: mlxctl serve {directory}"
+        )
 
 
 def _identities(found: ConfiguredModels) -> set[tuple[str, Path]]:
