@@ -34,7 +34,9 @@ def launch(
     ] = None,
     url: Annotated[
         str | None,
-        Option(help="Server to use.  [default: where `mlxctl serve` listens; started if needed]"),
+        Option(
+            help="Server to use.  [default: where `mlxctl serve` listens; started if needed]", metavar="URL"
+        ),
     ] = None,
     api_key: Annotated[
         str | None, Option(help="Key for that server.", envvar="MLXCTL_API_KEY", metavar="KEY")
@@ -52,6 +54,7 @@ def launch(
         from mlxctl import locations
         from mlxctl.launch import (
             AvailableModel,
+            check_local_model,
             choose_model,
             find_or_start,
             library_candidates,
@@ -76,6 +79,8 @@ def launch(
                 raise ClientNotReady(f"no server answers at {root}; start one, or leave --url out")
             if model is not None:
                 options = [model]
+                if not dry_run:
+                    check_local_model(settings, chosen, model)
             elif settings.model.path or settings.pool.models:
                 options = []
             else:

@@ -6,7 +6,12 @@ imported by `cli` and `doctor`.
 
 from mlxctl.launch.background_server import RunningServer, find_or_start
 from mlxctl.launch.clients import CLIENTS, Client, LaunchPlan
-from mlxctl.launch.model_choice import AvailableModel, choose_model, library_candidates
+from mlxctl.launch.model_choice import (
+    AvailableModel,
+    check_local_model,
+    choose_model,
+    library_candidates,
+)
 
 __all__ = [
     "CLIENTS",
@@ -14,6 +19,7 @@ __all__ = [
     "Client",
     "LaunchPlan",
     "RunningServer",
+    "check_local_model",
     "choose_model",
     "find_or_start",
     "library_candidates",

@@ -5,14 +5,24 @@ Says why others do not. Pure but for the library.
 
 import shlex
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from mlxctl.errors import ClientNotReady
 from mlxctl.launch.clients import Client
-from mlxctl.models import DEMO_MODEL, DEMO_SHORT_NAME, Library, fit_model, this_machine
-from mlxctl.models.capability_lookup import open_capability_lookup
+from mlxctl.models import (
+    DEMO_MODEL,
+    DEMO_SHORT_NAME,
+    Library,
+    ModelDescription,
+    describe_model,
+    fit_model,
+    this_machine,
+)
+from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lookup
 from mlxctl.settings import Settings
 
 # Kinds of models that generate no text.
@@ -85,8 +95,7 @@ def choose_model(models: Sequence[AvailableModel], client: Client, *, wanted: st
                 f"the running server has no model {wanted!r}; it has {names}. For another model: "
                 f"mlxctl serve {shlex.quote(wanted)} --port 8081, then --url http://127.0.0.1:8081 here"
             )
-        if (reason := named[0].lacks(client)) is not None:
-            raise ClientNotReady(f"{wanted} does not suffice for {client.name}: {reason}")
+        _check_suffices(named[0], client, wanted=wanted)
         return named[0]
     usable = [model for model in models if model.lacks(client) is None]
     if not usable:
@@ -101,32 +110,48 @@ def library_candidates(settings: Settings, client: Client) -> list[AvailableMode
     """
     library = Library(settings.library)
     machine = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes)
-    knowledge = open_capability_lookup()
     found: list[AvailableModel] = []
-    try:
+    with closing(open_capability_lookup()) as knowledge:
         for entry in library.entries():
             model = library.describe(entry)
-            problem, verdicts = model.problem, {}
-            if problem is None:
-                fit = fit_model(model, machine, context_tokens=client.min_context)
-                if fit is not None and fit.fits is False:
-                    problem = f"does not fit this machine with a context of {client.min_context:,} tokens"
-                verdicts = dict(knowledge.of(model.name, model.path, library).verdicts)
-            found.append(
-                AvailableModel(
-                    name=model.name,
-                    context_length=model.context_length,
-                    supports_tools=verdicts.get("tools", "yes" if model.takes_tools else "no") == "yes",
-                    is_probed="tools" in verdicts,
-                    is_loaded=False,
-                    is_text=model.detection.kind not in _OTHER_KINDS,
-                    weights_bytes=model.disk_bytes,
-                    problem=problem,
-                )
-            )
-    finally:
-        knowledge.close()
+            available = _as_served(model, knowledge, library)
+            fit = fit_model(model, machine, context_tokens=client.min_context) if not model.problem else None
+            if fit is not None and fit.fits is False:
+                problem = f"does not fit this machine with a context of {client.min_context:,} tokens"
+                available = structs.replace(available, problem=problem)
+            found.append(available)
     return found
+
+
+def check_local_model(settings: Settings, client: Client, name: str) -> None:
+    """Raise for a model of this machine that a new server would load in vain.
+
+    ModelNotFoundOnDisk for an unknown one, ClientNotReady with the reason for one that does not suffice.
+    """
+    library = Library(settings.library)
+    found = library.resolve(name)
+    with closing(open_capability_lookup()) as knowledge:
+        model = _as_served(describe_model(found.path, name=found.name), knowledge, library)
+    _check_suffices(model, client, wanted=name)
+
+
+def _check_suffices(model: AvailableModel, client: Client, *, wanted: str) -> None:
+    if (reason := model.lacks(client)) is not None:
+        raise ClientNotReady(f"{wanted} does not suffice for {client.name}: {reason}")
+
+
+def _as_served(model: ModelDescription, knowledge: CapabilityLookup, library: Library) -> AvailableModel:
+    """Return what a server would say of a model of this machine."""
+    verdicts = {} if model.problem else dict(knowledge.of(model.name, model.path, library).verdicts)
+    return AvailableModel(
+        name=model.name,
+        context_length=model.context_length,
+        supports_tools=verdicts.get("tools", "yes" if model.takes_tools else "no") == "yes",
+        is_probed="tools" in verdicts,
+        is_text=model.detection.kind not in _OTHER_KINDS,
+        weights_bytes=model.disk_bytes,
+        problem=model.problem,
+    )
 
 
 def _no_model(models: Iterable[AvailableModel], client: Client) -> str:

@@ -107,7 +107,8 @@ def test_a_server_that_was_started_for_a_model_that_does_not_suffice_is_stopped(
 ) -> None:
     port = free_port()
     environment["MLXCTL_SERVER_PORT"] = str(port)
-    done = launch(environment, "claude", "--model", "demo")
+    environment["MLXCTL_MODEL_PATH"] = "demo"
+    done = launch(environment, "claude")
     assert done.returncode == 1
     assert "mlxctl-demo: context of 8,192 tokens" in done.stderr
     wait_for(lambda: not answers(port), seconds=20)
@@ -129,7 +130,25 @@ def answers(port: int) -> bool:
 
 def test_a_server_that_cannot_start_gives_its_reason(environment: dict[str, str]) -> None:
     environment["MLXCTL_SERVER_PORT"] = str(free_port())
-    done = launch(environment, "codex", "--model", "no-such-model")
+    environment["MLXCTL_ENGINE_MEMORY_LIMIT_BYTES"] = "1000"
+    done = launch(environment, "codex", "--model", str(tiny_models.model("qwen3")))
     assert done.returncode == 1
     assert "the server ended at its start" in done.stderr
-    assert "no-such-model" in done.stderr
+    assert "raise --memory-limit" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ("demo", "demo does not suffice for claude: context of 8,192 tokens; claude needs 44,000"),
+        ("no-such-model", "no model directory at 'no-such-model'"),
+    ],
+)
+def test_a_named_model_is_checked_before_a_server_loads_it(
+    environment: dict[str, str], model: str, reason: str
+) -> None:
+    environment["MLXCTL_SERVER_PORT"] = str(free_port())
+    done = launch(environment, "claude", "--model", model)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert reason in done.stderr
+    assert "starting mlxctl serve" not in done.stderr
