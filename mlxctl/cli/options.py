@@ -56,5 +56,7 @@ def setting(section: type, field: str, *flags: str, metavar: str | None = None) 
     A flag that is not given is None, so that file and environment hold.
     """
     default = describe_default(section, field)
+    if default == "True":
+        default = "on"
     text = describe_field(section, field) + (f"  [default: {default}]" if default else "")
     return typer.Option(*flags, help=text, metavar=metavar, show_default=False)

@@ -41,6 +41,7 @@ class SettingFlag:
     def parameter(self) -> inspect.Parameter:
         """Return the parameter that Typer reads, named like the setting."""
         option = setting(self.section, self.field, *self.flag.split(), metavar=self.metavar)
+        option.help = re.sub(r"`(\w+_\w+)`", _as_flag, option.help)
         kind: Any = self._type()
         annotation: Any = Annotated[kind | None, option]
         return inspect.Parameter(
@@ -128,6 +129,13 @@ _FLAG_NAMES = {flag.field: re.split("[ /]", flag.flag)[0] for flag in _FLAGS} | 
     "path": "MODEL",
     "models": "MODEL",
 }
+
+
+def _as_flag(quoted: re.Match[str]) -> str:
+    """Return the flag of a setting that a help text names, if it has one."""
+    return f"`{_FLAG_NAMES.get(quoted[1], quoted[1])}`"
+
+
 _MODEL_HELP = f"{describe_field(ModelSettings, 'path')} {describe_field(PoolSettings, 'models')}"
 
 app = create_app()

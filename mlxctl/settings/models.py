@@ -14,7 +14,7 @@ class ModelSettings:
     """The model to serve by default."""
 
     path: Path | None = None
-    """Model to serve: a directory, or a name or alias of the library.
+    """Model to use: a directory, or a name or alias of the library.
 
     Default: the tiny built-in demo model.
     """
@@ -23,7 +23,7 @@ class ModelSettings:
     """Name of the model in requests. Default: the name of its directory."""
 
     probe_unknown: bool = False
-    """Let `serve` probe named models that were never probed, before it loads them. The results are stored."""
+    """Probe named models that were never probed before `serve` loads them. The results are stored."""
 
     trust_remote_code: bool = False
     """Allow Python code from the model directory to run."""
@@ -67,7 +67,7 @@ class PoolSettings:
     """Further models, and how many stay in memory."""
 
     models: tuple[Path, ...] = ()
-    """Repeat the option for further models. They are loaded at their first request."""
+    """Further models are loaded at their first request."""
 
     dirs: tuple[Path, ...] = ()
     """Directory whose models are all served under their names."""
@@ -82,7 +82,7 @@ class PoolSettings:
     """Maximum number of models in memory. Default: as many as fit."""
 
     pins: tuple[str, ...] = ()
-    """Model that is never unloaded, neither for room nor for being idle."""
+    """Model that stays in memory once it is loaded, also when idle or when others need room."""
 
     ttl_seconds: float | None = bounded(None, least=0.1)
     """Idle time after which a model is unloaded. Default: it stays until its memory is needed."""

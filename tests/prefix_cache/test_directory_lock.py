@@ -13,7 +13,7 @@ from mlxctl.prefix_cache.disk.lock import DirectoryLock
 
 def test_lock_error_names_owner_process(tmp_path: Path) -> None:
     lock = DirectoryLock.acquire(tmp_path)
-    with pytest.raises(StoreError, match=rf"used by another mlxctl, process {os.getpid()}; --cache-dir"):
+    with pytest.raises(StoreError, match=rf"used by another mlxctl, process {os.getpid()}; stop it, or"):
         DirectoryLock.acquire(tmp_path)
     lock.release()
     DirectoryLock.acquire(tmp_path).release()

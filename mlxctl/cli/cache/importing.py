@@ -41,7 +41,8 @@ def import_records(
     if as_json:
         print_json(asdict(done))
         return
+    records = "record" if done.num_taken == 1 else "records"
     typer.echo(
-        f"{done.num_taken:,} records imported, {done.num_known:,} already stored, "
+        f"{done.num_taken:,} {records} imported, {done.num_known:,} already stored, "
         f"{done.num_without_room:,} over the size limit"
     )

@@ -30,7 +30,7 @@ COMMANDS = {
         "mlxctl.cli.models.unload", "Unload a model of a running server; requests load it again."
     ),
     "pin": LazyCommand(
-        "mlxctl.cli.models.pin", "Load a model of a running server, and never unload it to make room."
+        "mlxctl.cli.models.pin", "Keep a model of a running server in memory once it is loaded."
     ),
     "unpin": LazyCommand("mlxctl.cli.models.unpin", "Allow a pinned model to be unloaded."),
 }

@@ -68,7 +68,7 @@ def _wait_for_lock(file: int, directory: Path) -> None:
         if time.monotonic() - started > max_wait:
             raise StoreError(
                 f"{str(directory)!r} is used by another mlxctl, {_name(holder)}; "
-                "--cache-dir names another directory"
+                "stop it, or choose another directory: `serve --cache-dir`, `cache --dir`"
             )
         time.sleep(_RETRY_SECONDS)
 
