@@ -1,7 +1,7 @@
 """Log lines on standard error, as text or JSON.
 
-A separate thread writes them. The event loop never waits for standard error: lines that cannot be written in
-time are dropped and counted.
+Written by a thread of their own. The event loop never waits for standard error: lines that cannot be written
+in time are dropped and counted.
 """
 
 import logging
@@ -65,7 +65,7 @@ class BackgroundHandler(logging.Handler):
             self._num_dropped += 1
 
     def close(self) -> None:
-        """Write the queued lines, within a short time limit."""
+        """Write what is queued, for a moment at most."""
         with suppress(queue.Full):
             self._lines.put_nowait(None)
             self._thread.join(_CLOSE_SECONDS)
@@ -92,8 +92,9 @@ def logging_to_standard_error(settings: ServerSettings) -> Iterator[None]:
     """Send all log messages to standard error inside the block."""
     handler = BackgroundHandler(sys.stderr, file=find_background_log(_STANDARD_ERROR))
     handler.setFormatter(RequestJsonFormatter() if settings.log_format == "json" else text_formatter())
-    # httpx logs every request that this server sends, such as those to a policy server, at info.
-    logging.getLogger("httpx").setLevel("DEBUG" if settings.log_level == "debug" else "WARNING")
+    # They log every request that this server sends, such as those to a policy server or the hub, at info.
+    for client in ("httpx", "httpx2"):
+        logging.getLogger(client).setLevel("DEBUG" if settings.log_level == "debug" else "WARNING")
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
     try:
         yield

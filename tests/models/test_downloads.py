@@ -23,11 +23,12 @@ from mlxctl.models.probe_process import ProbeProcess
 
 from .tiny_hub import COMMIT, TinyHub, running
 
+_HEADER = b'{"a": {"dtype": "U8", "shape": [1024000], "data_offsets": [0, 1024000]}}'
 FILES = {
     "config.json": b'{"model_type": "qwen3"}',
     "tokenizer.json": b"{}",
     "chat_template.jinja": b"{{ messages }}",
-    "model.safetensors": bytes(range(256)) * 4000,
+    "model.safetensors": len(_HEADER).to_bytes(8, "little") + _HEADER + bytes(range(256)) * 4000,
 }
 UNWANTED = {
     "README.md": b"x",
@@ -70,6 +71,13 @@ def test_only_needed_files_are_downloaded(hub: TinyHub, tmp_path: Path) -> None:
     assert "mlxctl serve org/tiny" in out
     assert {path.name: path.read_bytes() for path in snapshot.iterdir()} == FILES
     assert (tmp_path / "models--org--tiny" / "refs" / "main").read_text() == COMMIT
+
+
+def test_a_downloaded_model_that_cannot_be_used_is_named(hub: TinyHub, tmp_path: Path) -> None:
+    del hub.files["org/tiny"]["tokenizer.json"]
+    code, out, _ = pull("org/tiny", hub.url, tmp_path)
+    assert (code, "Try:" in out) == (0, False)
+    assert "but it cannot be used: model 'org/tiny' has no tokenizer.json" in " ".join(out.split())
 
 
 def test_complete_files_are_not_downloaded_again(hub: TinyHub, tmp_path: Path) -> None:
@@ -291,6 +299,16 @@ def test_pull_json_describes_the_download(hub: TinyHub, tmp_path: Path) -> None:
         subprocess.run(command, env=variables, capture_output=True, text=True, check=True, timeout=60).stdout
     )
     assert (done["state"], done["num_bytes"]) == ("done", sum(map(len, FILES.values())))
+
+
+def test_pull_json_has_the_outcome_of_the_probe(hub: TinyHub, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mlxctl", "models", "pull", "org/tiny", "--probe", "--json"]
+    places = {"HF_HUB_CACHE": str(tmp_path / "hub"), "XDG_STATE_HOME": str(tmp_path)}
+    variables = {**os.environ, "HF_ENDPOINT": hub.url, **places}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60)
+    view = json.loads(done.stdout)
+    assert (done.returncode, view["state"], view["probe"]) == (1, "done", "failed")
+    assert view["probe_error"] in done.stderr
 
 
 def test_pull_probes_the_model_on_request(hub: TinyHub, tmp_path: Path) -> None:

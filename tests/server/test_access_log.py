@@ -1,6 +1,7 @@
 """One log line per request, with its figures and without its content."""
 
 import json
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +12,9 @@ from typing import Any, TypeVar
 
 import httpx
 import pytest
+
+from mlxctl.server.log_output import logging_to_standard_error
+from mlxctl.settings import ServerSettings
 
 from .process import END_SECONDS, ServerProcess
 from .test_disconnect import ask
@@ -212,3 +216,14 @@ def test_unread_standard_error_never_stops_the_server(endless_model: Path) -> No
         assert statuses == {404}
     finally:
         server.kill()
+
+
+@pytest.mark.parametrize("name", ["httpx", "httpx2"])
+def test_requests_to_hub_and_policy_servers_are_not_logged(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with logging_to_standard_error(ServerSettings()):
+        logging.getLogger(name).info("HTTP Request: GET http://hub")
+        logging.getLogger("mlxctl.server").info("after it")
+    assert "HTTP Request" not in (shown := capsys.readouterr().err)
+    assert "after it" in shown

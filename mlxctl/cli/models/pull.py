@@ -15,6 +15,7 @@ from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from mlxctl.cli.probe.results import ProbeResults
     from mlxctl.models.download_journal import Download
     from mlxctl.models.downloads import Downloads
 
@@ -42,42 +43,62 @@ def pull(
     with report_errors():
         library = open_library(config)
         done = download(repository, library.hub_cache, is_quiet=as_json)
-    if as_json:
-        import msgspec
-
-        from mlxctl.models.views import DownloadView
-
-        print_json(
-            {**msgspec.to_builtins(DownloadView.of(done)), "path": str(done.path) if done.path else None}
-        )
-    else:
-        from mlxctl.cli.models.tables import size
-
-        typer.echo(
-            f"downloaded {done.repository} ({size(done.num_bytes)}). Try: mlxctl serve {done.repository}"
-        )
-    if probe:
-        _probe(done.repository, config, as_json=as_json)
-
-
-def _probe(repository: str, config: Path | None, *, as_json: bool) -> None:
-    """Probe a downloaded model and report as `mlxctl probe` does.
-
-    The report is on standard error beside JSON.
-    """
-    with report_errors():
-        from mlxctl.cli.probe.report import report
-        from mlxctl.cli.probe.results import ProbeOptions, probe_models
-
-        options = ProbeOptions(
-            force=False, timeout_seconds=_PROBE_SECONDS, trust_remote_code=False, is_quiet=as_json
-        )
-        results = probe_models([repository], read_settings(config), options)
         if not as_json:
-            raise typer.Exit(report(results, as_json=False, toml=None, with_evidence=False))
-        if problem := results.models[0].problem:
-            typer.echo(f"mlxctl: {problem}", err=True)
-            raise typer.Exit(1)
+            typer.echo(_summary(done))
+        results = _probe(done.repository, config, is_quiet=as_json) if probe else None
+        if as_json:
+            _print_view(done, results)
+        if results is not None:
+            raise typer.Exit(_report(results, as_json=as_json))
+
+
+def _summary(done: "Download") -> str:
+    """Return a line about the download, with the reason why the model cannot be used or a command."""
+    from mlxctl.cli.models.tables import size
+    from mlxctl.models import describe_model
+
+    line = f"downloaded {done.repository} ({size(done.num_bytes)})"
+    assert done.path is not None, "it is done"
+    problem = describe_model(done.path, name=done.repository).problem
+    hint = f", but it cannot be used: {problem}" if problem else f". Try: mlxctl serve {done.repository}"
+    return f"{line}{hint}"
+
+
+def _probe(repository: str, config: Path | None, *, is_quiet: bool) -> "ProbeResults":
+    from mlxctl.cli.probe.results import ProbeOptions, probe_models
+
+    options = ProbeOptions(
+        force=False, timeout_seconds=_PROBE_SECONDS, trust_remote_code=False, is_quiet=is_quiet
+    )
+    return probe_models([repository], read_settings(config), options)
+
+
+def _print_view(done: "Download", results: "ProbeResults | None") -> None:
+    import msgspec
+
+    from mlxctl.models.views import DownloadView
+
+    view = {**msgspec.to_builtins(DownloadView.of(done)), "path": str(done.path) if done.path else None}
+    if results is not None:
+        problem = _problem(results)
+        state = "cancelled" if results.was_stopped else "failed" if problem else "done"
+        view |= {"probe": state, "probe_error": problem}
+    print_json(view)
+
+
+def _problem(results: "ProbeResults") -> str | None:
+    return next((model.problem for model in results.models if model.problem is not None), None)
+
+
+def _report(results: "ProbeResults", *, as_json: bool) -> int:
+    """Report as `mlxctl probe` does, beside JSON only problems; return the exit code."""
+    if not as_json:
+        from mlxctl.cli.probe.report import report
+
+        return report(results, as_json=False, toml=None, with_evidence=False)
+    if problem := _problem(results):
+        typer.echo(f"mlxctl: {problem}", err=True)
+    return _INTERRUPTED if results.was_stopped else int(problem is not None)
 
 
 def download(repository: str, cache: Path, *, is_quiet: bool) -> "Download":
