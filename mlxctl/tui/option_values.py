@@ -107,7 +107,8 @@ def describe_options(options: ChatOptions) -> str:
     """Return the options that are set, as one line; empty without any."""
     unset = ChatOptions()
     values = {
-        **{name: getattr(options, name) for name in (*NUMBER_OPTIONS, "stop", "json_schema", "thinking")},
+        **{name: getattr(options, name) for name in (*NUMBER_OPTIONS, "json_schema", "thinking")},
+        "stop": ", ".join(map(repr, options.stop)) or None,
         "tools": tools_choice(options) if options.uses_tools else None,
     }
     return ", ".join(

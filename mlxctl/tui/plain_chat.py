@@ -108,6 +108,8 @@ class PlainChat:
         self._terminal = terminal
         self._prompt = prompt
         self._is_interactive = terminal.shows_thinking = prompt is None and terminal.is_terminal
+        if self._is_interactive:
+            terminal.raise_limit = "/set max_tokens N"
         self._autosave = autosave
         self._conversation = conversation
         self._is_saved = self._is_interactive or bool(conversation.messages)

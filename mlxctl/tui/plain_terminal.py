@@ -8,6 +8,7 @@ from typing import TextIO
 from mlxctl.ir import TextDelta, ThinkingDelta, ToolCallPart
 from mlxctl.tui.answer_report import AnswerReport, ReportFormat
 from mlxctl.tui.chat_turn import DEMO_TOOL_HINT
+from mlxctl.tui.line_wrapping import wrapped_for
 from mlxctl.tui.question_reader import QuestionReader
 from mlxctl.tui.terminal import escape_control_characters, escape_direction_marks
 from mlxctl.tui.tools.toolbox import Decision, Tool
@@ -30,7 +31,8 @@ class PlainTerminal:
 
     Only answers go to the stream `answers`. With a `report` of "json" an answer is written only as a report,
     with "text" its statistics are a diagnostic. `is_terminal` is true if the questions come from a terminal.
-    `shows_thinking` and `shows_statistics` may be changed between answers.
+    `shows_thinking`, `shows_statistics` and `raise_limit`, what allows longer answers, may be changed between
+    answers.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class PlainTerminal:
         self.is_terminal = source.isatty()
         self.shows_thinking = False
         self.shows_statistics = False
+        self.raise_limit = "--max-tokens N"
         self._source = source
         self._answers = answers
         self._diagnostics = diagnostics
@@ -86,7 +89,7 @@ class PlainTerminal:
             case AnswerMeasured() if self.shows_statistics and update.statistics.line():
                 self.end_answer(f"({update.statistics.line()})")
             case AnswerCut():
-                self.end_answer(f"({update.hint('--max-tokens N')})")
+                self.end_answer(f"({update.hint(self.raise_limit)})")
             case ToolReturned():
                 self.print_diagnostic(
                     escape_control_characters(f"(-> {_call_line(update.call)})\n(<- {update.result.text})")
@@ -129,7 +132,7 @@ class PlainTerminal:
     def print_diagnostic(self, text: str) -> None:
         """Write a line that is not part of an answer."""
         self._answers.flush()
-        print(text, file=self._diagnostics, flush=True)
+        print(wrapped_for(self._diagnostics, text), file=self._diagnostics, flush=True)
 
 
 async def _decide(question: str, *, source: TextIO, diagnostics: TextIO, can_allow: bool) -> Decision:

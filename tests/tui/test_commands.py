@@ -19,7 +19,7 @@ from mlxctl.tui.chat_backend import BackendModel, RemoteBackend
 from mlxctl.tui.chat_commands import COMMANDS, SlashCommand, UnknownCommand, completions, read_input
 from mlxctl.tui.conversation import ChatOptions
 from mlxctl.tui.external_editor import edit_text, editor_command
-from mlxctl.tui.option_values import set_option
+from mlxctl.tui.option_values import describe_options, set_option
 from mlxctl.tui.preferences import Preferences, detect_terminal_theme
 from mlxctl.tui.screens.answers import MAX_QUEUED
 from mlxctl.tui.session_autosave import SessionAutosave
@@ -565,3 +565,8 @@ def test_models_of_other_kinds_cannot_be_chosen_for_a_chat() -> None:
         return {model.name: model.is_usable for model in models}
 
     assert asyncio.run(usable()) == {"other": True, "words": True, "vectors": False}
+
+
+def test_stop_strings_are_shown_as_they_were_set() -> None:
+    options = set_option(ChatOptions(), 'stop ["END", "\\n"]')
+    assert describe_options(options) == r"stop 'END', '\n'"
