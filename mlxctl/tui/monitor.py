@@ -1,6 +1,7 @@
 """`mlxctl top`: on the full screen, or once as text or JSON."""
 
 import asyncio
+import shutil
 import sys
 from functools import partial
 from typing import Literal
@@ -17,6 +18,9 @@ from mlxctl.tui.preferences import Preferences, preferences_file
 from mlxctl.tui.request_table import format_table
 from mlxctl.tui.terminal import redirect_stderr, screen_problem
 
+# Programs get every column.
+_WIDTH_OF_A_PIPE = 10_000
+
 
 def run_top(
     url: str, *, api_key: str | None, interval_seconds: float, output: Literal["screen", "text", "json"]
@@ -32,7 +36,11 @@ def run_top(
         _run_screen(url, api_key, interval_seconds)
         return
     observation = asyncio.run(_observe_once(url, api_key))
-    print(format_json(observation) if output == "json" else format_text(observation))
+    if output == "json":
+        print(format_json(observation))
+    else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
+        print(format_text(observation, width=width))
 
 
 def format_json(observation: Observation) -> str:
@@ -40,13 +48,15 @@ def format_json(observation: Observation) -> str:
     return msgspec.json.encode({"stats": observation.stats, "requests": observation.requests}).decode()
 
 
-def format_text(observation: Observation) -> str:
-    """Return counters and the request table as text."""
+def format_text(observation: Observation, *, width: int) -> str:
+    """Return counters and the request table as text; the table has the columns that fit."""
     counts = ", ".join(
         f"{word} {observation.count(f'num_{word}'):.0f}" for word in ("waiting", "prefilling", "decoding")
     )
     warnings = filter(None, [memory_pressure(observation)])
-    return "\n".join([counts, *warnings, *summary(observation), "", *format_table(observation.requests)])
+    return "\n".join(
+        [counts, *warnings, *summary(observation), "", *format_table(observation.requests, width=width)]
+    )
 
 
 async def _observe_once(url: str, api_key: str | None) -> Observation:

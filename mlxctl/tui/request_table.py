@@ -175,14 +175,12 @@ def _optional(columns: Sequence[Column]) -> list[Column]:
     return [column for column in columns if column.drop_order is not None]
 
 
-def format_table(views: "Sequence[RequestView]") -> list[str]:
-    """Return the lines of the whole table as text."""
-    rows = [
-        [column.name for column in COLUMNS],
-        *([column.cell(view) for column in COLUMNS] for view in views),
-    ]
+def format_table(views: "Sequence[RequestView]", *, width: int) -> list[str]:
+    """Return the lines of the table as text, with the columns that fit."""
+    table = fit_table(views, width=width)
+    rows = [[column.name for column in table.columns], *table.rows]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    aligns = [str.ljust if column.is_text else str.rjust for column in COLUMNS]
+    aligns = [str.ljust if column.is_text else str.rjust for column in table.columns]
     gap = " " * _GAP
     return [
         gap.join(align(cell, width) for align, cell, width in zip(aligns, row, widths, strict=True)).rstrip()

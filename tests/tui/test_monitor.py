@@ -20,7 +20,14 @@ from mlxctl.inference.request_entry import RequestView
 from mlxctl.tui.chat_backend import RemoteBackend
 from mlxctl.tui.monitor import format_text, run_top
 from mlxctl.tui.observation import Observation, Trends, memory_pressure, summary
-from mlxctl.tui.request_table import COLUMNS, SortOrder, describe_request, find_column, fit_table
+from mlxctl.tui.request_table import (
+    COLUMNS,
+    SortOrder,
+    describe_request,
+    find_column,
+    fit_table,
+    format_table,
+)
 from mlxctl.tui.screens.monitor import Cancel, ListEntries, MonitorApp, Observe
 from mlxctl.tui.widgets.cache_table import CacheTable
 from mlxctl.tui.widgets.plot import bars, stacked_bars
@@ -193,9 +200,8 @@ def test_monitor_as_text(snapshot: SnapshotAssertion) -> None:
         "active_memory_bytes": 5_400_000_000,
         "peak_memory_bytes": 6_100_000_000,
     }
-    assert format_text(make_observation(1.0, reading, make_view(1), **stats)) == snapshot.use_extension(
-        TextSnapshots
-    )
+    shown = format_text(make_observation(1.0, reading, make_view(1), **stats), width=200)
+    assert shown == snapshot.use_extension(TextSnapshots)
 
 
 @pytest.mark.parametrize(
@@ -372,6 +378,13 @@ def test_monitor_as_json(server: ServerProcess) -> None:
     )
     assert looked["stats"]["num_decoding"] == 0
     assert {request["state"] for request in looked["requests"]} <= {"finished"}
+
+
+def test_text_table_has_the_columns_that_fit() -> None:
+    view = make_view(1, caller="127.0.0.1", agent="auto-6f3a3079ba", protocol="openai")
+    narrow, whole = format_table([view], width=80), format_table([view], width=200)
+    assert max(map(len, narrow)) <= 80
+    assert whole[0].split() == [column.name for column in COLUMNS]
 
 
 def test_unreachable_server_is_reported_in_one_line() -> None:
