@@ -60,6 +60,10 @@ _VALUE_NAMES: dict[object, str] = {int: "N", float: "X", Path: "PATH", str: "TEX
 
 # Typer raises a copy of Click's UsageError that it does not export.
 _UsageError: Any = typer.BadParameter.__base__
+# Below it, names have only a few letters in common.
+_MIN_LIKENESS = 0.7
+# Words of other tools for commands.
+_SAME_AS = {"list": "ls", "delete": "rm", "remove": "rm", "download": "pull", "show": "info"}
 _TOO_MANY = "Got unexpected extra argument(s) "
 
 
@@ -74,9 +78,12 @@ def _suggesting_fixes() -> Iterator[None]:
     except _UsageError as error:
         if error.message.startswith(_TOO_MANY):
             error.message = _describe_extra(error.ctx, error.message.removeprefix(_TOO_MANY))
-        possibilities = getattr(error, "possibilities", None) or ()
-        if close := difflib.get_close_matches(getattr(error, "option_name", ""), possibilities, n=1):
-            error.message = f"{error.message}. Did you mean {close[0]}?"
+        if possibilities := getattr(error, "possibilities", None):
+            # Every name begins with dashes, which are no likeness.
+            names = {each.lstrip("-"): each for each in possibilities}
+            asked = error.option_name.lstrip("-")
+            if close := difflib.get_close_matches(asked, names, n=1, cutoff=_MIN_LIKENESS):
+                error.message = f"{error.message}. Did you mean {names[close[0]]}?"
             error.possibilities = ()
         raise
 
@@ -163,8 +170,8 @@ class SuggestingGroup(TyperGroup):
         """
         names = self.list_commands(ctx)
         if args and args[0] not in names:
-            close = self._find_in_groups(ctx, args[0]) or difflib.get_close_matches(
-                args[0], names, n=1, cutoff=0.5
+            close = self._find_same(ctx, args[0], names) or difflib.get_close_matches(
+                args[0], names, n=1, cutoff=_MIN_LIKENESS
             )
             hint = (
                 f"Did you mean {' or '.join(map(repr, close))}?"
@@ -176,6 +183,17 @@ class SuggestingGroup(TyperGroup):
         command = found[1]
         if not isinstance(command, SuggestingGroup):
             command.get_params = partial(_parameters, command.get_params)
+        return found
+
+    def _find_same(self, ctx: Any, name: str, names: list[str]) -> list[str]:
+        """Return the commands that `name` means: of this group, of others, or under another word."""
+        word = _SAME_AS.get(name, name)
+        if word in names:
+            return [word]
+        whole = ctx.find_root()
+        found = self._find_in_groups(ctx, word)
+        if not found and ctx is not whole and name in whole.command.list_commands(whole):
+            found = [f"{whole.info_name} {name}"]
         return found
 
     def _find_in_groups(self, ctx: Any, name: str) -> list[str]:

@@ -85,6 +85,7 @@ def test_help_shows_defaults_and_an_example() -> None:
         (["serve", "--prot", "1"], "--port"),
         (["bench", "latency", "--round", "3"], "--rounds"),
         (["completion", "--hepl"], "--help"),
+        (["serve", "--kvbits", "8"], "--kv-bits"),
     ],
 )
 def test_unknown_option_suggests_the_closest(arguments: list[str], nearest: str) -> None:
@@ -98,18 +99,24 @@ def test_unknown_option_suggests_the_closest(arguments: list[str], nearest: str)
     ("unknown", "hint"),
     [
         ("pull", "Did you mean 'models pull'?"),
+        ("download", "Did you mean 'models pull'?"),
         ("pin", "Did you mean 'models pin' or 'cache pin'?"),
         ("sevre", "Did you mean 'serve'?"),
+        ("models list", "Did you mean 'ls'?"),
+        ("models delete", "Did you mean 'rm'?"),
+        ("models run", "Did you mean 'mlxctl run'?"),
+        ("config edit", "There are path, show, init."),
     ],
 )
-def test_unknown_command_names_the_group_that_has_it(unknown: str, hint: str) -> None:
-    run = runner.invoke(app, [unknown])
+def test_unknown_command_names_the_one_that_is_meant(unknown: str, hint: str) -> None:
+    run = runner.invoke(app, unknown.split(), prog_name="mlxctl")
     assert run.exit_code == 2
-    assert f"No such command '{unknown}'. {hint}" in run.output
+    assert f"No such command '{unknown.split()[-1]}'. {hint}" in run.output
 
 
 def test_unknown_option_without_a_close_one_gets_no_suggestion() -> None:
-    assert "Error: No such option: --zzz\n" in runner.invoke(app, ["serve", "--zzz"]).output
+    for arguments in (["serve", "--zzz"], ["run", "--model"]):
+        assert f"Error: No such option: {arguments[-1]}\n" in runner.invoke(app, arguments).output
 
 
 @pytest.mark.parametrize(
