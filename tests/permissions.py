@@ -12,7 +12,10 @@ _NOBODY = 65534
 
 @contextmanager
 def restricted_directory() -> Iterator[Path]:
-    """Yield a new directory, owned by a user for whom permissions hold; root becomes that user."""
+    """Yield a new directory of a user for whom permissions hold.
+
+    Root becomes that user.
+    """
     directory = Path(tempfile.mkdtemp(prefix="mlxctl-tests-"))
     is_root = os.geteuid() == 0
     if is_root:

@@ -186,7 +186,10 @@ class SuggestingGroup(TyperGroup):
         return found
 
     def _find_same(self, ctx: Any, name: str, names: list[str]) -> list[str]:
-        """Return the commands that `name` means: of this group, of others, or under another word."""
+        """Return the commands that `name` means.
+
+        Of this group, of others, or under another word.
+        """
         word = _SAME_AS.get(name, name)
         if word in names:
             return [word]

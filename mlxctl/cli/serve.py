@@ -132,7 +132,7 @@ _FLAG_NAMES = {flag.field: re.split("[ /]", flag.flag)[0] for flag in _FLAGS} | 
 
 
 def _as_flag(quoted: re.Match[str]) -> str:
-    """Return the flag of a setting that a help text names, if it has one."""
+    """Return the flag of a setting, else its name."""
     return f"`{_FLAG_NAMES.get(quoted[1], quoted[1])}`"
 
 

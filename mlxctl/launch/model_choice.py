@@ -124,7 +124,7 @@ def library_candidates(settings: Settings, client: Client) -> list[AvailableMode
 
 
 def check_local_model(settings: Settings, client: Client, name: str) -> None:
-    """Raise for a model of this machine that a new server would load in vain.
+    """Raise for a local model that would be loaded in vain.
 
     ModelNotFoundOnDisk for an unknown one, ClientNotReady with the reason for one that does not suffice.
     """

@@ -218,7 +218,7 @@ def _subdirectories(directory: Path) -> list[Path]:
 
 
 def _is_model(directory: Path) -> bool:
-    """Whether a directory holds a model; one that cannot be read may do."""
+    """Whether a directory holds a model; an unreadable one may."""
     try:
         return (directory / "config.json").is_file() or any(directory.glob("*.safetensors"))
     except PermissionError:

@@ -1,4 +1,4 @@
-"""Lines that end at a space where they are wider than the terminal."""
+"""Wraps lines between words at the width of the terminal."""
 
 import os
 import re
@@ -10,7 +10,7 @@ _TABLE_ROW = re.compile(r"\S.*?\S {2,}")
 
 
 def wrapped_for(stream: TextIO, text: str) -> str:
-    """Return the text with lines no wider than the stream's terminal; unchanged without one."""
+    """Return the text wrapped for the stream's terminal, if it has one."""
     if not stream.isatty():
         return text
     try:
@@ -21,9 +21,9 @@ def wrapped_for(stream: TextIO, text: str) -> str:
 
 
 def wrap_lines(text: str, width: int) -> str:
-    """Return the text with lines of at most `width` columns, but longer words whole.
+    """Return the text with lines of at most `width` columns.
 
-    The rest of a table's row stays in its column.
+    Longer words stay whole. The rest of a table's row stays in its column.
     """
     return "\n".join(_wrap(line, width) for line in text.split("\n"))
 

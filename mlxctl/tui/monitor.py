@@ -49,7 +49,7 @@ def format_json(observation: Observation) -> str:
 
 
 def format_text(observation: Observation, *, width: int) -> str:
-    """Return counters and the request table as text; the table has the columns that fit."""
+    """Return counters and the request table, with columns that fit."""
     counts = ", ".join(
         f"{word} {observation.count(f'num_{word}'):.0f}" for word in ("waiting", "prefilling", "decoding")
     )

@@ -176,7 +176,7 @@ def _optional(columns: Sequence[Column]) -> list[Column]:
 
 
 def format_table(views: "Sequence[RequestView]", *, width: int) -> list[str]:
-    """Return the lines of the table as text, with the columns that fit."""
+    """Return the lines of the table, with columns that fit."""
     table = fit_table(views, width=width)
     rows = [[column.name for column in table.columns], *table.rows]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]

@@ -53,7 +53,10 @@ def pull(
 
 
 def _summary(done: "Download") -> str:
-    """Return a line about the download, with the reason why the model cannot be used or a command."""
+    """Return a line about the download.
+
+    It ends with a command, or why the model cannot be used.
+    """
     from mlxctl.cli.models.tables import size
     from mlxctl.models import describe_model
 
@@ -91,7 +94,10 @@ def _problem(results: "ProbeResults") -> str | None:
 
 
 def _report(results: "ProbeResults", *, as_json: bool) -> int:
-    """Report as `mlxctl probe` does, beside JSON only problems; return the exit code."""
+    """Print the probe's results and return the exit code.
+
+    As `mlxctl probe` does; beside JSON only problems.
+    """
     if not as_json:
         from mlxctl.cli.probe.report import report
 
