@@ -204,10 +204,29 @@ class ModelAdapter(AnswerReader):
         """Whether the model is a cross-encoder."""
         return self.facts.embedding is not None and self.facts.embedding.scores_pairs
 
-    def prepare_pair(self, query: str, document: str) -> tuple[int, ...]:
-        """Convert a query and a document to a cross-encoder's input. Raises ContextTooLong."""
+    def prepare_document(
+        self, document: str, param: str, *, may_cut: bool, max_tokens: int | None
+    ) -> tuple[int, ...]:
+        """Convert a document to an embedding model's input, truncated to `max_tokens`.
+
+        Raises as `prepare_embedding` does.
+        """
+        assert self._embedding_texts is not None, "only an embedding model embeds"
+        token_ids = self._embedding_texts.document_ids(document, may_cut=may_cut, max_tokens=max_tokens)
+        self._encoder.check_ids(token_ids, param)
+        return token_ids
+
+    def prepare_pair(
+        self, query: str, document: str, *, may_cut: bool = False, max_document_tokens: int | None = None
+    ) -> tuple[int, ...]:
+        """Convert a query and a document to a cross-encoder's input.
+
+        Options and errors are those of EmbeddingTexts.
+        """
         assert self._embedding_texts is not None, "only an embedding model scores"
-        return self._embedding_texts.pair_ids(query, document)
+        return self._embedding_texts.pair_ids(
+            query, document, may_cut=may_cut, max_document_tokens=max_document_tokens
+        )
 
     def count_prompt_tokens(self, request: GenerationRequest) -> int:
         """Count a prompt's tokens, whatever its length.

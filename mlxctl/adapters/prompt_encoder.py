@@ -244,16 +244,33 @@ class EmbeddingTexts:
             ids = ids[: limit - num_end_tokens] + ids[len(ids) - num_end_tokens :]
         return tuple(ids)
 
-    def pair_ids(self, query: str, document: str) -> tuple[int, ...]:
+    def document_ids(self, document: str, *, may_cut: bool, max_tokens: int | None) -> tuple[int, ...]:
+        """Return the model's input of a document, truncated to `max_tokens`.
+
+        Raises as `token_ids` does.
+        """
+        if max_tokens is not None and max_tokens < self._recipe.max_length:
+            return self.token_ids(document, prompt_name=None, may_cut=True, max_tokens=max_tokens)
+        return self.token_ids(document, prompt_name=None, may_cut=may_cut)
+
+    def pair_ids(
+        self, query: str, document: str, *, may_cut: bool = False, max_document_tokens: int | None = None
+    ) -> tuple[int, ...]:
         """Return a cross-encoder's input.
 
-        Raises ContextTooLong for a pair longer than the model's maximum.
+        The document is truncated to `max_document_tokens`. Raises ContextTooLong for a pair longer than the
+        model's maximum; with `may_cut` the document is truncated instead.
         """
-        if len(query) + len(document) >= _LONG_CHARS:
-            self._check_lower_bound(query + document)
-        ids = self._vocabulary.encode_pair(query, document)
-        if len(ids) > self._recipe.max_length:
-            raise ContextTooLong(num_prompt_tokens=len(ids), context_length=self._recipe.max_length)
+        limit = self._recipe.max_length
+        cuts = may_cut or max_document_tokens is not None
+        uncut = query if cuts else query + document
+        if len(uncut) >= _LONG_CHARS:
+            self._check_lower_bound(uncut)
+        ids = self._vocabulary.encode_pair(
+            query, document, max_second=max_document_tokens, max_tokens=limit if may_cut else None
+        )
+        if len(ids) > limit:
+            raise ContextTooLong(num_prompt_tokens=len(ids), context_length=limit)
         return tuple(ids)
 
     def _check_lower_bound(self, text: str) -> None:

@@ -33,7 +33,7 @@ async def embed(
     with entry.until_done():
         vectors = await session.embed(texts, dimensions=request.dimensions, request_id=request_id)
         entry.prefilled(num_tokens, 0)
-    return EmbeddingResult(vectors=tuple(vectors), num_prompt_tokens=num_tokens)
+    return EmbeddingResult(model=request.model, vectors=tuple(vectors), num_prompt_tokens=num_tokens)
 
 
 def _check_dimensions(request: EmbeddingRequest, *, max_dimensions: int | None) -> None:

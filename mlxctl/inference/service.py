@@ -292,6 +292,16 @@ class InferenceService:
         found = (model.name for model in models if model.facts.purpose == "text")
         return next(found, models[0].name if models else "")
 
+    def default_embedder(self, *, reranks: bool) -> str:
+        """Return the model of vector or score requests that name none.
+
+        It is the first one of the purpose, if it `reranks` the first reranker.
+        """
+        models = [model for model in self.models() if model.facts.purpose == "embeddings"]
+        fitting = [model for model in models if _scores_pairs(model) == reranks]
+        found = (model.name for model in (*fitting, *models))
+        return next(found, self.default_model)
+
     @property
     def max_places(self) -> int:
         """Most answers in batch and queue together."""
@@ -311,3 +321,7 @@ class InferenceService:
             await self.manager.lora.mount_configured()
         except MlxctlError as error:
             self._failure = error
+
+
+def _scores_pairs(model: ServedModel) -> bool:
+    return model.facts.embedding is not None and model.facts.embedding.scores_pairs

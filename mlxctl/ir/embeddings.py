@@ -59,7 +59,8 @@ class EmbeddingRequest:
     None for the model's usual one; token ids get none. With `may_cut` a text that is too long is truncated,
     otherwise it raises an error; with `max_tokens` it is truncated to that length. With `queries` the inputs
     are documents, of which a cross-encoder gives one score each; another model's first vectors are the
-    queries'. There is one query for all documents, or one for each.
+    queries'. There is one query for all documents, or one for each. Documents are truncated to
+    `max_document_tokens`.
     """
 
     model: str
@@ -69,14 +70,16 @@ class EmbeddingRequest:
     prompt_name: str | None = None
     may_cut: bool = False
     max_tokens: int | None = None
+    max_document_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingResult:
     """One vector per text, in order.
 
-    Packed float32 in the machine's byte order.
+    Packed float32 in the machine's byte order. `model` is the requested name.
     """
 
+    model: str
     vectors: tuple[bytes, ...]
     num_prompt_tokens: int

@@ -36,17 +36,21 @@ Documents = Annotated[list[str | RerankText], Meta(min_length=1, max_length=MAX_
 class RerankRequest(Struct, kw_only=True):
     """A query, and documents to order by their relevance to it.
 
-    `top_n` limits the results. The results repeat the documents if `return_documents`. With `texts` in place
-    of `documents`, the request is one of Text Embeddings Inference: the answer is a list.
+    Without a `model` the first reranker answers, or the first embedding model. `top_n` limits the results.
+    The results repeat the documents if `return_documents`. Documents are truncated to `max_tokens_per_doc`,
+    and with `truncate` to what the model can read; Cohere's route always does that. With `texts` in place of
+    `documents`, the request is one of Text Embeddings Inference: the answer is a list.
     """
 
-    model: Name
+    model: Name | None = None
     query: str
     documents: Documents | None = None
     texts: Documents | None = None
     top_n: Annotated[int, Meta(ge=1)] | None = None
     return_documents: bool | None = None
     return_text: bool | None = None
+    max_tokens_per_doc: Annotated[int, Meta(ge=1)] | None = None
+    truncate: bool | None = None
 
 
 class RerankResult(Struct):
@@ -101,11 +105,13 @@ def cohere_error(error: MlxctlError, *, request_id: str | None = None) -> ErrorB
 class RerankFormatter:
     """Formatter of one request: `parse` once, then `whole`.
 
-    `repeats_documents` is the default of `return_documents`.
+    `repeats_documents` is the default of `return_documents`, `cuts_documents` that of `truncate`. The request
+    names the model "" if the body names none.
     """
 
-    def __init__(self, *, repeats_documents: bool) -> None:
+    def __init__(self, *, repeats_documents: bool, cuts_documents: bool) -> None:
         self._repeats_documents = repeats_documents
+        self._cuts_documents = cuts_documents
 
     def parse(self, body: bytes) -> EmbeddingRequest:
         """Parse a body. Raises InvalidRequest."""
@@ -123,13 +129,19 @@ class RerankFormatter:
         for path, text in zip(("query", *places), (decoded.query, *texts), strict=True):
             if not text:
                 raise InvalidRequest(f"{path} is empty; send a text", param=path)
-        self._model, self._top_n = decoded.model, decoded.top_n
+        self._top_n = decoded.top_n
         if decoded.return_documents is not None:
             self._repeats_documents = decoded.return_documents
         repeats = bool(decoded.return_text) if self._is_tei else self._repeats_documents
         self._texts = texts if repeats else None
         self._num_documents = len(texts)
-        return EmbeddingRequest(model=decoded.model, queries=(decoded.query,), inputs=tuple(texts))
+        return EmbeddingRequest(
+            model=decoded.model or "",
+            queries=(decoded.query,),
+            inputs=tuple(texts),
+            may_cut=self._cuts_documents if decoded.truncate is None else decoded.truncate,
+            max_document_tokens=decoded.max_tokens_per_doc,
+        )
 
     def whole(self, result: EmbeddingResult) -> bytes:
         """Return the ordered documents."""
@@ -141,7 +153,7 @@ class RerankFormatter:
         return msgspec.json.encode(
             RerankAnswer(
                 id=f"rerank-{secrets.token_hex(12)}",
-                model=self._model,
+                model=result.model,
                 results=[self._result(index, scores[index]) for index in order],
                 usage=RerankUsage(result.num_prompt_tokens, result.num_prompt_tokens),
                 meta={"api_version": {"version": "2"}, "billed_units": {"search_units": 1}},

@@ -70,7 +70,7 @@ class ScoreFormatter:
         if len(queries) not in (1, len(texts)):
             message = f"{field} has {len(queries)} texts for {len(texts)}; send one, or one for each"
             raise InvalidRequest(message, param=field)
-        self._model, self._num_texts = decoded.model, len(texts)
+        self._num_texts = len(texts)
         return EmbeddingRequest(model=decoded.model, queries=tuple(queries), inputs=tuple(texts))
 
     def whole(self, result: EmbeddingResult) -> bytes:
@@ -80,7 +80,7 @@ class ScoreFormatter:
             ScoreAnswer(
                 id=f"score-{secrets.token_hex(12)}",
                 created=int(time.time()),
-                model=self._model,
+                model=result.model,
                 data=[ScoredText(index=index, score=score) for index, score in scores],
                 usage=RerankUsage(result.num_prompt_tokens, result.num_prompt_tokens),
             )

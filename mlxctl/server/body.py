@@ -10,6 +10,7 @@ from mlxctl.errors import BodyTooLarge, InvalidRequest
 from mlxctl.protocols.decoding import decode_body
 
 _LARGE_BYTES = 1 << 20
+_REPLACED = "replaced_body"
 
 Body = TypeVar("Body")
 
@@ -20,6 +21,9 @@ async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
     Raises BodyTooLarge at the first byte beyond the limit, and QueueFull when the bodies of open requests
     take too much memory. A large one is a bytearray.
     """
+    replaced: bytes | bytearray | None = getattr(request.context, _REPLACED, None)
+    if replaced is not None:
+        return replaced
     encoding = request.get_header("content-encoding")
     if encoding not in (None, "identity"):
         raise InvalidRequest(f"content-encoding {encoding!r} is not accepted; send the body as it is")
@@ -29,6 +33,14 @@ async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
         request.context.body_account.add(len(chunk))
         body += chunk
     return bytes(body) if len(body) < _LARGE_BYTES else body
+
+
+def replace_body(request: Request, body: bytes | bytearray) -> None:
+    """Let `read_body` return `body`.
+
+    For a resource that hands its request to another one.
+    """
+    setattr(request.context, _REPLACED, body)
 
 
 async def discard_body(request: Request, *, limit_bytes: int) -> None:

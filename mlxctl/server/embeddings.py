@@ -47,6 +47,10 @@ class EmbeddingsResource:
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline.limit():
             packed = await self._inference.preparation.parse_with(formatter, "parse", body)
+            if not packed.head.model:
+                # Text Embeddings Inference and llama.cpp serve one model, so that requests name none.
+                reranks = isinstance(formatter, RerankFormatter)
+                packed = packed.with_model(self._inference.default_embedder(reranks=reranks))
             model = self._inference.manager.own_name(packed.head.model)
             admit(request, response, model)
             await decide(request, model)

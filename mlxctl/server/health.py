@@ -97,6 +97,12 @@ class GreetingResource:
     on_head = on_get
 
 
+class PingResource(GreetingResource):
+    """SageMaker's liveness probe: GET, or POST as in vLLM."""
+
+    on_post = GreetingResource.on_get
+
+
 class HealthzResource:
     """Always 200: ok, or degraded with the reason as a word."""
 

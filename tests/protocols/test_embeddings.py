@@ -70,7 +70,7 @@ def test_invalid_fields_are_refused_by_name(fields: dict[str, Any], param: str, 
 @given(st.lists(st.lists(st.floats(-2, 2, width=32), min_size=3, max_size=3), min_size=1, max_size=4))
 def test_floats_and_base64_are_the_same_vectors(vectors: list[list[float]]) -> None:
     result = EmbeddingResult(
-        vectors=tuple(array("f", vector).tobytes() for vector in vectors), num_prompt_tokens=7
+        model="m", vectors=tuple(array("f", vector).tobytes() for vector in vectors), num_prompt_tokens=7
     )
     answers = []
     for encoding in ("float", "base64"):

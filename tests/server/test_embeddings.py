@@ -199,6 +199,27 @@ def test_texts_are_scored_as_in_text_embeddings_inference(model_server: ServerPr
     assert repeated == [scored[0] | {"text": TEXTS[1]}]
 
 
+def test_requests_without_a_model_are_scored_by_the_embedding_model(model_server: ServerProcess) -> None:
+    named = rerank(model_server, "/rerank").json()
+    asked = {"query": TEXTS[1], "documents": TEXTS}
+    unnamed = httpx.post(f"{model_server.url}/reranking", json=asked, timeout=60).json()
+    order = [result["index"] for result in named["results"]]
+    assert ([result["index"] for result in unnamed["results"]], unnamed["model"]) == (order, MODEL)
+    texts = {"query": TEXTS[1], "texts": TEXTS}
+    scored = httpx.post(f"{model_server.url}/rerank", json=texts, timeout=60).json()
+    assert [entry["index"] for entry in scored] == order
+
+
+def test_documents_are_cut_to_max_tokens_per_doc(model_server: ServerProcess) -> None:
+    long = "the ferry " * 900
+    cut = rerank(model_server, "/v1/rerank", documents=[long], max_tokens_per_doc=20)
+    query_twice = rerank(model_server, "/v1/rerank", documents=[TEXTS[1]]).json()["usage"]["prompt_tokens"]
+    assert cut.json()["usage"]["prompt_tokens"] == query_twice // 2 + 20
+    assert rerank(model_server, "/v1/rerank", documents=[long]).status_code == 400
+    assert rerank(model_server, "/v1/rerank", documents=[long], truncate=True).status_code == 200
+    assert rerank(model_server, "/v2/rerank", documents=[long]).status_code == 200
+
+
 def test_coheres_route_leaves_out_documents(model_server: ServerProcess) -> None:
     answer = rerank(model_server, "/v2/rerank", top_n=2, documents=[{"text": text} for text in TEXTS]).json()
     assert [set(result) for result in answer["results"]] == [{"index", "relevance_score"}] * 2
@@ -217,6 +238,7 @@ def test_coheres_route_leaves_out_documents(model_server: ServerProcess) -> None
         ({"texts": ["a"]}, 400, "documents"),
         ({"documents": None, "texts": ["a", ""]}, 400, "texts[1]"),
         ({"top_n": 0}, 400, "top_n"),
+        ({"max_tokens_per_doc": 0}, 400, "max_tokens_per_doc"),
         ({"query": 5}, 400, "query"),
         ({"model": "endless"}, 400, "model"),
         ({"model": "nothing"}, 404, "model"),

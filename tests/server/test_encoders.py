@@ -145,6 +145,21 @@ def test_cross_encoder_has_no_embeddings(model_server: ServerProcess) -> None:
     assert "maximum" in httpx.post(f"{model_server.url}/v1/rerank", json=long, timeout=60).text
 
 
+@pytest.mark.parametrize("name", tiny_models.CROSS_ENCODER_NAMES)
+def test_cut_documents_are_scored_as_their_beginning(model_server: ServerProcess, name: str) -> None:
+    def answer(path: str, document: str, **fields: Any) -> Any:
+        body = {"model": name, "query": "who", "documents": [document], **fields}
+        return httpx.post(f"{model_server.url}{path}", json=body, timeout=60).json()
+
+    whole = answer("/v2/rerank", "the who bread")
+    cut = answer("/v2/rerank", "the who bread" + " the" * 900, max_tokens_per_doc=3)
+    num_tokens = whole["usage"]["prompt_tokens"]
+    kept = answer("/v2/rerank", "the who bread", max_tokens_per_doc=4096)
+    assert kept == whole | {"id": kept["id"]}
+    assert answer("/v2/rerank", "the " * 900)["usage"]["prompt_tokens"] == 400
+    assert cut["usage"]["prompt_tokens"] <= num_tokens
+
+
 @pytest.mark.parametrize(
     ("body", "param", "message"),
     [

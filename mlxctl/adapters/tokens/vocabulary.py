@@ -106,10 +106,21 @@ class Vocabulary(TokenBytes):
             (index for index, added in enumerate(reversed(is_added)) if not added), len(is_added)
         )
 
-    def encode_pair(self, first: str, second: str) -> list[int]:
-        """Return the ids of two texts with the tokenizer's tokens around them."""
-        ids: list[int] = self._tokenizer.encode(first, second).ids
-        return ids
+    def encode_pair(
+        self, first: str, second: str, *, max_second: int | None = None, max_tokens: int | None = None
+    ) -> list[int]:
+        """Return the ids of two texts with the tokenizer's tokens around them.
+
+        The end of the second text is left out so that it has `max_second` tokens and the whole `max_tokens`.
+        """
+        encoding = self._tokenizer.encode(first, second)
+        ids: list[int] = encoding.ids
+        places = [place for place, part in enumerate(encoding.sequence_ids) if part == 1]
+        num_kept = len(places) if max_second is None else max_second
+        if max_tokens is not None:
+            num_kept = min(num_kept, max(max_tokens - len(ids) + len(places), 0))
+        cut = frozenset(places[num_kept:])
+        return [token_id for place, token_id in enumerate(ids) if place not in cut] if cut else ids
 
     def decode(self, token_ids: Sequence[int], *, keeps_special: bool = False) -> str:
         """Return the text of ids, by default without special tokens."""

@@ -175,18 +175,37 @@ def _texts_of(adapter: ModelAdapter, request: EmbeddingRequest) -> Iterator[tupl
         pairs = zip(queries if len(queries) > 1 else cycle(queries), request.inputs, strict=False)
         for query, document in pairs:
             assert isinstance(document, str), "documents are texts"
-            yield adapter.prepare_pair(query, document)
+            yield adapter.prepare_pair(
+                query,
+                document,
+                may_cut=request.may_cut,
+                max_document_tokens=request.max_document_tokens,
+            )
         return
-    for query in queries:
-        yield adapter.prepare_embedding(query, "query")
-    field = "documents" if queries else "input"
+    if queries:
+        yield from _documents_of(adapter, request)
+        return
     for position, text in enumerate(request.inputs):
         yield adapter.prepare_embedding(
             text,
-            f"{field}[{position}]",
+            f"input[{position}]",
             prompt_name=request.prompt_name,
             may_cut=request.may_cut,
             max_tokens=request.max_tokens,
+        )
+
+
+def _documents_of(adapter: ModelAdapter, request: EmbeddingRequest) -> Iterator[tuple[int, ...]]:
+    """Yield the token ids of each query, then of each document."""
+    for query in request.queries:
+        yield adapter.prepare_embedding(query, "query")
+    for position, document in enumerate(request.inputs):
+        assert isinstance(document, str), "documents are texts"
+        yield adapter.prepare_document(
+            document,
+            f"documents[{position}]",
+            may_cut=request.may_cut,
+            max_tokens=request.max_document_tokens,
         )
 
 

@@ -93,10 +93,14 @@ class PackedTexts:
         """Size of the pickle."""
         return len(self.packed)
 
+    def with_model(self, name: str) -> "PackedTexts":
+        """Return the request for another model."""
+        return PackedTexts(replace(self.head, model=name), self.packed)
+
     def unpack(self) -> EmbeddingRequest:
         """Return the request with its texts."""
         whole: EmbeddingRequest = pickle.loads(self.packed)  # noqa: S301 -- packed by `of`, in a process of this server
-        return whole
+        return replace(whole, model=self.head.model)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PackedTexts, (self.head, pickle.PickleBuffer(self.packed))

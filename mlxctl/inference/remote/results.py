@@ -29,12 +29,13 @@ class EmbeddingsBody(msgspec.Struct, frozen=True):
     """Body of `POST /v1/embeddings`."""
 
     data: list[_Embedding]
+    model: str = ""
     usage: _EmbeddingUsage = _EmbeddingUsage()
 
     def result(self) -> EmbeddingResult:
         """Return the vectors as packed float32."""
         vectors = tuple(array("f", item.embedding).tobytes() for item in self.data)
-        return EmbeddingResult(vectors=vectors, num_prompt_tokens=self.usage.prompt_tokens)
+        return EmbeddingResult(model=self.model, vectors=vectors, num_prompt_tokens=self.usage.prompt_tokens)
 
 
 class _TranscriptSegment(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from mlxctl.server.routes.ollama import OLLAMA_ROUTES
 from mlxctl.server.routes.openai import OPENAI_ROUTES
 from mlxctl.server.routes.policy import POLICY_ROUTES
 from mlxctl.server.routes.rerank import RERANK_ROUTES
+from mlxctl.server.routes.sagemaker import SAGEMAKER_ROUTES
 
 __all__ = ["all_routes"]
 
@@ -28,6 +29,7 @@ def all_routes(*, has_page: bool = True) -> tuple[Route, ...]:
         *LLAMA_CPP_ROUTES,
         *LM_STUDIO_ROUTES,
         *RERANK_ROUTES,
+        *SAGEMAKER_ROUTES,
         *MODEL_ROUTES,
         *ADAPTER_ROUTES,
         *CACHE_ROUTES,

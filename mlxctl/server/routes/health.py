@@ -7,6 +7,7 @@ from mlxctl.server.health import (
     HealthResource,
     Healthz,
     HealthzResource,
+    PingResource,
     Readiness,
     ReadinessResource,
 )
@@ -69,7 +70,15 @@ HEALTH_ROUTES = (
         operations=(Operation(method="get", summary="Check health: ok or degraded", answer=Healthz),),
     ),
     _liveness("/livez"),
-    _liveness("/ping"),
+    Route(
+        path="/ping",
+        resource=lambda _: PingResource(),
+        access="open",
+        operations=(
+            Operation(method="get", summary="Check liveness (SageMaker)", answer=Greeting),
+            Operation(method="post", summary="Check liveness (SageMaker)", answer=Greeting),
+        ),
+    ),
     _liveness("/api/hello"),
     Route(
         path="/version",

@@ -10,7 +10,7 @@ from mlxctl.server.embeddings import EmbeddingsResource
 from mlxctl.server.route import GENERATION_ERRORS, Operation, Route
 
 
-def _rerank(path: str, summary: str, *aliases: str, protocol: WireProtocol, repeats_documents: bool) -> Route:
+def _rerank(path: str, summary: str, *aliases: str, protocol: WireProtocol, is_cohere: bool) -> Route:
     operation = Operation(
         method="post",
         summary=summary,
@@ -26,7 +26,9 @@ def _rerank(path: str, summary: str, *aliases: str, protocol: WireProtocol, repe
             context.services.inference,
             context.open_requests,
             context.settings,
-            create_formatter=partial(RerankFormatter, repeats_documents=repeats_documents),
+            create_formatter=partial(
+                RerankFormatter, repeats_documents=not is_cohere, cuts_documents=is_cohere
+            ),
         ),
         protocol=protocol,
         access="embed",
@@ -37,12 +39,14 @@ def _rerank(path: str, summary: str, *aliases: str, protocol: WireProtocol, repe
 RERANK_ROUTES = (
     _rerank(
         "/v1/rerank",
-        "Order documents by relevance (Jina, vLLM)",
+        "Order documents by relevance (Jina, vLLM, llama.cpp, Text Embeddings Inference)",
         "/rerank",
+        "/v1/reranking",
+        "/reranking",
         protocol=OPENAI,
-        repeats_documents=True,
+        is_cohere=False,
     ),
-    _rerank("/v2/rerank", "Order documents by relevance (Cohere)", protocol=COHERE, repeats_documents=False),
+    _rerank("/v2/rerank", "Order documents by relevance (Cohere)", protocol=COHERE, is_cohere=True),
     Route(
         path="/v1/score",
         aliases=("/score",),

@@ -1,0 +1,44 @@
+"""SageMaker's route, as vLLM has it: requests of every kind at one path."""
+
+from mlxctl.protocols import OPENAI
+from mlxctl.protocols.invocations import INVOCATION_PATHS, Invocation
+from mlxctl.protocols.openai.chat_answers import ChatCompletion
+from mlxctl.protocols.openai.completions_schema import TextChunk, TextCompletion
+from mlxctl.protocols.openai.embeddings_schema import EmbeddingList
+from mlxctl.protocols.rerank import RerankAnswer
+from mlxctl.protocols.score import ScoreAnswer
+from mlxctl.server.invocations import InvocationsResource
+from mlxctl.server.route import GENERATION_ERRORS, Operation, Route, RouteContext
+from mlxctl.server.routes.openai import CHAT_EVENTS, OPENAI_ROUTES
+from mlxctl.server.routes.rerank import RERANK_ROUTES
+
+
+def _invocations(context: RouteContext) -> InvocationsResource:
+    wanted = frozenset(INVOCATION_PATHS.values())
+    targets = {
+        route.path: (route, route.resource(context))
+        for route in (*OPENAI_ROUTES, *RERANK_ROUTES)
+        if route.path in wanted
+    }
+    return InvocationsResource(context.services.inference, context.settings, targets)
+
+
+SAGEMAKER_ROUTES = (
+    Route(
+        path="/invocations",
+        resource=_invocations,
+        protocol=OPENAI,
+        access="caller",
+        operations=(
+            Operation(
+                method="post",
+                summary="Answer a chat completion, completion, embedding, reranking or score (SageMaker)",
+                body=Invocation,
+                answer=ChatCompletion,
+                other_answers=(TextCompletion, EmbeddingList, RerankAnswer, ScoreAnswer),
+                events=(*CHAT_EVENTS, TextChunk),
+                errors=(*GENERATION_ERRORS, 403),
+            ),
+        ),
+    ),
+)
