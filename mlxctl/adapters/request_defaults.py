@@ -33,5 +33,6 @@ class RequestDefaults:
         return replace(request, **unset) if unset else request
 
     def max_tokens_of(self, request: GenerationRequest) -> int | None:
-        """Return the request's `max_tokens`, or the default."""
-        return self.max_tokens if request.max_tokens is None else request.max_tokens
+        """Return the request's `max_tokens`, or the server's, or its protocol's default."""
+        candidates = (request.max_tokens, self.max_tokens, request.default_max_tokens)
+        return next((limit for limit in candidates if limit is not None), None)

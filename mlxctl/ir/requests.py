@@ -224,7 +224,8 @@ class GenerationRequest:
     forced calls are constrained by their tools. `context_edits` shorten the conversation, in this order.
     `context_overflow` decides about one that is still longer than the model's context or
     `max_context_tokens`; None is an error, unless a header decides. With `ignore_eos` an answer continues
-    past the model's stop tokens: it ends at `max_tokens`, a stop string or one of `stop_token_ids`. With
+    past the model's stop tokens: it ends at `max_tokens`, a stop string or one of `stop_token_ids`. Where
+    neither the request nor the server sets `max_tokens`, it is `default_max_tokens`. With
     `reports_tokens` the events have token ids. `adapters` are LoRA adapters; None leaves the choice to the
     model's name.
 
@@ -256,6 +257,7 @@ class GenerationRequest:
     thinking: ThinkingOptions = ThinkingOptions()
     constraint: Constraint | None = None
     max_tokens: int | None = None
+    default_max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False

@@ -7,9 +7,11 @@ from falcon.asgi import Request, Response
 
 from mlxctl.inference import InferenceService
 from mlxctl.protocols import OpenAIEmbeddingsFormatter
+from mlxctl.protocols.llama_cpp.embeddings import LlamaEmbeddingsFormatter
 from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter
 from mlxctl.protocols.rerank import RerankFormatter
 from mlxctl.protocols.score import ScoreFormatter
+from mlxctl.protocols.tei import TeiEmbeddingsFormatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import deadline_of
 from mlxctl.server.decisions import decide
@@ -17,7 +19,14 @@ from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.rate_limits import admit
 from mlxctl.settings import ServerSettings
 
-VectorFormatter = OpenAIEmbeddingsFormatter | OllamaEmbeddingsFormatter | RerankFormatter | ScoreFormatter
+VectorFormatter = (
+    OpenAIEmbeddingsFormatter
+    | OllamaEmbeddingsFormatter
+    | LlamaEmbeddingsFormatter
+    | TeiEmbeddingsFormatter
+    | RerankFormatter
+    | ScoreFormatter
+)
 
 
 class EmbeddingsResource:

@@ -1,4 +1,4 @@
-"""POST /invocations: SageMaker's one route for every kind of request, as in vLLM."""
+"""POST /invocations: SageMaker's one path for every kind of request."""
 
 from collections.abc import Mapping
 from functools import partial

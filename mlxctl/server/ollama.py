@@ -55,6 +55,7 @@ class OllamaResource(GenerationResource[OllamaFormatter]):
 
     def started(self, formatter: OllamaFormatter, sampling: SamplingParams) -> None:  # noqa: ARG002
         """Set how long the model stays loaded after this request."""
+        formatter.model_is_loaded()
         keep_alive(self._inference, formatter.model, formatter.keep_alive)
 
     async def respond_without_generation(

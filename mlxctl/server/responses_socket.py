@@ -30,7 +30,8 @@ _HANDSHAKE_HEADERS = frozenset(
     {b"connection", b"content-length", b"content-type", b"transfer-encoding", b"upgrade", b"x-request-id"}
 )
 _SWITCHING_PROTOCOLS, _OK = 101, 200
-_NORMAL_CLOSURE, _GOING_AWAY, _POLICY_VIOLATION = 1000, 1001, 1008
+_NORMAL_CLOSURE, _GOING_AWAY, _NO_STATUS, _POLICY_VIOLATION, _TOO_BIG = 1000, 1001, 1005, 1008, 1009
+_TOO_BIG_REASON = "a message may have 16 MB in one frame; send a larger one in several frames, or by POST"
 _DATA, _END = b"data: ", b"data: [DONE]"
 _CREATE, _TRUE = msgspec.Raw(b'"response.create"'), msgspec.Raw(b"true")
 
@@ -77,8 +78,11 @@ class ResponsesSocket:
             await self.application(scope, receive, send)
             return
         await receive()
-        if await self._is_refused(_http_scope(scope)):
-            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+        refusal = await self._refusal(_http_scope(scope))
+        if refusal is not None:
+            # Before a WebSocket is accepted, the answer is that of HTTP.
+            await send({**refusal.started, "type": "websocket.http.response.start"})
+            await send({"type": "websocket.http.response.body", "body": refusal.received})
             return
         await send({"type": "websocket.accept"})
         headers = [(name, value) for name, value in scope["headers"] if name not in _HANDSHAKE_HEADERS]
@@ -91,13 +95,16 @@ class ResponsesSocket:
         finally:
             closed()
 
-    async def _is_refused(self, scope: Scope) -> bool:
-        """Whether the application refuses the handshake: its host, origin, key or path."""
-        if scope["path"].rstrip("/") not in self._paths:
-            return True
+    async def _refusal(self, scope: Scope) -> "_HttpExchange | None":
+        """Return the answer of an application that refuses the handshake.
+
+        It checks host, origin, key and path. Other paths get its answer to a plain GET.
+        """
         opening = _HttpExchange(b"")
-        await self.application({**scope, "method": "GET", _HANDSHAKE: True}, opening.receive, opening.send)
-        return opening.status != _SWITCHING_PROTOCOLS
+        has_socket = scope["path"].rstrip("/") in self._paths
+        marked = {_HANDSHAKE: True} if has_socket else {}
+        await self.application({**scope, "method": "GET", **marked}, opening.receive, opening.send)
+        return None if opening.status == _SWITCHING_PROTOCOLS else opening
 
 
 class _Connection:
@@ -165,7 +172,9 @@ class _Connection:
             self._num_open, self._num_open_bytes = self._num_open + 1, num_bytes
             self._messages.put_nowait(message)
         else:
-            self._close_frame = None
+            # Granian reports a message that it does not take like a client that left without a word.
+            is_unread = event.get("code") == _NO_STATUS
+            self._close_frame = (_TOO_BIG, _TOO_BIG_REASON) if is_unread else None
         self._is_over.set()
         self._messages.put_nowait(None)
 
@@ -211,12 +220,17 @@ class _HttpExchange:
         send_text: Callable[[bytes], Awaitable[None]] | None = None,
         is_over: asyncio.Event | None = None,
     ) -> None:
-        self.status = 0
+        self.started: dict[str, Any] = {}
         self._body: bytes | None = body
         self._send_text = send_text
         self._is_over = is_over or asyncio.Event()
         self._retry_after: str | None = None
-        self._received = b""
+        self.received = b""
+
+    @property
+    def status(self) -> int:
+        """The status of the answer, 0 before it starts."""
+        return int(self.started.get("status", 0))
 
     async def receive(self) -> Event:
         """Return the body, then the disconnect when the WebSocket ends."""
@@ -229,18 +243,18 @@ class _HttpExchange:
     async def send(self, event: dict[str, Any]) -> None:
         """Take a part of the answer."""
         if event["type"] == "http.response.start":
-            self.status = event["status"]
+            self.started = event
             seconds = dict(event.get("headers", ())).get(b"retry-after")
             self._retry_after = None if seconds is None else seconds.decode()
             return
-        self._received += event.get("body", b"")
+        self.received += event.get("body", b"")
         if self._send_text is None:
             return
         if self.status != _OK:
             if not event.get("more_body"):
-                await self._send_text(_error_message(self.status, self._received, self._retry_after))
+                await self._send_text(_error_message(self.status, self.received, self._retry_after))
             return
-        *whole, self._received = self._received.split(b"\n\n")
+        *whole, self.received = self.received.split(b"\n\n")
         for part in whole:
             for line in part.splitlines():
                 if line.startswith(_DATA) and line != _END:

@@ -16,6 +16,7 @@ from mlxctl.errors import UnknownModel
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.protocols import encode_token_count, parse_count_tokens
+from mlxctl.protocols.openai.responses.compaction import TokenCountOfResponse
 from mlxctl.protocols.tokenization import (
     TokenizationFormatter,
     encode_prompt,
@@ -110,6 +111,17 @@ class TokenCountResource(_TokenizerResource):
         if packed.head.context_edits:
             num_unedited = await self._inference.tokenization.count(packed.with_head(context_edits=()))
         return encode_token_count(num_tokens, num_unedited_tokens=num_unedited)
+
+
+class ChatTokenCountResource(_TokenizerResource):
+    """POST /v1/chat/completions/input_tokens: the number of tokens of a chat's prompt."""
+
+    async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
+        """Return the number. Raises RequestError."""
+        parsed: PackedRequest = await self._inference.preparation.parse(body, parse_template_request)
+        packed = self._admitted(parsed, request, response)
+        num_tokens = await self._inference.tokenization.count(packed)
+        return msgspec.json.encode(TokenCountOfResponse(input_tokens=num_tokens))
 
 
 class GenerationDefaults(Struct):

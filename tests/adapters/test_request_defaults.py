@@ -36,6 +36,11 @@ def test_default_max_tokens_of_a_model_bounds_requests_that_set_none(tmp_path: P
     assert model.prepare_input(ask(max_tokens=9)).max_tokens == 9
 
 
+def test_default_max_tokens_of_a_protocol_yields_to_that_of_the_server(tmp_path: Path) -> None:
+    assert adapter(tmp_path).prepare_input(ask(default_max_tokens=7)).max_tokens == 7
+    assert adapter(tmp_path, max_tokens=5).prepare_input(ask(default_max_tokens=7)).max_tokens == 5
+
+
 def test_default_max_tokens_bounds_requests_that_set_none(tmp_path: Path) -> None:
     model = adapter(tmp_path, max_tokens=5)
     assert model.prepare_input(ask()).max_tokens == 5

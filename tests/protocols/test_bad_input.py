@@ -538,6 +538,22 @@ def test_body_that_is_no_json_object_is_refused(protocol: str, body: bytes, part
     assert part in str(refusal(protocol, body))
 
 
+@pytest.mark.parametrize("protocol", ["chat", "completions"])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("user", 5),
+        ("store", "yes"),
+        ("metadata", "a"),
+        ("safety_identifier", 5),
+        ("prompt_cache_key", {}),
+        ("prediction", "a"),
+    ],
+)
+def test_types_of_fields_without_effect_are_checked(protocol: str, field: str, value: object) -> None:
+    assert refusal(protocol, {**PROTOCOLS[protocol][1], field: value}).param == field
+
+
 @pytest.mark.parametrize(
     ("path", "values"),
     [

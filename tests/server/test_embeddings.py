@@ -167,6 +167,27 @@ def embed_for_long(server: ServerProcess, seconds: float) -> httpx.Response:
     return httpx.post(f"{server.url}/v1/embeddings", json=body, timeout=seconds)
 
 
+@pytest.mark.parametrize("path", ["/embed", "/embedding"])
+def test_vectors_have_the_shape_of_their_route(model_server: ServerProcess, path: str) -> None:
+    field = "inputs" if path == "/embed" else "content"
+    named = httpx.post(f"{model_server.url}/v1/embeddings", json={"model": MODEL, "input": TEXTS}, timeout=60)
+    vectors = [item["embedding"] for item in named.json()["data"]]
+    body = {field: TEXTS} if path == "/embedding" else {field: TEXTS, "normalize": False, "truncate": True}
+    found = httpx.post(f"{model_server.url}{path}", json=body, timeout=60).json()
+    if path == "/embedding":
+        assert [entry["index"] for entry in found] == [0, 1, 2]
+        found = [entry["embedding"][0] for entry in found]
+    for one, other in zip(found, vectors, strict=True):
+        assert one == pytest.approx(other, abs=1e-4)
+    refused = httpx.post(f"{model_server.url}{path}", json={field: ["a", ""]}, timeout=60)
+    assert (refused.status_code, field in refused.text) == (400, True)
+
+
+def test_vectors_of_text_embeddings_inference_have_length_one(model_server: ServerProcess) -> None:
+    (vector,) = httpx.post(f"{model_server.url}/embed", json={"inputs": "Bread."}, timeout=60).json()
+    assert math.hypot(*vector) == pytest.approx(1)
+
+
 def rerank(server: ServerProcess, path: str, **fields: Any) -> httpx.Response:
     body = {"model": MODEL, "query": TEXTS[1], "documents": TEXTS, **fields}
     return httpx.post(f"{server.url}{path}", json=body, timeout=60)

@@ -32,6 +32,10 @@ def answer(client: httpx.Client, path: str, **body: Any) -> dict[str, Any]:
     return dict(found.json())
 
 
+def answer_of_get(client: httpx.Client, path: str) -> dict[str, Any]:
+    return dict(client.get(path).json())
+
+
 def test_text_is_tokenized_in_both_shapes(client: httpx.Client) -> None:
     vllm = answer(client, "/tokenize", model=MODEL, prompt="Hello you", return_token_strs=True)
     llama = answer(client, "/tokenize", content="Hello you", with_pieces=True)
@@ -114,6 +118,43 @@ def test_completion_obeys_its_schema(client: httpx.Client) -> None:
     schema["additionalProperties"] = False
     found = answer(client, "/completion", prompt=PROMPT, n_predict=60, json_schema=schema, seed=-1)
     assert json.loads(found["content"])["a"] in (1, 2)
+
+
+def test_slots_show_the_open_requests(client: httpx.Client) -> None:
+    idle = client.get("/slots").json()
+    assert len(idle) == answer_of_get(client, "/props")["total_slots"]
+    assert not any(slot["is_processing"] for slot in idle)
+    body = {"prompt": PROMPT, "stream": True, "n_predict": 4000, "ignore_eos": True}
+    with client.stream("POST", "/completion", json=body) as running:
+        lines = running.iter_lines()
+        next(lines)
+        first, second, *_ = client.get("/slots", params={"fail_on_no_slot": "1"}).json()
+    assert (first["is_processing"], second["is_processing"]) == (True, False)
+    assert (first["model"], first["next_token"][0]["has_next_token"]) == (MODEL, True)
+    assert first["n_prompt_tokens"] > 0
+
+
+@pytest.mark.parametrize("path", ["/slots/0?action=save", "/slots/0?action=erase", "/lora-adapters"])
+def test_what_requests_decide_here_is_refused(client: httpx.Client, path: str) -> None:
+    refused = client.post(path, json=[])
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, 400)
+
+
+def test_prompts_may_be_objects(client: httpx.Client) -> None:
+    options = {"n_predict": 4, "temperature": 0}
+    plain = answer(client, "/completion", prompt=PROMPT, **options)
+    written = answer(client, "/completion", prompt={"prompt_string": PROMPT}, **options)
+    both = client.post("/completion", json={"prompt": [PROMPT, {"prompt_string": PROMPT}], **options}).json()
+    assert [each["content"] for each in (written, *both)] == [plain["content"]] * 3
+    image = {"prompt_string": "a", "multimodal_data": ["aGk="]}
+    refused = client.post("/completion", json={"prompt": ["a", image]})
+    assert (refused.status_code, "prompt[1].multimodal_data" in refused.text) == (400, True)
+
+
+def test_chats_are_counted_as_they_are_tokenized(client: httpx.Client) -> None:
+    tokens = answer(client, "/tokenize", messages=HELLO)["tokens"]
+    counted = answer(client, "/v1/chat/completions/input_tokens", messages=HELLO)
+    assert counted == {"object": "response.input_tokens", "input_tokens": len(tokens)}
 
 
 def test_properties_name_the_model_and_no_path(client: httpx.Client) -> None:

@@ -75,6 +75,7 @@ def test_stream_and_whole_answer_are_the_same(client: httpx.Client) -> None:
         assert "".join(line["message"].get(field, "") for line in streamed) == whole["message"][field]
     for end in (whole, streamed[-1]):
         assert 0 < end["prompt_eval_duration"] < end["total_duration"]
+        assert 0 < end["load_duration"] < end["total_duration"]
         assert 0 < end["eval_duration"] < end["total_duration"]
 
 

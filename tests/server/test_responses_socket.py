@@ -203,17 +203,37 @@ def protected(endless_model: Path) -> Iterator[ServerProcess]:
 
 
 @pytest.mark.parametrize(
-    "headers",
+    ("headers", "status", "code"),
     [
-        {},
-        {"Authorization": "Bearer wrong"},
-        {**KEY, "Origin": "http://evil.example"},
-        {**KEY, "Host": "evil.example"},
+        ({}, 401, "invalid_api_key"),
+        ({"Authorization": "Bearer wrong"}, 401, "invalid_api_key"),
+        ({**KEY, "Origin": "http://evil.example"}, 400, "origin_not_allowed"),
+        ({**KEY, "Host": "evil.example"}, 400, "invalid_host"),
     ],
 )
-def test_handshake_is_refused_like_a_request(protected: ServerProcess, headers: dict[str, str]) -> None:
-    with pytest.raises(InvalidStatus, match="403"):
+def test_handshake_is_refused_like_a_request(
+    protected: ServerProcess, headers: dict[str, str], status: int, code: str
+) -> None:
+    with pytest.raises(InvalidStatus) as refused:
         raw(protected, additional_headers=headers)
+    answer = refused.value.response
+    assert (answer.status_code, json.loads(answer.body)["error"]["code"]) == (status, code)
+    assert "x-request-id" in answer.headers
+
+
+def test_handshake_at_another_path_is_refused(server: ServerProcess) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        connect(f"{server.url.replace('http', 'ws', 1)}/v1/realtime")
+    assert refused.value.response.status_code == 404
+
+
+def test_too_large_frame_closes_the_connection_with_the_reason(server: ServerProcess) -> None:
+    def send_too_much() -> None:
+        socket.send(json.dumps({**CREATE, "input": "x" * (17 << 20)}))
+        socket.recv()
+
+    with raw(server) as socket, pytest.raises(ConnectionClosed, match="16 MB in one frame"):
+        send_too_much()
 
 
 def test_handshake_with_the_key_and_the_own_origin_is_accepted(protected: ServerProcess) -> None:

@@ -25,7 +25,7 @@ SECRET = "the-safe-opens-with-493817 " * 3
 
 ACCESS = {
     "open": """
-        / /health /healthz /livez /ping /readyz /api/hello
+        / /health /v1/health /healthz /livez /ping /readyz /api/hello
         /ui /ui/index.html /ui/page.js
     """,
     "caller": """
@@ -39,11 +39,12 @@ ACCESS = {
         /v1/responses/{response_id}/cancel /v1/responses/{response_id}/input_items /v1/agents
         /v1/agents/{agent_id} /v1/agents/{agent_id}/messages /v1/agents/{agent_id}/reset
         /v1/agents/{agent_id}/generate /api/chat /api/generate /completion /infill /tokenize /v1/tokenize
-        /detokenize /v1/detokenize /apply-template /api/v0/chat/completions /api/v0/completions
+        /detokenize /v1/detokenize /apply-template /v1/chat/completions/input_tokens
+        /chat/completions/input_tokens /api/v0/chat/completions /api/v0/completions
     """,
     "embed": """
         /v1/embeddings /embeddings /api/v0/embeddings /api/embed /api/embeddings /v1/rerank /rerank
-        /v1/reranking /reranking /v2/rerank /v1/score /score
+        /v1/reranking /reranking /v2/rerank /v1/score /score /embed /embedding
     """,
     "audio": "/v1/audio/transcriptions /v1/audio/translations",
     "models:read": """
@@ -53,10 +54,12 @@ ACCESS = {
     "models:write": """
         /models/load /models/unload /models/pin /models/unpin /downloads /downloads/{repository:path}
     """,
-    "adapters:write": "/v1/adapters /v1/adapters/{name} /v1/load_lora_adapter /v1/unload_lora_adapter",
+    "adapters:write": """
+        /v1/adapters /v1/adapters/{name} /v1/load_lora_adapter /v1/unload_lora_adapter /lora-adapters
+    """,
     "cache:read": "/cache /cache/explain",
-    "cache:write": "/cache/pin /cache/unpin /cache/drop /cache/clear /cache/gc",
-    "requests:read": "/requests",
+    "cache:write": "/cache/pin /cache/unpin /cache/drop /cache/clear /cache/gc /slots/{slot}",
+    "requests:read": "/requests /slots",
     "metrics:read": "/stats /metrics",
     "audit:read": "/admin/audit",
     "admin": """

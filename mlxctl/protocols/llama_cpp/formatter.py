@@ -29,7 +29,7 @@ from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.llama_cpp import schema
 from mlxctl.protocols.llama_cpp.errors import llama_error
 from mlxctl.protocols.openai.logprobs import LOWEST
-from mlxctl.protocols.openai.text_inputs import read_texts
+from mlxctl.protocols.openai.text_inputs import TextInputs, read_texts
 from mlxctl.protocols.ranges import MAX_ANSWERS
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import json_schema_constraint, requested_constraint
@@ -75,7 +75,7 @@ class LlamaFormatter:
             prompt = f"{extra}{infill.input_prefix}{infill.prompt or ''}"
             return self._request(infill, (prompt,), suffix=infill.input_suffix, suffix_param="input_suffix")
         decoded = decode_body(body, _COMPLETION)
-        prompts = read_texts(decoded.prompt, "prompt")
+        prompts = read_texts(_without_objects(decoded.prompt), "prompt")
         if len(prompts) > MAX_ANSWERS:
             message = f"prompt has {len(prompts)} texts; a request may have {MAX_ANSWERS}"
             raise InvalidRequest(message, param="prompt")
@@ -253,6 +253,23 @@ class LlamaFormatter:
             stopping_word=end.stop_sequence or "",
             timings=times,
         )
+
+
+def _without_objects(prompt: schema.LlamaPrompt) -> TextInputs:
+    """Return the prompts with texts in place of objects. Raises InvalidRequest."""
+    if isinstance(prompt, list):
+        return [
+            _text(item, f"prompt[{index}]") if isinstance(item, schema.PromptObject) else item
+            for index, item in enumerate(prompt)
+        ]
+    return _text(prompt, "prompt") if isinstance(prompt, schema.PromptObject) else prompt
+
+
+def _text(prompt: schema.PromptObject, path: str) -> str:
+    if prompt.multimodal_data:
+        param = f"{path}.multimodal_data"
+        raise InvalidRequest(f"{param} is not supported; send images to /v1/chat/completions", param=param)
+    return prompt.prompt_string
 
 
 def _bias(fields: schema.LlamaRequest) -> dict[int, float] | None:

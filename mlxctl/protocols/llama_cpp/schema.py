@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from mlxctl.protocols.openai.text_inputs import TextInputs
+from mlxctl.protocols.openai.text_inputs import TokenId
 from mlxctl.protocols.ranges import LogitBias, Name, NumTopLogprobs, RepetitionPenalty, StopStrings
 from mlxctl.protocols.structured_output import StructuredOutputFields
 from mlxctl.protocols.timings import PrefillProgress, Timings
@@ -46,13 +46,23 @@ class LlamaRequest(StructuredOutputFields, kw_only=True):
     cache_prompt: bool | None = None
 
 
+class PromptObject(Struct):
+    """A prompt as an object; `multimodal_data` is refused."""
+
+    prompt_string: str
+    multimodal_data: list[str] | None = None
+
+
+LlamaPrompt = str | PromptObject | list[str | TokenId | list[TokenId] | PromptObject]
+
+
 class LlamaCompletionRequest(LlamaRequest, kw_only=True):
     """Body of a request to `/completion`.
 
-    `prompt` is a text, token ids, or a list of either, which is answered with a list.
+    `prompt` is a text, also as an object, token ids, or a list of them, which is answered with a list.
     """
 
-    prompt: TextInputs
+    prompt: LlamaPrompt
 
 
 class ExtraFile(Struct):

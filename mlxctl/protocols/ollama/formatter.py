@@ -63,10 +63,15 @@ class OllamaFormatter:
     def __init__(self, *, route: Literal["chat", "generate"]) -> None:
         self._route = route
         self._started_ns = time.perf_counter_ns()
+        self._load_ns = 0
         self._first_ns: int | None = None
         self._call: tuple[ToolCallStarted, list[str]] | None = None
         self.loads_only = False
         self.keep_alive: float | UnsetType | None = UNSET
+
+    def model_is_loaded(self) -> None:
+        """Note that the model is loaded and the generation starts."""
+        self._load_ns = time.perf_counter_ns() - self._started_ns
 
     def parse(self, body: bytes) -> GenerationRequest:
         """Parse a request body. Raises InvalidRequest.
@@ -167,6 +172,7 @@ class OllamaFormatter:
         return {
             "done_reason": "length" if reason == "length" else "stop",
             "total_duration": time.perf_counter_ns() - self._started_ns,
+            "load_duration": self._load_ns,
             "prompt_eval_count": usage.num_prompt_tokens,
             "prompt_eval_duration": prefill_ns,
             "eval_count": usage.num_completion_tokens,

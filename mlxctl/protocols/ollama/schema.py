@@ -134,6 +134,7 @@ class OllamaCounts(Struct, kw_only=True):
     done: bool
     done_reason: DoneReason | UnsetType = UNSET
     total_duration: int | UnsetType = UNSET
+    load_duration: int | UnsetType = UNSET
     prompt_eval_count: int | UnsetType = UNSET
     prompt_eval_duration: int | UnsetType = UNSET
     eval_count: int | UnsetType = UNSET

@@ -2,7 +2,7 @@
 
 OpenAI's documented fields, and those of vLLM and other servers (sampling, structured output,
 chat_template_kwargs, enable_thinking, think, thinking, reasoning, thinking_budget, reasoning_content). Null
-means not set. Other fields (metadata, store, user, prediction, …) are ignored, as clients expect.
+means not set. Other fields are ignored, as clients expect.
 """
 
 from typing import Annotated, Any, Literal

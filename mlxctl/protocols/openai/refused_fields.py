@@ -1,4 +1,4 @@
-"""Fields of vLLM that are refused by name."""
+"""Fields of chat completions and completions without effect, and those refused."""
 
 from typing import Any
 
@@ -18,7 +18,23 @@ _HARMLESS: dict[str, tuple[Any, ...]] = {
 }
 
 
-class RefusedFields(CacheFields, kw_only=True):
+class UnusedFields(CacheFields, kw_only=True):
+    """Base of bodies with OpenAI's fields that change nothing here.
+
+    Their types are checked.
+    """
+
+    user: str | None = None
+    store: bool | None = None
+    metadata: dict[str, Any] | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+    prediction: dict[str, Any] | None = None
+    audio: dict[str, Any] | None = None
+
+
+class RefusedFields(UnusedFields, kw_only=True):
     """Base of bodies with vLLM's fields that cannot be honored.
 
     Values that change nothing are accepted.

@@ -39,6 +39,7 @@ PAGE_ROUTES = (
 HEALTH_ROUTES = (
     Route(
         path="/health",
+        aliases=("/v1/health",),
         resource=lambda context: HealthResource(
             context.services.inference,
             context.services.agents,

@@ -4,9 +4,15 @@ from functools import partial
 from typing import Literal
 
 from mlxctl.protocols import OPENAI, PROTOCOLS
+from mlxctl.protocols.llama_cpp.embeddings import (
+    LlamaEmbedding,
+    LlamaEmbeddingRequest,
+    LlamaEmbeddingsFormatter,
+)
 from mlxctl.protocols.llama_cpp.errors import LlamaError
 from mlxctl.protocols.llama_cpp.formatter import LlamaFormatter
 from mlxctl.protocols.llama_cpp.schema import LlamaCompletion, LlamaCompletionRequest, LlamaInfillRequest
+from mlxctl.protocols.openai.responses.compaction import TokenCountOfResponse
 from mlxctl.protocols.registry import LLAMA_CPP
 from mlxctl.protocols.tokenization import (
     Detokenized,
@@ -17,9 +23,12 @@ from mlxctl.protocols.tokenization import (
     TokenizeRequest,
     TokenList,
 )
+from mlxctl.server.embeddings import EmbeddingsResource
 from mlxctl.server.llama_cpp import LlamaResource
+from mlxctl.server.llama_slots import LoraAdapter, LoraAdaptersResource, Slot, SlotResource, SlotsResource
 from mlxctl.server.route import GENERATION_ERRORS, Operation, Query, Route
 from mlxctl.server.tokenization import (
+    ChatTokenCountResource,
     DetokenizeResource,
     PropertiesResource,
     ServerProperties,
@@ -61,6 +70,86 @@ def _generation(name: Literal["completion", "infill"], summary: str, body: type,
 LLAMA_CPP_ROUTES = (
     _generation("completion", "Continue a prompt (llama.cpp)", LlamaCompletionRequest),
     _generation("infill", "Fill in the text between a prefix and a suffix (llama.cpp)", LlamaInfillRequest),
+    Route(
+        path="/embedding",
+        resource=lambda context: EmbeddingsResource(
+            context.services.inference,
+            context.open_requests,
+            context.settings,
+            create_formatter=LlamaEmbeddingsFormatter,
+        ),
+        protocol=LLAMA_CPP,
+        access="embed",
+        operations=(
+            Operation(
+                method="post",
+                summary="Create embeddings (llama.cpp)",
+                body=LlamaEmbeddingRequest,
+                answer=list[LlamaEmbedding],
+                errors=GENERATION_ERRORS,
+            ),
+        ),
+    ),
+    Route(
+        path="/v1/chat/completions/input_tokens",
+        aliases=("/chat/completions/input_tokens",),
+        resource=lambda context: ChatTokenCountResource(context.services.inference, context.settings),
+        protocol=OPENAI,
+        access="generate",
+        operations=(
+            Operation(
+                method="post",
+                summary="Count the tokens of a chat completion's prompt (llama.cpp)",
+                body=TemplateRequest,
+                answer=TokenCountOfResponse,
+                errors=_TOKENIZER_ERRORS,
+            ),
+        ),
+    ),
+    Route(
+        path="/slots",
+        resource=lambda context: SlotsResource(context.services.inference),
+        protocol=LLAMA_CPP,
+        access="requests:read",
+        operations=(
+            Operation(
+                method="get",
+                summary="List places for requests, with the open requests in them (llama.cpp)",
+                answer=list[Slot],
+                query=(Query(name="fail_on_no_slot", schema={"type": "string"}),),
+                errors=(503,),
+            ),
+        ),
+    ),
+    Route(
+        path="/slots/{slot}",
+        resource=lambda _: SlotResource(),
+        protocol=LLAMA_CPP,
+        access="cache:write",
+        operations=(
+            Operation(
+                method="post",
+                summary="Always refused: the prefix cache keeps prompts by itself",
+                answer=Slot,
+            ),
+        ),
+    ),
+    Route(
+        path="/lora-adapters",
+        resource=lambda context: LoraAdaptersResource(context.services.inference),
+        protocol=LLAMA_CPP,
+        access="adapters:write",
+        operations=(
+            Operation(
+                method="get", summary="List the mounted LoRA adapters (llama.cpp)", answer=list[LoraAdapter]
+            ),
+            Operation(
+                method="post",
+                summary="Always refused: each request decides the scales of its adapters",
+                answer=list[LoraAdapter],
+            ),
+        ),
+    ),
     Route(
         path="/tokenize",
         aliases=("/v1/tokenize",),

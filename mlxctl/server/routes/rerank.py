@@ -1,4 +1,4 @@
-"""Reranking: Jina's and vLLM's route, and Cohere's; vLLM's scores."""
+"""Reranking (Jina, vLLM, Cohere), scores (vLLM), TEI's embeddings."""
 
 from functools import partial
 
@@ -6,6 +6,7 @@ from mlxctl.protocols import OPENAI, WireProtocol
 from mlxctl.protocols.registry import COHERE
 from mlxctl.protocols.rerank import RerankAnswer, RerankFormatter, RerankRequest, TextScore
 from mlxctl.protocols.score import ScoreAnswer, ScoreFormatter, ScoreRequest
+from mlxctl.protocols.tei import TeiEmbeddingsFormatter, TeiEmbedRequest
 from mlxctl.server.embeddings import EmbeddingsResource
 from mlxctl.server.route import GENERATION_ERRORS, Operation, Route
 
@@ -47,6 +48,26 @@ RERANK_ROUTES = (
         is_cohere=False,
     ),
     _rerank("/v2/rerank", "Order documents by relevance (Cohere)", protocol=COHERE, is_cohere=True),
+    Route(
+        path="/embed",
+        resource=lambda context: EmbeddingsResource(
+            context.services.inference,
+            context.open_requests,
+            context.settings,
+            create_formatter=TeiEmbeddingsFormatter,
+        ),
+        protocol=OPENAI,
+        access="embed",
+        operations=(
+            Operation(
+                method="post",
+                summary="Create embeddings (Text Embeddings Inference)",
+                body=TeiEmbedRequest,
+                answer=list[list[float]],
+                errors=GENERATION_ERRORS,
+            ),
+        ),
+    ),
     Route(
         path="/v1/score",
         aliases=("/score",),

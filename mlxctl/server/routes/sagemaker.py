@@ -1,4 +1,4 @@
-"""SageMaker's route, as vLLM has it: requests of every kind at one path."""
+"""SageMaker's route, as in vLLM: every kind of request at one path."""
 
 from mlxctl.protocols import OPENAI
 from mlxctl.protocols.invocations import INVOCATION_PATHS, Invocation

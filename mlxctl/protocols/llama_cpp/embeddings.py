@@ -1,0 +1,55 @@
+"""Embeddings in llama.cpp's own shape."""
+
+from array import array
+
+import msgspec
+from msgspec import Struct
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import EmbeddingRequest, EmbeddingResult
+from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.openai.text_inputs import TextInputs, read_texts
+from mlxctl.protocols.ranges import Name
+from mlxctl.protocols.validation_errors import missing
+
+
+class LlamaEmbeddingRequest(Struct, kw_only=True):
+    """Texts or token ids to embed.
+
+    Without a `model` the first one answers.
+    """
+
+    content: TextInputs | None = None
+    input: TextInputs | None = None
+    model: Name | None = None
+
+
+class LlamaEmbedding(Struct):
+    """A text's position, and a list of its one vector."""
+
+    index: int
+    embedding: list[list[float]]
+
+
+_DECODER = msgspec.json.Decoder(LlamaEmbeddingRequest)
+
+
+class LlamaEmbeddingsFormatter:
+    """Formatter of one request: `parse` once, then `whole`."""
+
+    def parse(self, body: bytes) -> EmbeddingRequest:
+        """Parse a body. Raises InvalidRequest."""
+        decoded = decode_body(body, _DECODER)
+        field = "content" if decoded.input is None else "input"
+        given = getattr(decoded, field)
+        if given is None:
+            raise missing("content")
+        texts = read_texts(given, field)
+        if "" in texts or () in texts:
+            raise InvalidRequest(f"{field} has an empty text; leave it out", param=field)
+        return EmbeddingRequest(model=decoded.model or "", inputs=texts)
+
+    def whole(self, result: EmbeddingResult) -> bytes:
+        """Return the vectors in order."""
+        vectors = [array("f", packed).tolist() for packed in result.vectors]
+        return msgspec.json.encode([LlamaEmbedding(index, [vector]) for index, vector in enumerate(vectors)])
