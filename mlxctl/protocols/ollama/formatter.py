@@ -244,6 +244,8 @@ class OllamaEmbeddingsFormatter:
                 model=self._model,
                 embeddings=vectors,
                 total_duration=time.perf_counter_ns() - self._started_ns,
+                # Loading and computing are not told apart.
+                load_duration=0,
                 prompt_eval_count=result.num_prompt_tokens,
             )
         )

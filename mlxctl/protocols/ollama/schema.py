@@ -180,6 +180,7 @@ class OllamaEmbeddings(Struct, kw_only=True):
     model: str
     embeddings: list[list[float]]
     total_duration: int
+    load_duration: int
     prompt_eval_count: int
 
 
