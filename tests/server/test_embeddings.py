@@ -188,6 +188,12 @@ def test_vectors_of_text_embeddings_inference_have_length_one(model_server: Serv
     assert math.hypot(*vector) == pytest.approx(1)
 
 
+def test_ollamas_embeddings_have_durations(model_server: ServerProcess) -> None:
+    answer = httpx.post(f"{model_server.url}/api/embed", json={"model": MODEL, "input": TEXTS}, timeout=60)
+    assert (len(answer.json()["embeddings"]), answer.json()["load_duration"]) == (3, 0)
+    assert answer.json()["total_duration"] > 0
+
+
 def rerank(server: ServerProcess, path: str, **fields: Any) -> httpx.Response:
     body = {"model": MODEL, "query": TEXTS[1], "documents": TEXTS, **fields}
     return httpx.post(f"{server.url}{path}", json=body, timeout=60)
