@@ -126,7 +126,9 @@ class PromptWriter:
         )
         has_opening = takes_arguments and self.force_call is self._tools.forced_prefix
         return Prompt(
-            text=text + prefix, tail=prefix, opening=self._tools.arguments_opening if has_opening else ""
+            text=text + _rest_of(prefix, text),
+            tail=prefix,
+            opening=self._tools.arguments_opening if has_opening else "",
         )
 
     def _write_start_of_answer(self, request: GenerationRequest, tools: Sequence[ToolSpec]) -> Prompt:
@@ -320,10 +322,16 @@ class PromptWriter:
             return self._thinking.closing
         if self.thinking_switch is not None or end.endswith(self._thinking.closer):
             return ""
-        block = self._thinking.closed_block
-        # The prompt may end with the beginning of the block: the header of a message.
-        begun = next((length for length in range(len(block), 0, -1) if end.endswith(block[:length])), 0)
-        return block[begun:]
+        return _rest_of(self._thinking.closed_block, end)
+
+
+def _rest_of(block: str, text: str) -> str:
+    """Return the part of the block that the text does not end with.
+
+    A prompt may end with the beginning of a block: the header of a message.
+    """
+    begun = next((length for length in range(len(block), 0, -1) if text.endswith(block[:length])), 0)
+    return block[begun:]
 
 
 def _with_text_calls(shape: TemplateShape) -> TemplateShape:
