@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 _CONTROL_TOKEN = re.compile(
-    r"</?\w*[|｜]|[|｜]>|\A\[/?[A-Z_]+\]\Z|\A\]<\]|:opensource>\Z|\A</?(?:minimax:|seed:|dots_|longcat_)",
+    r"</?\w*[|｜]|[|｜]>|\A\[/?[A-Z_]+\]\Z|\A\]<\]|:opensource>\Z|\A</?(?:minimax:|seed:|dots_|longcat_|iquest_)",
     re.ASCII,
 )
 

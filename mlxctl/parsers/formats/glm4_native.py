@@ -1,8 +1,10 @@
-"""Tool calls of GLM 4.5 to 4.7: key and value tags.
+"""Tool calls of GLM 4.5 to 4.7 and IQuest Q1: key and value tags.
 
 `<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>`. Before 4.7 there are line breaks
-between the tags. Strings are written unchanged, other values as JSON.
+between the tags; IQuest Q1 writes `<iquest_tool_call>`. Strings are written unchanged, other values as JSON.
 """
+
+from dataclasses import replace
 
 from mlxctl.ir import TagNotation
 from mlxctl.parsers.call_tags import CallTags
@@ -10,6 +12,7 @@ from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _OPENER, _CLOSER = "<tool_call>", "</tool_call>"
+_IQUEST_OPENER, _IQUEST_CLOSER = "<iquest_tool_call>", "</iquest_tool_call>"
 _KEY_CLOSER = "</arg_key>"
 
 
@@ -29,10 +32,11 @@ _TAGS = CallTags(
     value_closer="</arg_value>",
     read_key=_read_key,
 )
+_IQUEST_TAGS = replace(_TAGS, call_closer=_IQUEST_CLOSER)
 
 
 def _open_body(opening: Opening) -> TaggedCallsBody:
-    return TaggedCallsBody(_TAGS, opening.tools)
+    return TaggedCallsBody(_IQUEST_TAGS if opening.marker == _IQUEST_OPENER else _TAGS, opening.tools)
 
 
 def _force_on_one_line(name: str | None) -> str:
@@ -41,6 +45,10 @@ def _force_on_one_line(name: str | None) -> str:
 
 def _force_on_lines(name: str | None) -> str:
     return _OPENER if name is None else f"{_OPENER}{name}\n"
+
+
+def _force_iquest(name: str | None) -> str:
+    return _IQUEST_OPENER + (name or "")
 
 
 def _tags(between: str) -> TagNotation:
@@ -54,13 +62,16 @@ def _tags(between: str) -> TagNotation:
 TOOLS = ToolParser(
     id="glm4_native",
     opener=_OPENER,
+    other_openers=(_IQUEST_OPENER,),
     closer=_CLOSER,
+    other_closers=(_IQUEST_CLOSER,),
     open_body=_open_body,
     inner_markers=("<arg_key>", _KEY_CLOSER, "<arg_value>", "</arg_value>"),
     forced_prefix=_force_on_one_line,
-    dialects=(_force_on_lines,),
+    dialects=(_force_on_lines, _force_iquest),
     separator="\n",
     closings=(
+        Closing(prefix_start=_IQUEST_OPENER, prefix_end="", call_end=_IQUEST_CLOSER, notation=_tags("")),
         Closing(prefix_end="\n", call_end=_CLOSER, notation=_tags("\n")),
         Closing(prefix_end="", call_end=_CLOSER, notation=_tags("")),
     ),
