@@ -18,6 +18,7 @@ _TOOLS = {
     "liquid_python": "mlxctl.parsers.formats.liquid_python",
     "mistral": "mlxctl.parsers.formats.mistral",
     "harmony": "mlxctl.parsers.formats.harmony",
+    "beam": "mlxctl.parsers.formats.beam",
     "gemma4": "mlxctl.parsers.formats.gemma4",
     "function_gemma": "mlxctl.parsers.formats.function_gemma",
     "gemma": "mlxctl.parsers.formats.gemma",
