@@ -1,10 +1,11 @@
 """Tool calls of Liquid: Python calls, or JSON objects.
 
-`<|tool_call_start|>[f(a=1)]<|tool_call_end|>`.
+`<|tool_call_start|>[f(a=1)]<|tool_call_end|>`. The models often repeat the list and its end.
 """
 
 from mlxctl.ir import PythonNotation
 from mlxctl.parsers.declarations import BodyReader, Closing, Opening, ToolParser
+from mlxctl.parsers.echoed_block import EchoedBlockBody
 from mlxctl.parsers.first_character import FirstCharacterBody
 from mlxctl.parsers.json_calls import JsonCallsBody
 from mlxctl.parsers.python_calls import PythonCallsBody
@@ -16,7 +17,7 @@ def _open_body(opening: Opening) -> BodyReader:
     def choose(first: str) -> BodyReader:
         return JsonCallsBody(opening.tools) if first == "{" else PythonCallsBody(opening.tools)
 
-    return FirstCharacterBody(choose, skips="[")
+    return EchoedBlockBody(FirstCharacterBody(choose, skips="["), closer=_CLOSER)
 
 
 def _force_call(name: str | None) -> str:
