@@ -23,6 +23,12 @@ from mlxctl.parsers.markers import MarkerSet, without_partial_marker
 from mlxctl.parsers.schemas import ToolSchemas
 
 
+# The head of a call that an answer is cut off in: a name, quotes and tags.
+_MAX_HEAD_CHARS = 256
+_TAG = re.compile(r"<[^<>]*>?")
+_TWO_WORDS = re.compile(r"\w[^\S\n]+\w")
+
+
 class CallBlockReader:
     """Parses the blocks of calls of one answer from the machine's buffer.
 
@@ -56,6 +62,7 @@ class CallBlockReader:
         self._opening_length = 0
         self._is_marked = False
         self._dropped_opener = ""
+        self._is_cut_off = False
 
     def open(self, marker: str, length: int, *, is_dropped: bool) -> None:
         """Begin a block of calls after its marker, which may be "".
@@ -83,16 +90,15 @@ class CallBlockReader:
     def finish(self, *, is_cut_off: bool) -> None:
         """End the block at the answer's end.
 
-        With `is_cut_off` a call that the model has not closed stays open.
+        With `is_cut_off` a call that the model has not closed stays open, and the head of one is dropped.
         """
         assert self._body is not None
         rest = self._buffer.text
         self._buffer.hold(len(rest))
-        self._take_signals(self._body.finish(rest), is_final=True, closes_calls=not is_cut_off)
+        self._is_cut_off = is_cut_off
+        self._take_signals(self._body.finish(rest), is_final=True)
 
-    def _take_signals(
-        self, signals: Sequence[Signal], *, is_final: bool = False, closes_calls: bool = False
-    ) -> None:
+    def _take_signals(self, signals: Sequence[Signal], *, is_final: bool = False) -> None:
         for signal in signals:
             match signal:
                 case CallStarted():
@@ -101,9 +107,9 @@ class CallBlockReader:
                 case CallArguments():
                     self._events.add_arguments(signal.json)
                 case CallEnded():
+                    was_left_open = is_final and not (signal.is_complete or self._is_cut_off)
                     self._events.end_call(
-                        is_complete=signal.is_complete,
-                        lacks_only_end=signal.lacks_only_end or (closes_calls and not signal.is_complete),
+                        is_complete=signal.is_complete, lacks_only_end=signal.lacks_only_end or was_left_open
                     )
                 case Punctuation():
                     pass
@@ -127,9 +133,10 @@ class CallBlockReader:
             self._other_message.reopen(self._dropped_opener)
             return
         held = self._buffer.held
-        if is_final and self._is_marked and self._may_begin_call(held):
-            return
         opening, rest = held[: self._opening_length], held[self._opening_length :]
+        is_begun = self._may_begin_call(held) or (self._is_cut_off and _is_begun_head(rest))
+        if is_final and self._is_marked and is_begun:
+            return
         self._buffer.put_back(rest)
         if is_final:
             self._buffer.text = without_partial_marker(self._buffer.text, self._cut_markers)
@@ -156,3 +163,8 @@ class CallBlockReader:
             yield text[at : token.start()], at
             at = token.end()
         yield text[at:], at
+
+
+def _is_begun_head(text: str) -> bool:
+    """Whether text that a reader left undecided is the head of a call; prose has several words."""
+    return len(text) <= _MAX_HEAD_CHARS and not _TWO_WORDS.search(_TAG.sub("\n", text))
