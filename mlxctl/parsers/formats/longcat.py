@@ -1,18 +1,52 @@
-"""Tool calls of LongCat: JSON objects in `<longcat_tool_call>`."""
+"""Tool calls of LongCat: `<longcat_tool_call>` around a JSON object, or around key and value tags.
 
-from mlxctl.parsers.declarations import Closing, Opening, ToolParser
+The tags are GLM's, with the prefix `longcat_`: `f<longcat_arg_key>a</longcat_arg_key>` and
+`<longcat_arg_value>1</longcat_arg_value>`, each on a line.
+"""
+
+from mlxctl.ir import TagNotation
+from mlxctl.parsers.call_tags import CallTags
+from mlxctl.parsers.declarations import BodyReader, Closing, Opening, ToolParser
+from mlxctl.parsers.first_character import FirstCharacterBody
 from mlxctl.parsers.json_calls import JsonCallsBody
 from mlxctl.parsers.json_value import quote
+from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _OPENER, _CLOSER = "<longcat_tool_call>", "</longcat_tool_call>"
+_KEY, _KEY_CLOSER = "<longcat_arg_key>", "</longcat_arg_key>"
+_VALUE, _VALUE_CLOSER = "<longcat_arg_value>", "</longcat_arg_value>"
 
 
-def _open_body(opening: Opening) -> JsonCallsBody:
-    return JsonCallsBody(opening.tools)
+def _read_key(tag: str) -> tuple[str, bool | None] | None:
+    name, closer, rest = tag.partition(_KEY_CLOSER)
+    return (name.strip(), None) if closer and name.strip() and not rest.strip() else None
 
 
-def _force_call(name: str | None) -> str:
+_TAGS = CallTags(
+    call_opener="",
+    name_ends="\n<",
+    call_closer=_CLOSER,
+    key_opener=_KEY,
+    key_end=_VALUE,
+    key_closer=_KEY_CLOSER,
+    value_closer=_VALUE_CLOSER,
+    read_key=_read_key,
+)
+
+
+def _open_body(opening: Opening) -> BodyReader:
+    def choose(first: str) -> BodyReader:
+        return JsonCallsBody(opening.tools) if first == "{" else TaggedCallsBody(_TAGS, opening.tools)
+
+    return FirstCharacterBody(choose)
+
+
+def _force_object(name: str | None) -> str:
     return f"{_OPENER}\n" if name is None else f'{_OPENER}\n{{"name": {quote(name)}, "arguments":'
+
+
+def _force_tags(name: str | None) -> str:
+    return _OPENER if name is None else f"{_OPENER}{name}\n"
 
 
 TOOLS = ToolParser(
@@ -20,8 +54,21 @@ TOOLS = ToolParser(
     opener=_OPENER,
     closer=_CLOSER,
     open_body=_open_body,
-    forced_prefix=_force_call,
+    inner_markers=(_KEY, _KEY_CLOSER, _VALUE, _VALUE_CLOSER),
+    forced_prefix=_force_object,
+    dialects=(_force_tags,),
     arguments_opening=' {"',
-    closings=(Closing(prefix_end='"arguments":', call_end=f"}}\n{_CLOSER}"),),
+    closings=(
+        Closing(prefix_end='"arguments":', call_end=f"}}\n{_CLOSER}"),
+        Closing(
+            prefix_end="\n",
+            call_end=_CLOSER,
+            notation=TagNotation(
+                begin=f"{_KEY}{{name}}{_KEY_CLOSER}\n{_VALUE}",
+                end=f"{_VALUE_CLOSER}\n",
+                ends=(_VALUE_CLOSER,),
+            ),
+        ),
+    ),
     separator="\n",
 )

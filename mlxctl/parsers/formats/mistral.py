@@ -2,7 +2,7 @@
 
 A list of JSON objects or, since 2025, `f[ARGS]{"a": 1}` for each. There is no closing marker. Some templates
 write an id between name and arguments, as `[CALL_ID]…`. The models sometimes write an available tool's name
-before the marker: `f[TOOL_CALLS]{"a": 1}`.
+before the marker, `f[TOOL_CALLS]{"a": 1}`, or forget the marker: `f[ARGS]{"a": 1}`.
 """
 
 import re
@@ -21,7 +21,7 @@ _HEAD = CallHead(
 )
 
 _SWAPPED_HEAD = CallHead(
-    pattern=re.compile(r"(?P<name>.+)\[TOOL_CALLS\](?:\[ARGS\])?\s*"),
+    pattern=re.compile(r"(?P<name>.+?)(?:\[TOOL_CALLS\])?(?:\[ARGS\])?\s*"),
     may_begin=re.compile(r".*"),
     is_bare=True,
 )
@@ -38,7 +38,7 @@ def _open_body(opening: Opening) -> BodyReader:
 
 
 def _swapped_calls(name: str) -> tuple[str, ...]:
-    return tuple(f"{name}{_OPENER}{arguments}{{" for arguments in ("", _ARGUMENTS))
+    return tuple(f"{name}{mark}{{" for mark in (_OPENER, f"{_OPENER}{_ARGUMENTS}", _ARGUMENTS))
 
 
 def _force_head(name: str | None) -> str:
