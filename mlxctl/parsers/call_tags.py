@@ -60,3 +60,13 @@ class CallTags:
     has_cdata: bool = False
     only_available: bool = False
     read_value: Callable[[str, SchemaNode], str] = plain_value
+
+    def line_end_of_key(self, text: str, at: int) -> int:
+        """Return the line break after a key whose tag has no end, -1 without one.
+
+        Only where values are on lines of their own: there models forget the tag's last character.
+        """
+        if self.key_end != ">" or self.trims != "\n":
+            return -1
+        end = text.find("\n", at)
+        return end if text[at : max(end, at)].strip() else -1

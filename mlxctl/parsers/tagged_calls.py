@@ -219,6 +219,11 @@ class TaggedCallsBody:
             self._state = "inside"
             return orphan, ()
         end = text.find(self._tags.key_end, at)
+        line_end = self._tags.line_end_of_key(text, at)
+        if line_end >= 0 and (end < 0 or line_end < end):
+            if line_end + 1 == len(text):
+                return None
+            end = end if text[line_end + 1] == self._tags.key_end else line_end
         is_over = self._tags.call_closer in (text[at:] if end < 0 else text[at:end])
         if end < 0 and not is_over and len(text) - at <= MAX_TAG_CHARS:
             return None
@@ -232,7 +237,7 @@ class TaggedCallsBody:
         self._is_streaming = (
             self._schema.kinds == STRING and not self._tags.has_cdata and not self._is_wrapper
         )
-        end += len(self._tags.key_end)
+        end += len(self._tags.key_end) * (end != line_end)
         return end, () if self._is_wrapper else (
             CallArguments(json=self._open_value() + '"' * self._is_streaming),
         )

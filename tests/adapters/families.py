@@ -217,6 +217,17 @@ CASES = (
         converted=_takes_all_but("later_system", "parallel_calls"),
     ),
     FamilyCase(
+        name="llm_jp",
+        model_type="llama",
+        tools="harmony",
+        rest='{"city": "Oslo"}<|call|>',
+        forced="<|start|>assistant to=functions.get_weather<|channel|>commentary <|constrain|> json<|message|>",
+        thinking="harmony_analysis",
+        without_thinking="<|start|>assistant<|channel|>analysis<|message|><|end|><|start|>assistant",
+        with_thinking="assistant",
+        converted=_takes_all_but("later_system", "parallel_calls"),
+    ),
+    FamilyCase(
         name="deepseek_v3",
         model_type="deepseek_v3",
         tools="hermes_json",
