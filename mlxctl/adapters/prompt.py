@@ -326,7 +326,7 @@ class PromptWriter:
 
 
 def _rest_of(block: str, text: str) -> str:
-    """Return the part of the block that the text does not end with.
+    """Return the block without the part that ends the text.
 
     A prompt may end with the beginning of a block: the header of a message.
     """

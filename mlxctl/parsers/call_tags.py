@@ -62,7 +62,7 @@ class CallTags:
     read_value: Callable[[str, SchemaNode], str] = plain_value
 
     def line_end_of_key(self, text: str, at: int) -> int:
-        """Return the line break after a key whose tag has no end, -1 without one.
+        """Return the line break after an unclosed key, -1 without one.
 
         Only where values are on lines of their own: there models forget the tag's last character.
         """

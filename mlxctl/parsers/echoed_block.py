@@ -1,4 +1,4 @@
-"""A reader for models that repeat a block of calls after its end.
+"""A reader for models that repeat a block of calls.
 
 The repetition is the block's text and the closing marker again; both are dropped.
 """

@@ -221,7 +221,9 @@ CASES = (
         model_type="llama",
         tools="harmony",
         rest='{"city": "Oslo"}<|call|>',
-        forced="<|start|>assistant to=functions.get_weather<|channel|>commentary <|constrain|> json<|message|>",
+        forced=(
+            "<|start|>assistant to=functions.get_weather<|channel|>commentary <|constrain|> json<|message|>"
+        ),
         thinking="harmony_analysis",
         without_thinking="<|start|>assistant<|channel|>analysis<|message|><|end|><|start|>assistant",
         with_thinking="assistant",

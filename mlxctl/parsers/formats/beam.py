@@ -1,4 +1,4 @@
-"""Tool calls of Beam: messages to the tool, with a tag for each argument.
+"""Tool calls of Beam: messages with a tag for each argument.
 
 `<|start|>assistant to=f<|channel|>analysis <|constrain|>xml<|message|>` begins a call. Each argument is in
 `<rfl:parameter name="a">`, on lines of its own. `<|call|>` ends the last call, `<|end|>` the others. All
@@ -22,7 +22,7 @@ _TAGS = CallTags(
     key_opener=_KEY,
     key_end='">',
     value_closer=_VALUE_CLOSER,
-    value_ends=(_KEY, _CALL, _END),
+    value_ends=tuple(f"\n{mark}" for mark in (_KEY, _CALL, _END)),
     trims="\n",
 )
 

@@ -1,4 +1,4 @@
-"""Tool calls of GLM 4.5 to 4.7 and IQuest Q1: key and value tags.
+"""Tool calls of GLM 4.5 to 4.7, IQuest Q1: key, value tags.
 
 `<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>`. Before 4.7 there are line breaks
 between the tags; IQuest Q1 writes `<iquest_tool_call>`. Strings are written unchanged, other values as JSON.

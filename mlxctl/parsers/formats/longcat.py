@@ -1,7 +1,7 @@
-"""Tool calls of LongCat: `<longcat_tool_call>` around a JSON object, or around key and value tags.
+"""Tool calls of LongCat: a JSON object, or key and value tags.
 
-The tags are GLM's, with the prefix `longcat_`: `f<longcat_arg_key>a</longcat_arg_key>` and
-`<longcat_arg_value>1</longcat_arg_value>`, each on a line.
+Both are in `<longcat_tool_call>`. The tags are GLM's, with the prefix `longcat_`:
+`f<longcat_arg_key>a</longcat_arg_key>` and `<longcat_arg_value>1</longcat_arg_value>`, each on a line.
 """
 
 from mlxctl.ir import TagNotation

@@ -22,7 +22,6 @@ from mlxctl.parsers.machine.text_buffer import TextBuffer
 from mlxctl.parsers.markers import MarkerSet, without_partial_marker
 from mlxctl.parsers.schemas import ToolSchemas
 
-
 # The head of a call that an answer is cut off in: a name, quotes and tags.
 _MAX_HEAD_CHARS = 256
 _TAG = re.compile(r"<[^<>]*>?")
@@ -166,5 +165,8 @@ class CallBlockReader:
 
 
 def _is_begun_head(text: str) -> bool:
-    """Whether text that a reader left undecided is the head of a call; prose has several words."""
+    """Whether undecided text is the head of a call.
+
+    It has a name, quotes and tags; prose has several words.
+    """
     return len(text) <= _MAX_HEAD_CHARS and not _TWO_WORDS.search(_TAG.sub("\n", text))
