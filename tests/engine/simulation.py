@@ -170,8 +170,10 @@ class Simulation:
         (prompt,) = batch.prompts
         num_computed, layer = self._computed_layers.pop(prompt.sequence_id, 0), seconds / num_layers
         num_now = num_layers - num_computed
-        if batch.max_seconds is not None and layer:
-            num_now = min(num_now, max(1, int(batch.max_seconds / (layer * self._slowness))))
+        if batch.turn is not None and layer:
+            slow_layer = layer * self._slowness
+            if num_now * slow_layer > batch.turn.finishing_seconds:
+                num_now = max(1, int(batch.turn.seconds / slow_layer))
         if num_computed + num_now < num_layers:
             self._computed_layers[prompt.sequence_id] = num_computed + num_now
             return num_now * layer, False

@@ -34,10 +34,19 @@ def prompt(
 
 
 def choose(
-    ranked: list[Sequence], *, max_tokens: int = PLENTY, worthwhile: int = PLENTY, padding: int = PLENTY
+    ranked: list[Sequence],
+    *,
+    max_tokens: int = PLENTY,
+    finishing: int = 0,
+    worthwhile: int = PLENTY,
+    padding: int = PLENTY,
 ) -> list[Sequence]:
     return select_prefill_batch(
-        ranked, max_tokens=max_tokens, max_added_padding_tokens=worthwhile, affordable_padding_tokens=padding
+        ranked,
+        max_tokens=max_tokens,
+        max_finishing_tokens=max(max_tokens, finishing),
+        max_added_padding_tokens=worthwhile,
+        affordable_padding_tokens=padding,
     )
 
 
@@ -46,6 +55,13 @@ def test_prompt_too_large_for_batch_is_left_out() -> None:
 
     assert choose([long, short], max_tokens=100) == [long]
     assert choose([short, long, other], max_tokens=100) == [short, other]
+
+
+def test_larger_pass_is_taken_only_if_it_leaves_no_prompt() -> None:
+    prompts = [prompt(50) for _ in range(5)]
+
+    assert choose(prompts, max_tokens=200, finishing=250) == prompts
+    assert choose(prompts, max_tokens=200, finishing=249) == prompts[:4]
 
 
 def test_prompt_joins_only_if_padding_is_cheaper_than_a_pass() -> None:

@@ -9,6 +9,7 @@ from mlx_lm import load
 
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.prefill_pass import PrefillPass
+from mlxctl.engine.scheduling.batch import TurnLimit
 from mlxctl.ir import SamplingParams, TextPart
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from tests import tiny_models
@@ -38,7 +39,7 @@ def test_pass_in_turns_leaves_the_caches_of_a_whole_pass(family: str) -> None:
 
     in_turns, pass_in_turns = begun_pass(model)
     num_turns = 1
-    while not pass_in_turns.run(0.0):
+    while not pass_in_turns.run(TurnLimit(seconds=0.0, finishing_seconds=0.0)):
         num_turns += 1
 
     # The cache of the first layer needs only a projection.
@@ -98,7 +99,7 @@ def test_image_is_encoded_one_layer_a_turn() -> None:
     layers = model.view(mx.array(prompt.token_ids), prompt.images).read(0, len(prompt.token_ids), caches)
     encoding = PrefillPass(caches, states=None, encoder_layers=layers)
     num_turns = 1
-    while not encoding.run(0.0):
+    while not encoding.run(TurnLimit(seconds=0.0, finishing_seconds=0.0)):
         num_turns += 1
 
     num_encoder_layers = json.loads((path / "config.json").read_text())["vision_config"]["num_hidden_layers"]

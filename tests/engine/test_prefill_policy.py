@@ -15,6 +15,8 @@ MAC = Machine(
     pass_fixed=0.02, pass_token=0.0008, step_fixed=0.018, step_row=0.002, join_row=0.0005, num_layers=32
 )
 DENSE = Machine(pass_fixed=0.15, pass_token=0.004, step_fixed=0.15, step_row=0.002, num_layers=80)
+# 70B parameters on a Mac: a prompt of 100 tokens takes longer than a slice.
+SLOW = Machine(pass_fixed=0.15, pass_token=0.02, step_fixed=0.15, step_row=0.002, num_layers=80)
 # Attention over a long context: its work for each token (5M parameters on two cores), or reading the context.
 ATTENTION = Machine(pass_token=0.0002, pass_context=4e-7, pass_attention=4e-7, step_fixed=0.005, num_layers=6)
 CONTEXT = Machine(pass_token=0.0005, pass_context=5e-6, pass_attention=1e-8, step_fixed=0.005, num_layers=6)
@@ -65,6 +67,17 @@ def test_burst_is_prefilled_nearly_as_fast_as_in_one_pass(
         + 16 * machine.step_row
     )
     assert slowest < 1.45 * one_pass
+
+
+def test_prompts_of_a_burst_on_a_slow_machine_end_one_after_the_other() -> None:
+    simulation = Simulation(SLOW)
+
+    requests = [simulation.ask(100, num_tokens=64) for _ in range(8)]
+    simulation.run_first(requests)
+
+    # A prompt takes as long as others need to age.
+    ttfts = sorted(request.ttft for request in requests)
+    assert ttfts[3] < 0.6 * ttfts[-1]
 
 
 @MACHINES

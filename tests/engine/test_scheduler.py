@@ -51,7 +51,7 @@ def run_step(
 ) -> tuple[Batch, list[RowUpdate]]:
     """Run one step in place of the runner.
 
-    Every row gives `token_id` one step after its launch; of a prompt to be restored `found` is cached.
+    Every row gives `token_id` one step after its launch; of a prompt to be restored `cache_usage` is cached.
     """
     batch = scheduler.next_batch(now=now, available_bytes=PLENTY)
     results = (
@@ -109,15 +109,25 @@ def test_stop_token_ends_row_and_is_reported() -> None:
 def test_prefill_and_decode_take_turns_when_both_have_work() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, max_tokens=100))
-    run_step(scheduler)
-    run_step(scheduler)
+    for _ in range(3):
+        run_step(scheduler)
     scheduler.add(make_sequence(2, num_tokens=200, first_token=500))
-    run_step(scheduler)
-    run_step(scheduler)
 
     phases = [run_step(scheduler)[0].phase for _ in range(6)]
 
-    assert phases == ["decode", "prefill"] * 3
+    assert phases == ["restore", *["prefill", "decode"] * 2, "prefill"]
+
+
+def test_restored_prefix_takes_a_turn_of_the_decoding_rows() -> None:
+    scheduler = make_scheduler()
+    scheduler.add(make_sequence(1, max_tokens=100))
+    for _ in range(3):
+        run_step(scheduler)
+    scheduler.add(make_sequence(2, num_tokens=200, first_token=500))
+
+    phases = [run_step(scheduler, cache_usage=CacheUsage(num_cached_tokens=16))[0].phase for _ in range(3)]
+
+    assert phases == ["restore", "decode", "prefill"]
 
 
 def test_short_prompts_are_restored_and_prefilled_together() -> None:

@@ -133,11 +133,11 @@ class SchedulerMachine(RuleBasedStateMachine):
         if batch is None:
             assert self.on_disk or self.paused
             return
-        if batch.max_seconds is not None:
+        if batch.turn is not None:
             (prompt,) = batch.prompts
             assert batch.num_decoding_rows
             assert prompt.num_pass_tokens in (0, batch.num_tokens), "a pass goes on as it began"
-        is_unfinished = interrupts and batch.max_seconds is not None
+        is_unfinished = interrupts and batch.turn is not None
         results = self.results(batch, fails=fails == 0, reads_disk=reads_disk, is_unfinished=is_unfinished)
         rows = [row for group in batch.groups for row in group]
         for update in self.scheduler.settle(batch, results, seconds=seconds, now=self.now):

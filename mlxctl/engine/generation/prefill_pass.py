@@ -3,12 +3,14 @@
 MLX thread only.
 """
 
+import math
 import time
 from collections.abc import Sequence
 
 import mlx.core as mx
 
 from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.scheduling.batch import TurnLimit
 
 
 class PrefillPass:
@@ -35,14 +37,15 @@ class PrefillPass:
         self._num_layers = len(layers)
         self._layer_seconds: float | None = None
 
-    def run(self, max_seconds: float | None) -> bool:
+    def run(self, turn: TurnLimit | None) -> bool:
         """Evaluate at least one layer; return whether it was the last.
 
-        They take about `max_seconds`; None evaluates all.
+        They take about as long as `turn` says; None evaluates all.
         """
         now = time.monotonic()
-        end = None if max_seconds is None else now + max_seconds
-        num_layers = self._num_layers_within(max_seconds) or 1
+        end = math.inf if turn is None else now + turn.seconds
+        extra = 0.0 if turn is None else turn.finishing_seconds - turn.seconds
+        num_layers = self._num_layers_within(end - now, extra) or 1
         while num_layers:
             begun = now
             is_encoding = len(self._remaining) > self._num_layers
@@ -51,18 +54,20 @@ class PrefillPass:
             now = time.monotonic()
             self._layer_seconds = (now - begun) / num_layers
             self.encode_seconds += (now - begun) * is_encoding
-            num_layers = self._num_layers_within(None if end is None else end - now)
+            num_layers = self._num_layers_within(end - now, extra)
         return not self._remaining
 
-    def _num_layers_within(self, seconds: float | None) -> int:
-        """Return how many layers to evaluate next.
+    def _num_layers_within(self, seconds: float, extra: float) -> int:
+        """Return how many layers to evaluate within `seconds`, or `extra` more if no layer is left.
 
         By the duration of the last ones. All are layers of the encoder, or of the model.
         """
         num_encoder_layers = len(self._remaining) - self._num_layers
         maximum = num_encoder_layers if num_encoder_layers > 0 else len(self._remaining)
-        if seconds is None:
+        if math.isinf(seconds):
             return maximum
         if self._layer_seconds is None:
             return 1
+        if num_encoder_layers <= 0 and maximum * self._layer_seconds <= seconds + extra:
+            return maximum
         return min(max(int(seconds / max(self._layer_seconds, 1e-9)), 0), maximum)

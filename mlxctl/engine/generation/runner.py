@@ -21,7 +21,7 @@ from mlxctl.engine.generation.prefill_state import PrefillState
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.sampling.logprobs import scores_of
-from mlxctl.engine.scheduling.batch import Batch, RowResult
+from mlxctl.engine.scheduling.batch import Batch, RowResult, TurnLimit
 from mlxctl.engine.scheduling.prefill_batching import prefill_passes
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.wire.reports import Score
@@ -83,9 +83,7 @@ class ModelRunner:
         if len(states) > 1 and batch.num_tokens:
             return self._prefill_together(states)
         return [
-            result
-            for state in states
-            for result in self._prefill(state, batch.num_tokens, max_seconds=batch.max_seconds)
+            result for state in states for result in self._prefill(state, batch.num_tokens, turn=batch.turn)
         ]
 
     def start_built(self) -> None:
@@ -183,7 +181,7 @@ class ModelRunner:
             state.view = self._model.view(token_ids, sequence.images)
         return result
 
-    def _prefill(self, state: PrefillState, num_tokens: int, *, max_seconds: float | None) -> list[RowResult]:
+    def _prefill(self, state: PrefillState, num_tokens: int, *, turn: TurnLimit | None) -> list[RowResult]:
         sequence = state.sequence
         start = sequence.num_computed_tokens
         end = start + num_tokens
@@ -191,7 +189,7 @@ class ModelRunner:
         scores: list[Score] | None = []
         try:
             if num_tokens:
-                scores = self._compute(state, state.caches, start, end, max_seconds)
+                scores = self._compute(state, state.caches, start, end, turn)
         except FOREIGN_ERRORS as error:
             state.caches = state.unfinished_pass = None
             return [_failed_prefill(sequence, error)]
@@ -208,11 +206,11 @@ class ModelRunner:
         return [RowResult(sequence=sequence, prompt_scores=scores)] if scores or is_over else []
 
     def _compute(
-        self, state: PrefillState, caches: kv.Caches, start: int, end: int, max_seconds: float | None
+        self, state: PrefillState, caches: kv.Caches, start: int, end: int, turn: TurnLimit | None
     ) -> list[Score] | None:
         """Begin or continue a pass; return the scores of its tokens.
 
-        None if it is still unfinished after `max_seconds`.
+        None if it is still unfinished after its `turn`.
         """
         sequence = state.sequence
         scores: list[Score] = []
@@ -222,7 +220,7 @@ class ModelRunner:
         else:
             begun = state.unfinished_pass or self._begin_pass(state, caches, start, end)
             encoded = begun.encode_seconds
-            state.unfinished_pass = None if begun.run(max_seconds) else begun
+            state.unfinished_pass = None if begun.run(turn) else begun
             if sequence.images:
                 sequence.vision_seconds = (sequence.vision_seconds or 0.0) + begun.encode_seconds - encoded
             if state.unfinished_pass is not None:

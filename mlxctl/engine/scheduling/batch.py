@@ -13,12 +13,20 @@ from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnLimit:
+    """Seconds of a turn of a pass, and of a turn that ends the pass."""
+
+    seconds: float
+    finishing_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """One step's work for one model.
 
     - Restore: fill the caches of `prompts` from the prefix cache.
     - Prefill: compute the next `num_tokens` of one prompt, or all remaining tokens of several, between two
-      decode steps of `num_decoding_rows` rows. With `max_seconds` a pass over one prompt stops after some
+      decode steps of `num_decoding_rows` rows. With a `turn` a pass over one prompt stops after some
       layers, and the same batch continues it later.
     - Decode: one token for every row of `groups`; with `joins` some of the groups are joined first.
     - Preempt: read the tokens in flight of the rows in `groups`, and keep their caches. `reason` is why.
@@ -30,7 +38,7 @@ class Batch:
     prompts: Many[Sequence] = ()
     num_tokens: int = 0
     num_decoding_rows: int = 0
-    max_seconds: float | None = None
+    turn: TurnLimit | None = None
     joins: bool = False
     reason: PreemptionReason | None = None
 

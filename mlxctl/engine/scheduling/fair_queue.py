@@ -65,7 +65,9 @@ class FairQueue:
             sequence.priority - ages[sequence.priority],
             self._served.get(sequence.fairness_key, 0.0),
             not sequence.resumes_first,
-            -self._age(sequence, now),
+            # A prompt that has begun stays ahead of those that age while it is computed: in turns, all would
+            # end last.
+            -(ages[sequence.priority] if sequence.has_begun_prefill else self._age(sequence, now)),
             *order,
             sequence.sequence_id,
         )

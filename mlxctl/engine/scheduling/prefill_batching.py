@@ -14,16 +14,32 @@ def select_prefill_batch(
     ranked: Sequence[Prompt],
     *,
     max_tokens: int,
+    max_finishing_tokens: int,
     max_added_padding_tokens: int,
     affordable_padding_tokens: int,
 ) -> list[Prompt]:
     """Return the prompts whose prefill one pass finishes, or only the first.
 
-    A pass has up to `max_tokens` including padding. A prompt joins if it adds at most
-    `max_added_padding_tokens` of padding, the cost of a separate pass, and if the decode group then has at
-    most `affordable_padding_tokens` of padding. All of `ranked` have caches; if the first has no remaining
-    tokens, only prompts without remaining tokens join.
+    A pass has up to `max_tokens` including padding, or up to `max_finishing_tokens` if it finishes all. A
+    prompt joins if it adds at most `max_added_padding_tokens` of padding, the cost of a separate pass, and
+    if the decode group then has at most `affordable_padding_tokens` of padding. All of `ranked` have caches;
+    if the first has no remaining tokens, only prompts without remaining tokens join.
     """
+    padding = {
+        "max_added_padding_tokens": max_added_padding_tokens,
+        "affordable_padding_tokens": affordable_padding_tokens,
+    }
+    whole = _select(ranked, max_tokens=max_finishing_tokens, **padding)
+    return whole if len(whole) == len(ranked) else _select(ranked, max_tokens=max_tokens, **padding)
+
+
+def _select(
+    ranked: Sequence[Prompt],
+    *,
+    max_tokens: int,
+    max_added_padding_tokens: int,
+    affordable_padding_tokens: int,
+) -> list[Prompt]:
     selected = [ranked[0]]
     if ranked[0].prefills_alone:
         return selected

@@ -14,6 +14,7 @@ Policy, in steps (the duration of a decode step of one row) and seconds:
 - A prompt that has waited for the target time to first token is overdue: passes then fill a configured target
   gap. Without one, a gap is ten steps while the wait is up to four times the target, then in proportion to
   the wait.
+- A pass or turn may grow by a quarter if it then leaves no remainder, which would cost one of its own.
 - The gap never exceeds the target gap on purpose. Without a configured one it is `_GAP_SECONDS`, or what many
   short prompts may take if that is more. A pass takes at least 1.5 times its fixed cost, since one that
   mostly reads weights makes no progress.
@@ -41,8 +42,12 @@ _MAX_LATENESS = 4.0
 # Tokens of the first pass, before any measurement.
 _FIRST_TOKENS = 128
 _FIRST_TOKENS_BESIDE_ROWS = 32
-# Largest growth of a pass over the largest measured one: beyond it, the cost is a guess.
+# Share of a pass, or of a turn, by which it may grow to leave no remainder, which would take one of its own.
+_FINISHING_SHARE = 0.25
+# Largest growth of a pass over the last one of a long prompt.
 _GROWTH = 2
+# The same over the largest measured pass: beyond it, the cost is a guess.
+_EXTRAPOLATION = 4
 # Context after which attention takes as long as the rest of a pass. Measured with 5M parameters on 2 cores;
 # for larger models it is longer, and passes are a little smaller than they could be.
 _ATTENTION_CONTEXT = 512
@@ -172,17 +177,39 @@ class PrefillPacer:
             )
         return self._tokens(target, rows, context)
 
-    def break_even_tokens(self, *, context: int = 0) -> int:
-        """Return the pass size whose tokens cost as much as `fixed`.
+    def finishing_seconds(self, seconds: float, *, rows: int) -> float:
+        """Return how long a turn of `seconds` may take if it leaves no remainder.
 
-        Up to it, padding costs less than a second pass.
+        Beside rows, the gap is not longer than many short prompts make it.
+        """
+        longer = (1 + _FINISHING_SHARE) * seconds
+        if not rows:
+            return longer
+        if self.gap_seconds is not None:
+            return seconds
+        longest = _MAX_GAP_STEPS * self._single_row_step() - self._step_after_pass(rows)
+        return max(seconds, min(longer, longest))
+
+    def finishing_tokens(self, num_tokens: int, *, rows: int, is_burst: bool) -> int:
+        """Return how large a pass of `num_tokens` that finishes prompts may be if it leaves none."""
+        if rows and (not is_burst or self.gap_seconds is not None):
+            return num_tokens
+        return self.bounded((1 + _FINISHING_SHARE) * num_tokens)
+
+    def bounded(self, num_tokens: float) -> int:
+        """Return a whole number of tokens, at most the largest pass."""
+        return min(int(num_tokens), self._max_tokens)
+
+    def break_even_tokens(self, *, rows: int, context: int = 0) -> int:
+        """Return the number of tokens that cost as much as a second pass.
+
+        The rows of a second pass are joined with the others, `rows` and those of the first pass.
         """
         cost = self._cost(context)
-        return (
-            self._first_tokens(rows=1)
-            if cost is None
-            else cost.tokens_within(2 * cost.fixed, maximum=self._largest)
-        )
+        if cost is None:
+            return self._first_tokens(rows=1)
+        joins = self._joins.seconds(rows) or 0.0
+        return cost.tokens_within(2 * cost.fixed + joins, maximum=self._largest)
 
     def observe_decode(self, seconds: float, *, rows: int = 1, alone: bool) -> None:
         """Add the duration of a decode step.
@@ -250,9 +277,15 @@ class PrefillPacer:
         if lateness >= 1:
             late_gap = gap if self.gap_seconds is not None else usual_gap * max(1.0, lateness / _MAX_LATENESS)
             wanted = max(wanted, late_gap - step)
-        # After a pass that finishes prompts, the next step may have one more group.
-        more = single_row if self.joins_apart(rows) else 0.0
-        return min(wanted, gap - step - more)
+        return min(wanted, gap - self._step_after_pass(rows))
+
+    def _step_after_pass(self, rows: int) -> float:
+        """Return the duration of the step after a pass that finishes prompts.
+
+        It may have one more group.
+        """
+        single_row = self._single_row_step()
+        return (self._steps.seconds(rows) or single_row) + (single_row if self.joins_apart(rows) else 0.0)
 
     def _single_row_step(self) -> float:
         """Return the duration of a one-row step, at first a guess."""
@@ -269,8 +302,9 @@ class PrefillPacer:
             return self._first_tokens(rows)
         if self._passes.has_one_size:
             # Measure a second size at once: one alone cannot separate the fixed part from the part per token.
-            double = min(self._max_tokens, 2 * largest)
-            return max(1, largest // 2) if cost.seconds(double) > self._slice_seconds else double
+            sizes = [size for size in (self._largest, 2 * largest) if size <= self._max_tokens]
+            fitting = (size for size in sizes if cost.seconds(size) <= self._slice_seconds)
+            return next(fitting, max(1, largest // 2))
         wanted = cost.tokens_within(target, maximum=self._largest)
         alone = max(2 * cost.fixed, min((1 + _ALONE_BALANCE) * cost.fixed, self._slice_seconds))
         least = _MIN_PASS_COST * cost.fixed if rows else alone
@@ -293,4 +327,4 @@ class PrefillPacer:
 
     @property
     def _largest(self) -> int:
-        return min(self._max_tokens, _GROWTH * self._passes.largest)
+        return min(self._max_tokens, _EXTRAPOLATION * self._passes.largest)

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mlxctl.engine.scheduling.batch import Batch
+from mlxctl.engine.scheduling.batch import Batch, TurnLimit
 from mlxctl.engine.scheduling.model_queue import ModelQueue
 from mlxctl.engine.scheduling.prefill_batching import select_prefill_batch
+from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.engine.scheduling.sequence import Sequence, SequenceState
 from mlxctl.ir.tokens import common_tokens
 
@@ -71,31 +72,25 @@ class PrefillPlanner:
             prompts = self._admit(queue, followers or ranked, available_bytes)
             return Batch(phase="restore", model=model, prompts=prompts)
         pacer, rows, context = queue.pacer, queue.num_decoding, ranked[0].num_computed_tokens
+        is_burst = _is_burst(ranked, queue)
         final_pass_tokens = pacer.final_pass_tokens(
-            rows=rows, lateness=lateness, is_burst=_is_burst(ranked, queue), context=context
+            rows=rows, lateness=lateness, is_burst=is_burst, context=context
         )
         prompts = select_prefill_batch(
             [row for row in ranked if not row.needs_restore],
             max_tokens=final_pass_tokens,
-            max_added_padding_tokens=pacer.break_even_tokens(context=context),
+            max_finishing_tokens=pacer.finishing_tokens(final_pass_tokens, rows=rows, is_burst=is_burst),
+            max_added_padding_tokens=pacer.break_even_tokens(rows=rows, context=context),
             affordable_padding_tokens=queue.costs.affordable_prompt_padding_tokens,
         )
         num_tokens = sum(row.num_tokens_to_prefill for row in prompts)
-        max_seconds: float | None = None
+        turn: TurnLimit | None = None
         if len(prompts) == 1:
             (prompt,) = prompts
             # The end of a long prompt takes turns like the rest of it.
             is_final = rows and num_tokens <= final_pass_tokens and not prompt.has_begun_prefill
-            if rows and not is_final and prompt.prefills_in_turns:
-                max_seconds = pacer.turn_seconds(rows=rows, num_waiting=len(ranked), lateness=lateness)
             if not is_final:
-                num_tokens = pacer.chunk_tokens(
-                    rows=rows,
-                    num_waiting=len(ranked),
-                    lateness=lateness,
-                    context=context,
-                    last_passes=prompt.last_passes if max_seconds is not None else (),
-                )
+                num_tokens, turn = _part_of(prompt, pacer, rows, num_waiting=len(ranked), lateness=lateness)
             num_tokens = prompt.num_pass_tokens or prompt.slice_tokens(num_tokens)
         return Batch(
             phase="prefill",
@@ -103,7 +98,7 @@ class PrefillPlanner:
             prompts=prompts,
             num_tokens=num_tokens,
             num_decoding_rows=rows,
-            max_seconds=max_seconds,
+            turn=turn,
         )
 
     def short_of_memory(
@@ -208,6 +203,25 @@ class PrefillPlanner:
             admitted.append(row)
             num_tokens += row.num_prompt_tokens
         return admitted
+
+
+def _part_of(
+    prompt: Sequence, pacer: PrefillPacer, rows: int, *, num_waiting: int, lateness: float
+) -> tuple[int, TurnLimit | None]:
+    """Return the tokens of the next pass over part of a prompt, and the limit of its turns beside rows."""
+    seconds = pacer.turn_seconds(rows=rows, num_waiting=num_waiting, lateness=lateness)
+    limit = TurnLimit(seconds=seconds, finishing_seconds=pacer.finishing_seconds(seconds, rows=rows))
+    turn = limit if rows and prompt.prefills_in_turns else None
+    num_tokens = pacer.chunk_tokens(
+        rows=rows,
+        num_waiting=num_waiting,
+        lateness=lateness,
+        context=prompt.num_computed_tokens,
+        last_passes=prompt.last_passes if turn is not None else (),
+    )
+    finishing_tokens = pacer.bounded(num_tokens * limit.finishing_seconds / seconds)
+    is_last = prompt.num_tokens_to_prefill <= finishing_tokens
+    return prompt.num_tokens_to_prefill if is_last else num_tokens, turn
 
 
 def wait_for_shared_prefix(waiting: Sequence, producer: Sequence) -> None:

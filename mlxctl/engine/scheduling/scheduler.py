@@ -7,6 +7,7 @@
 
 import math
 from collections.abc import Iterable
+from collections.abc import Sequence as Many
 from typing import Literal
 
 from mlxctl.engine.scheduling.batch import Batch, RowResult
@@ -199,9 +200,10 @@ class Scheduler:
         if candidates and (not rows or is_after_decode) and not joins_first:
             wait, target = max(now - row.served_at for row in candidates), self._policy.target_ttft_ms / 1e3
             lateness = wait / target if target else math.inf
-            self._last_phase = "prefill"
             ranked = self._fair.ranked(candidates, now=now)
             batch = self._planner.next_batch(name, queue, ranked, available_bytes, lateness=lateness)
+            if batch.phase == "prefill":
+                self._last_phase = "prefill"
             for sequence in batch.prompts:
                 if sequence.needs_restore:
                     sequence.admitted_priority = self._fair.aged_priority(sequence, now=now)
@@ -215,9 +217,12 @@ class Scheduler:
         return Batch(phase="decode", model=name, groups=groups, joins=joins)
 
     def settle(
-        self, batch: Batch, results: Iterable[RowResult], *, seconds: float, now: float
+        self, batch: Batch, results: Many[RowResult], *, seconds: float, now: float
     ) -> list[RowUpdate]:
         """Apply the results of a batch; return the updates for the front."""
+        if batch.phase == "restore" and any(result.cache_usage.num_cached_tokens for result in results):
+            # Copying a prefix takes a turn like a pass; without a hit the pass follows at once.
+            self._last_phase = "prefill"
         return self._processor.apply(batch, results, seconds=seconds, now=now)
 
     def observe_step(self, batch: Batch, *, seconds: float) -> None:
