@@ -36,7 +36,7 @@ class Machine:
 
     def seconds(self, batch: Batch) -> float:
         """Return how long the batch takes."""
-        if batch.phase == "restore":
+        if batch.phase in ("restore", "read"):
             return 0.0
         if batch.phase == "decode":
             num_rows = sum(map(len, batch.groups))
@@ -153,7 +153,7 @@ class Simulation:
         for row in (row for group in batch.groups for row in group):
             if row.has_token_in_flight:
                 results.append(RowResult(sequence=row, token_ids=[7]))
-            row.num_sampled_tokens += 1
+            row.num_sampled_tokens += batch.phase == "decode"
         for update in self._scheduler.settle(batch, results, seconds=seconds, now=self.now):
             self._requests[update.sequence_id].tokens += [self.now] * len(update.token_ids)
         self._scheduler.observe_step(batch, seconds=seconds)

@@ -62,10 +62,19 @@ def run_step(
     for row in (row for group in batch.groups for row in group):
         if row.has_token_in_flight:
             results.append(RowResult(sequence=row, token_ids=[token_id]))
-        row.num_sampled_tokens += 1
+        row.num_sampled_tokens += batch.phase == "decode"
     updates = scheduler.settle(batch, results, seconds=seconds, now=now)
     scheduler.observe_step(batch, seconds=seconds)
     return batch, updates
+
+
+def start_stream(scheduler: Scheduler) -> Sequence:
+    """Start a sequence, and run until its first token was read."""
+    stream = make_sequence(1, max_tokens=100)
+    scheduler.add(stream)
+    while not stream.output_token_ids:
+        run_step(scheduler)
+    return stream
 
 
 def run_until_idle(scheduler: Scheduler, limit: int = 1000) -> list[Batch]:
@@ -108,9 +117,7 @@ def test_stop_token_ends_row_and_is_reported() -> None:
 
 def test_prefill_and_decode_take_turns_when_both_have_work() -> None:
     scheduler = make_scheduler()
-    scheduler.add(make_sequence(1, max_tokens=100))
-    for _ in range(3):
-        run_step(scheduler)
+    start_stream(scheduler)
     scheduler.add(make_sequence(2, num_tokens=200, first_token=500))
 
     phases = [run_step(scheduler)[0].phase for _ in range(6)]
@@ -120,14 +127,27 @@ def test_prefill_and_decode_take_turns_when_both_have_work() -> None:
 
 def test_restored_prefix_takes_a_turn_of_the_decoding_rows() -> None:
     scheduler = make_scheduler()
-    scheduler.add(make_sequence(1, max_tokens=100))
-    for _ in range(3):
-        run_step(scheduler)
+    start_stream(scheduler)
     scheduler.add(make_sequence(2, num_tokens=200, first_token=500))
 
     phases = [run_step(scheduler, cache_usage=CacheUsage(num_cached_tokens=16))[0].phase for _ in range(3)]
 
     assert phases == ["restore", "decode", "prefill"]
+
+
+def test_first_token_is_read_before_the_next_pass() -> None:
+    scheduler = make_scheduler()
+    stream = start_stream(scheduler)
+    for sequence_id in (2, 3):
+        scheduler.add(make_sequence(sequence_id, num_tokens=30 * sequence_id))
+    while not scheduler.sequences[1].num_sampled_tokens:
+        run_step(scheduler)
+
+    batch, updates = run_step(scheduler)
+
+    assert (batch.phase, [update.sequence_id for update in updates]) == ("read", [2])
+    assert stream.has_token_in_flight
+    assert run_step(scheduler)[0].phase == "prefill"
 
 
 def test_short_prompts_are_restored_and_prefilled_together() -> None:

@@ -255,7 +255,7 @@ def test_flood_of_higher_priority_does_not_starve_lowest() -> None:
         for row in (row for group in batch.groups for row in group):
             if row.has_token_in_flight:
                 results.append(RowResult(sequence=row, token_ids=[7]))
-            row.num_sampled_tokens += 1
+            row.num_sampled_tokens += batch.phase == "decode"
         now += 1.0
         scheduler.settle(batch, results, seconds=1.0, now=now)
 

@@ -75,6 +75,8 @@ class ModelRunner:
         match batch.phase:
             case "decode":
                 return self._decode(batch.groups)
+            case "read":
+                return self._read([row for group in batch.groups for row in group])
             case "preempt":
                 return self._preempt([row for group in batch.groups for row in group])
             case "restore":
@@ -317,6 +319,17 @@ class ModelRunner:
         if self._backend.starts_decode_late:
             self._start_first_layers()
         self.drafts.pause()
+        return results
+
+    def _read(self, rows: Many[Sequence]) -> list[RowResult]:
+        """Wait for the tokens in flight of these rows, without another step."""
+        results: list[RowResult] = []
+        for batch in list(self._batches):
+            if wanted := [row for row in batch.rows if row in rows]:
+                try:
+                    results += batch.read_in_flight(wanted)
+                except FOREIGN_ERRORS as error:
+                    results += self._fail(list(batch.rows), [batch], error)
         return results
 
     def _join(self, parts: list[DecodeBatch]) -> DecodeBatch:

@@ -29,10 +29,11 @@ class Batch:
       decode steps of `num_decoding_rows` rows. With a `turn` a pass over one prompt stops after some
       layers, and the same batch continues it later.
     - Decode: one token for every row of `groups`; with `joins` some of the groups are joined first.
+    - Read: read the tokens in flight of the rows in `groups`.
     - Preempt: read the tokens in flight of the rows in `groups`, and keep their caches. `reason` is why.
     """
 
-    phase: Literal["restore", "prefill", "decode", "preempt"]
+    phase: Literal["restore", "prefill", "decode", "read", "preempt"]
     model: str
     groups: Many[Many[Sequence]] = ()
     prompts: Many[Sequence] = ()
@@ -47,9 +48,9 @@ class Batch:
 class RowResult:
     """Result of a step for one row.
 
-    Decode and preempt: the tokens read back, with their `scores` where wanted; of `num_draft_tokens` verified
-    ones `num_accepted_tokens` are among them. Prefill: `prompt_scores` of the tokens after each computed
-    one; with `is_unfinished` the pass continues in a later batch. Restore: `cache_usage`, and the
+    Decode, read and preempt: the tokens read back, with their `scores` where wanted; of `num_draft_tokens`
+    verified ones `num_accepted_tokens` are among them. Prefill: `prompt_scores` of the tokens after each
+    computed one; with `is_unfinished` the pass continues in a later batch. Restore: `cache_usage`, and the
     `checkpoint_positions` where prefill has to pause; with `is_restoring` nothing is restored yet, since the
     records are read from disk first. `failure` ends the row.
     """

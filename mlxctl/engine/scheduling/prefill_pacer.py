@@ -14,7 +14,7 @@ Policy, in steps (the duration of a decode step of one row) and seconds:
 - A prompt that has waited for the target time to first token is overdue: passes then fill a configured target
   gap. Without one, a gap is ten steps while the wait is up to four times the target, then in proportion to
   the wait.
-- A pass or turn may grow by a quarter if it then leaves no remainder, which would cost one of its own.
+- A pass or turn may grow by a quarter if it then leaves no remainder, which would need another.
 - The gap never exceeds the target gap on purpose. Without a configured one it is `_GAP_SECONDS`, or what many
   short prompts may take if that is more. A pass takes at least 1.5 times its fixed cost, since one that
   mostly reads weights makes no progress.
@@ -42,7 +42,7 @@ _MAX_LATENESS = 4.0
 # Tokens of the first pass, before any measurement.
 _FIRST_TOKENS = 128
 _FIRST_TOKENS_BESIDE_ROWS = 32
-# Share of a pass, or of a turn, by which it may grow to leave no remainder, which would take one of its own.
+# Share of a pass, or of a turn, by which it may grow to leave no remainder, which would need another.
 _FINISHING_SHARE = 0.25
 # Largest growth of a pass over the last one of a long prompt.
 _GROWTH = 2

@@ -38,7 +38,7 @@ class ResultProcessor:
         self, batch: Batch, results: Iterable[RowResult], *, seconds: float, now: float
     ) -> list[RowUpdate]:
         """Apply the results of a batch; return the updates for the front."""
-        if batch.phase == "decode":
+        if batch.phase in ("decode", "read"):
             return [
                 self._fail(result) if result.failure else self._append_tokens(result) for result in results
             ]

@@ -1,6 +1,8 @@
 """Scheduler: selects each step's batch and applies its results. Pure; MLX thread.
 
 - A batch is a restore, a prefill pass, one decode step of all rows of one model, or the preemption of a row.
+- A decode step's tokens are read in the next one. First tokens are read before the next pass, which would
+  delay them.
 - Prefill and decode of a model take turns, so that a long prompt delays the decoding rows by one slice a
   step. Models take turns, too.
 """
@@ -203,6 +205,8 @@ class Scheduler:
             ranked = self._fair.ranked(candidates, now=now)
             batch = self._planner.next_batch(name, queue, ranked, available_bytes, lateness=lateness)
             if batch.phase == "prefill":
+                if started := [row for row in queue.decoding if row.has_first_token_in_flight]:
+                    return Batch(phase="read", model=name, groups=[started])
                 self._last_phase = "prefill"
             for sequence in batch.prompts:
                 if sequence.needs_restore:

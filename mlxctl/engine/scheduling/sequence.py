@@ -286,6 +286,11 @@ class Sequence:
         return self.num_sampled_tokens > len(self.output_token_ids)
 
     @property
+    def has_first_token_in_flight(self) -> bool:
+        """Whether the first token has been sampled and not read back yet."""
+        return self.has_token_in_flight and not self.output_token_ids
+
+    @property
     def is_exhausted(self) -> bool:
         """Whether sampling of the last allowed token has started."""
         return self.num_sampled_tokens >= self.max_tokens
