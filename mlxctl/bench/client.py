@@ -51,7 +51,7 @@ class _Event(msgspec.Struct):
 
 @dataclass(slots=True)
 class Stream:
-    """One answer: request time and arrival of each delta, monotonic seconds.
+    """One answer: time of the connection and arrival of each delta, monotonic seconds.
 
     Token counts come from the server's `usage`; None where it sends none.
     """
@@ -67,7 +67,7 @@ class Stream:
 
     @property
     def ttft(self) -> float:
-        """Seconds to the first delta, or to the end without deltas."""
+        """Seconds from connecting to the first delta, or to the end without deltas."""
         return (self.events[0] if self.events else self.ended) - self.sent
 
     @property
@@ -118,6 +118,8 @@ async def run_stream(
     """
     stream = into or Stream()
     loop = asyncio.get_running_loop()
+    # As a client without an open connection sees it: a server that accepts slowly answers late.
+    stream.sent = time.perf_counter()
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             transport, reading = await loop.create_connection(
@@ -128,9 +130,7 @@ async def run_stream(
             endpoint.base_url, str(error) or f"no answer within {_CONNECT_SECONDS:g} s"
         ) from None
     try:
-        message = endpoint.message(body)
-        stream.sent = time.perf_counter()
-        transport.write(message)
+        transport.write(endpoint.message(body))
         await reading.done
     finally:
         transport.close()

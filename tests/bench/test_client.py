@@ -130,6 +130,15 @@ def test_invalid_url_is_rejected(url: str) -> None:
         ChatEndpoint.of(url)
 
 
+def test_time_to_first_token_includes_connecting() -> None:
+    stream = Stream()
+
+    with pytest.raises(ServerUnreachable):
+        asyncio.run(run_stream(ChatEndpoint.of("127.0.0.1:9"), {}, into=stream))
+
+    assert stream.sent > 0
+
+
 def test_endpoint_keeps_url_prefix_and_sends_api_key() -> None:
     endpoint = ChatEndpoint.of("https://host/llm/v1/", api_key="secret")
     assert (endpoint.base_url, endpoint.port, endpoint.path) == (
