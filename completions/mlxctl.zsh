@@ -1181,7 +1181,7 @@ _mlxctl_models() {
             'ps:List the models of a running server and their state'
             'load:Load a model of a running server into memory'
             'unload:Unload a model of a running server; requests load it again'
-            'pin:Load a model of a running server, and never unload it to make room'
+            'pin:Keep a model of a running server in memory once it is loaded'
             'unpin:Allow a pinned model to be unloaded'
         )
         _describe command commands ;;
@@ -1445,8 +1445,8 @@ _mlxctl_run() {
 
 _mlxctl_chat() {
     _arguments \
-        '*--model[Model to serve]: :{_mlxctl_names models}' \
-        '*-m[Model to serve]: :{_mlxctl_names models}' \
+        '*--model[Model to use]: :{_mlxctl_names models}' \
+        '*-m[Model to use]: :{_mlxctl_names models}' \
         '*--url[Use the server at this URL; --model names one of its models]: :' \
         '*--api-key[Key for that server]: :' \
         '*--system[System prompt]: :' \
@@ -1478,24 +1478,24 @@ _mlxctl_serve() {
         '*--any-library-model[Serve every model of the local library]' \
         '*--preload[Load every model at start, as far as memory allows. Default]' \
         '*--max-models[Maximum number of models in memory. Default\: as many as fit]: :' \
-        '*--pin[Model that is never unloaded, neither for room nor for being idle]: :' \
+        '*--pin[Model that stays in memory once it is loaded]: :' \
         '*--model-ttl[Idle time after which a model is unloaded. Default]: :' \
         '*--name[Name of the model in requests. Default\: the name of its directory]: :' \
         '*--trust-remote-code[Allow Python code from the model directory to run]' \
-        '*--probe-unknown[Let `serve` probe named models that were never probed]' \
+        '*--probe-unknown[Probe named models that were never probed before `serve` loads them]' \
         '*--kv-bits[Bits of the KV cache while a model runs]: :' \
         '*--kv-group-size[Quantization group size of the KV cache]: :' \
         '*--adapter[LoRA adapter of the first model]: :' \
         '*--host[Address to listen on. 0.0.0.0 accepts connections from the network]: :' \
         '*--port[Port to listen on. 0 picks a free port and prints it]: :' \
         '*-p[Port to listen on. 0 picks a free port and prints it]: :' \
-        '*--tls-cert[Certificate for HTTPS, in PEM format, with its chain. Needs `tls_key`]: :_files' \
+        '*--tls-cert[Certificate for HTTPS, in PEM format, with its chain. Needs `--tls-key`]: :_files' \
         '*--tls-key[Private key of the certificate, in PEM format]: :_files' \
-        '*--tls-key-password-file[File whose first line is the password of an encrypted `tls_key`]: :_files' \
+        '*--tls-key-password-file[File whose first line is the password of an encrypted `--tls-key`]: :_files' \
         '*--tls-min-version[Oldest TLS version that clients may use]: :' \
         '*--tls-client-ca[Certificate authority in PEM format]: :_files' \
         '*--api-key[API key that clients must send, as `Authorization]: :' \
-        '*--api-key-file[File with one API key per line, in addition to `api_keys`]: :_files' \
+        '*--api-key-file[File with one API key per line, in addition to `--api-key`]: :_files' \
         '*--admin-key[Key for managing models]: :' \
         '*--cache-group[API key of a group that shares one prefix cache]: :' \
         '*--cors-origin[Web origin whose pages may call this server from a browser]: :' \

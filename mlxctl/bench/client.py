@@ -51,9 +51,9 @@ class _Event(msgspec.Struct):
 
 @dataclass(slots=True)
 class Stream:
-    """One answer: time of the connection and arrival of each delta, monotonic seconds.
+    """One answer: times of the connection and of each delta.
 
-    Token counts come from the server's `usage`; None where it sends none.
+    In monotonic seconds. Token counts come from the server's `usage`; None where it sends none.
     """
 
     sent: float = 0.0
@@ -67,7 +67,7 @@ class Stream:
 
     @property
     def ttft(self) -> float:
-        """Seconds from connecting to the first delta, or to the end without deltas."""
+        """Seconds from connecting to the first delta, else to the end."""
         return (self.events[0] if self.events else self.ended) - self.sent
 
     @property

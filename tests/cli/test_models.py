@@ -199,7 +199,7 @@ def test_measured_speed_replaces_the_prediction() -> None:
 def test_demo_model_is_not_removed() -> None:
     refused = run("rm", "mlxctl-demo")
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert "part of mlxctl" in refused.stderr
+    assert "built into mlxctl" in refused.stderr
 
 
 def test_fit_uses_the_kv_cache_format(home: Path) -> None:

@@ -147,13 +147,14 @@ def test_short_prompts_of_one_size_are_prefilled_in_one_pass_without_rows() -> N
     assert pacer.chunk_tokens(rows=0) >= 100
 
 
-def test_pass_is_bounded_and_at_most_quadruples() -> None:
+def test_pass_is_bounded_and_at_most_doubles_unless_it_finishes_prompts() -> None:
     pacer = make_pacer(step=0.1)
 
     first = pacer.chunk_tokens(rows=0)
     pacer.observe_prefill(first, first * 1e-6, rows=0)
 
-    assert pacer.chunk_tokens(rows=0) == 4 * first
+    assert pacer.chunk_tokens(rows=0) == 2 * first
+    assert pacer.final_pass_tokens(rows=0) == 4 * first
     assert read(pacer, fixed=0.0, per_token=1e-6, rows=0) == 2048
 
 

@@ -136,7 +136,7 @@ def test_answer_without_image_differs(openai_sdk: openai.OpenAI) -> None:
     [
         ("https://example.org/image.png", "remote images are not fetched"),
         ("file:///etc/passwd", "remote images are not fetched"),
-        ("data:image/png;base64,bm8gcGljdHVyZQ==", "none of PNG, JPEG, WEBP, GIF"),
+        ("data:image/png;base64,bm8gcGljdHVyZQ==", "not one of PNG, JPEG, WEBP, GIF"),
     ],
 )
 def test_remote_and_invalid_images_are_refused(openai_sdk: openai.OpenAI, url: str, problem: str) -> None:

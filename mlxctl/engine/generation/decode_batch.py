@@ -170,7 +170,10 @@ class DecodeBatch:
         mx.async_eval(*kv.arrays(self.caches[:1]))  # type: ignore[no-untyped-call]
 
     def read_in_flight(self, rows: Many[Sequence]) -> list[RowResult]:
-        """Wait for the tokens in flight of some rows; those of the others stay in flight."""
+        """Wait for the tokens in flight of some rows.
+
+        Those of the others stay in flight.
+        """
         self.settle_scores()
         in_flight = StepInFlight(
             self.rows, self.inputs, self._draw, self.early_scores, has_scores=False

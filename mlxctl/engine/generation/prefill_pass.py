@@ -58,9 +58,10 @@ class PrefillPass:
         return not self._remaining
 
     def _num_layers_within(self, seconds: float, extra: float) -> int:
-        """Return how many layers to evaluate within `seconds`, or `extra` more if no layer is left.
+        """Return how many layers to evaluate within `seconds`.
 
-        By the duration of the last ones. All are layers of the encoder, or of the model.
+        Or within `extra` seconds more if no layer is left then. By the duration of the last ones. All are
+        layers of the encoder, or of the model.
         """
         num_encoder_layers = len(self._remaining) - self._num_layers
         maximum = num_encoder_layers if num_encoder_layers > 0 else len(self._remaining)

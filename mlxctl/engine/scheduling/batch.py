@@ -14,7 +14,7 @@ from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnLimit:
-    """Seconds of a turn of a pass, and of a turn that ends the pass."""
+    """Seconds of a turn, and of one that ends its pass."""
 
     seconds: float
     finishing_seconds: float

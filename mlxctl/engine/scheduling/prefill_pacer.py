@@ -44,10 +44,10 @@ _FIRST_TOKENS = 128
 _FIRST_TOKENS_BESIDE_ROWS = 32
 # Share of a pass, or of a turn, by which it may grow to leave no remainder, which would need another.
 _FINISHING_SHARE = 0.25
-# Largest growth of a pass over the last one of a long prompt.
+# Largest growth of a pass over the largest measured one: beyond it, the cost is a guess. A pass that finishes
+# prompts ends with first tokens, so it may grow faster.
 _GROWTH = 2
-# The same over the largest measured pass: beyond it, the cost is a guess.
-_EXTRAPOLATION = 4
+_FINAL_GROWTH = 4
 # Context after which attention takes as long as the rest of a pass. Measured with 5M parameters on 2 cores;
 # for larger models it is longer, and passes are a little smaller than they could be.
 _ATTENTION_CONTEXT = 512
@@ -175,10 +175,10 @@ class PrefillPacer:
             target = self._mixed_pass_seconds(
                 rows, steps=_MAX_STEPS, lateness=math.inf if is_burst else lateness
             )
-        return self._tokens(target, rows, context)
+        return self._tokens(target, rows, context, growth=_FINAL_GROWTH)
 
     def finishing_seconds(self, seconds: float, *, rows: int) -> float:
-        """Return how long a turn of `seconds` may take if it leaves no remainder.
+        """Return how long a turn may take to end its pass.
 
         Beside rows, the gap is not longer than many short prompts make it.
         """
@@ -191,7 +191,7 @@ class PrefillPacer:
         return max(seconds, min(longer, longest))
 
     def finishing_tokens(self, num_tokens: int, *, rows: int, is_burst: bool) -> int:
-        """Return how large a pass of `num_tokens` that finishes prompts may be if it leaves none."""
+        """Return how large a pass may be to leave no prompt."""
         if rows and (not is_burst or self.gap_seconds is not None):
             return num_tokens
         return self.bounded((1 + _FINISHING_SHARE) * num_tokens)
@@ -201,7 +201,7 @@ class PrefillPacer:
         return min(int(num_tokens), self._max_tokens)
 
     def break_even_tokens(self, *, rows: int, context: int = 0) -> int:
-        """Return the number of tokens that cost as much as a second pass.
+        """Return how many tokens cost as much as a second pass.
 
         The rows of a second pass are joined with the others, `rows` and those of the first pass.
         """
@@ -292,23 +292,24 @@ class PrefillPacer:
         seconds = self._steps.seconds(1)
         return _UNMEASURED_STEP * self._slice_seconds if seconds is None else seconds
 
-    def _tokens(self, target: float, rows: int, context: int) -> int:
+    def _tokens(self, target: float, rows: int, context: int, *, growth: int = _GROWTH) -> int:
         """Return the size of a pass of `target` seconds.
 
-        Never less than the smallest reasonable size.
+        Never less than the smallest reasonable size, and at most `growth` times the largest measured one.
         """
         cost, largest = self._cost(context), self._passes.largest
+        maximum = min(self._max_tokens, growth * largest)
         if cost is None:
             return self._first_tokens(rows)
         if self._passes.has_one_size:
             # Measure a second size at once: one alone cannot separate the fixed part from the part per token.
-            sizes = [size for size in (self._largest, 2 * largest) if size <= self._max_tokens]
+            sizes = (maximum, min(maximum, _GROWTH * largest))
             fitting = (size for size in sizes if cost.seconds(size) <= self._slice_seconds)
             return next(fitting, max(1, largest // 2))
-        wanted = cost.tokens_within(target, maximum=self._largest)
+        wanted = cost.tokens_within(target, maximum=maximum)
         alone = max(2 * cost.fixed, min((1 + _ALONE_BALANCE) * cost.fixed, self._slice_seconds))
         least = _MIN_PASS_COST * cost.fixed if rows else alone
-        reasonable = cost.tokens_within(least, maximum=self._largest)
+        reasonable = cost.tokens_within(least, maximum=maximum)
         if wanted < reasonable and self._passes.num_observed % _TRY_SHORTER_EVERY == 0:
             # Delays look like a fixed cost, so a pass of half the size is measured now and then.
             reasonable //= 2
@@ -327,4 +328,4 @@ class PrefillPacer:
 
     @property
     def _largest(self) -> int:
-        return min(self._max_tokens, _EXTRAPOLATION * self._passes.largest)
+        return min(self._max_tokens, _GROWTH * self._passes.largest)

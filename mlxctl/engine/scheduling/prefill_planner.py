@@ -208,7 +208,10 @@ class PrefillPlanner:
 def _part_of(
     prompt: Sequence, pacer: PrefillPacer, rows: int, *, num_waiting: int, lateness: float
 ) -> tuple[int, TurnLimit | None]:
-    """Return the tokens of the next pass over part of a prompt, and the limit of its turns beside rows."""
+    """Return the tokens of a pass over part of a prompt.
+
+    And, beside rows, the limit of its turns.
+    """
     seconds = pacer.turn_seconds(rows=rows, num_waiting=num_waiting, lateness=lateness)
     limit = TurnLimit(seconds=seconds, finishing_seconds=pacer.finishing_seconds(seconds, rows=rows))
     turn = limit if rows and prompt.prefills_in_turns else None
