@@ -19,9 +19,17 @@ PLENTY = 1 << 40
 STOP = 99
 
 
-def make_scheduler(*, max_rows: int = 4, costs: ModelCosts = COSTS, max_tokens: int = 64) -> Scheduler:
+def make_scheduler(
+    *,
+    max_rows: int = 4,
+    costs: ModelCosts = COSTS,
+    max_tokens: int = 64,
+    target_gap_ms: float | None = None,
+) -> Scheduler:
     scheduler = Scheduler(
-        SchedulerPolicy(max_rows=max_rows), prefill_slice_seconds=0.5, prefill_chunk_max_tokens=max_tokens
+        SchedulerPolicy(max_rows=max_rows, target_gap_ms=target_gap_ms),
+        prefill_slice_seconds=0.5,
+        prefill_chunk_max_tokens=max_tokens,
     )
     scheduler.open_model("m", costs)
     return scheduler
@@ -133,6 +141,20 @@ def test_restored_prefix_takes_a_turn_of_the_decoding_rows() -> None:
     phases = [run_step(scheduler, cache_usage=CacheUsage(num_cached_tokens=16))[0].phase for _ in range(3)]
 
     assert phases == ["restore", "decode", "prefill"]
+
+
+@pytest.mark.parametrize("target_gap_ms", [5.0, 10.0])
+def test_prompt_is_prefilled_where_the_target_gap_leaves_no_time(target_gap_ms: float) -> None:
+    scheduler = make_scheduler(target_gap_ms=target_gap_ms)
+    start_stream(scheduler)
+    run_step(scheduler, seconds=0.01)
+    prompt = make_sequence(2, num_tokens=200)
+    scheduler.add(prompt)
+
+    batches = [run_step(scheduler, seconds=0.01)[0] for _ in range(80)]
+
+    assert prompt.output_token_ids
+    assert all(batch.num_tokens > 0 for batch in batches if batch.phase == "prefill")
 
 
 def test_first_token_is_read_before_the_next_pass() -> None:

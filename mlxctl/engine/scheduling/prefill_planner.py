@@ -222,8 +222,9 @@ def _part_of(
         context=prompt.num_computed_tokens,
         last_passes=prompt.last_passes if turn is not None else (),
     )
-    finishing_tokens = pacer.bounded(num_tokens * limit.finishing_seconds / seconds)
-    is_last = prompt.num_tokens_to_prefill <= finishing_tokens
+    # A target gap may leave no time beside a decode step.
+    growth = limit.finishing_seconds / seconds if seconds > 0 else 1.0
+    is_last = prompt.num_tokens_to_prefill <= pacer.bounded(growth * num_tokens)
     return prompt.num_tokens_to_prefill if is_last else num_tokens, turn
 
 
