@@ -15,6 +15,9 @@ from mlxctl.settings.sections import Settings
 from mlxctl.settings.values import convert
 
 _MAX_COMPARED_CHARS = 100
+# Likeness of two names that differ in a letter or two. Variables that are no settings, as MLXCTL_API_KEY, are
+# less like any.
+_MISSPELLED = 0.9
 
 ENVIRONMENT_PREFIX = "MLXCTL_"
 CONFIG_VARIABLE = "MLXCTL_CONFIG"
@@ -117,10 +120,18 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[SettingValue]:
         if variable in known:
             section, key = known[variable]
             yield SettingValue(section, key, text, f"environment variable {variable}")
-        elif variable.startswith(prefixes):
+        elif variable.startswith(prefixes) or _is_misspelled(variable, known):
             raise SettingsError(
                 f"environment variable {variable} names no setting; {_offer(variable, known)}"
             )
+
+
+def _is_misspelled(variable: str, known: Iterable[str]) -> bool:
+    """Whether a variable outside all sections is nearly a setting's name."""
+    from difflib import get_close_matches
+
+    is_ours = variable.startswith(ENVIRONMENT_PREFIX)
+    return is_ours and bool(get_close_matches(variable[:_MAX_COMPARED_CHARS], known, n=1, cutoff=_MISSPELLED))
 
 
 def _offer(name: str, known: Iterable[str]) -> str:

@@ -132,11 +132,16 @@ def test_explicit_settings_file_must_exist(tmp_path: Path) -> None:
         resolve(config_file=tmp_path / "nowhere.toml", environment={})
 
 
-def test_unknown_environment_variable_is_rejected() -> None:
-    with pytest.raises(
-        SettingsError, match="MLXCTL_SERVER_PROT names no setting; did you mean MLXCTL_SERVER_PORT"
-    ):
-        resolve(environment={"MLXCTL_SERVER_PROT": "1"})
+@pytest.mark.parametrize("variable", ["MLXCTL_SERVER_PROT", "MLXCTL_SERVR_PORT"])
+def test_unknown_environment_variable_is_rejected(variable: str) -> None:
+    with pytest.raises(SettingsError, match=f"{variable} names no setting; did you mean MLXCTL_SERVER_PORT"):
+        resolve(environment={variable: "1"})
+
+
+def test_variables_that_are_no_settings_are_ignored() -> None:
+    others = ("API_KEY", "ADMIN_KEY", "CLIENT_CERT", "TEST_CACHE", "URL")
+
+    assert resolve(environment={f"MLXCTL_{name}": "1" for name in others}) == Settings()
 
 
 def test_api_keys_are_never_shown(tmp_path: Path) -> None:
