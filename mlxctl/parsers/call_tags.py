@@ -17,6 +17,16 @@ def plain_key(tag: str) -> tuple[str, bool | None] | None:
     return (name, None) if name and "\n" not in name else None
 
 
+def closed_key(closer: str) -> Callable[[str], tuple[str, bool | None] | None]:
+    """Return a parser of keys that end with their own closing tag."""
+
+    def read(tag: str) -> tuple[str, bool | None] | None:
+        name, found, rest = tag.partition(closer)
+        return (name.strip(), None) if found and name.strip() and not rest.strip() else None
+
+    return read
+
+
 def plain_value(text: str, schema: SchemaNode) -> str:
     """Return the JSON text of a value without tags."""
     return value_as_json(text, schema.kinds)

@@ -7,19 +7,13 @@ between the tags; IQuest Q1 writes `<iquest_tool_call>`. Strings are written unc
 from dataclasses import replace
 
 from mlxctl.ir import TagNotation
-from mlxctl.parsers.call_tags import CallTags
+from mlxctl.parsers.call_tags import CallTags, closed_key
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _OPENER, _CLOSER = "<tool_call>", "</tool_call>"
 _IQUEST_OPENER, _IQUEST_CLOSER = "<iquest_tool_call>", "</iquest_tool_call>"
 _KEY_CLOSER = "</arg_key>"
-
-
-def _read_key(tag: str) -> tuple[str, bool | None] | None:
-    """Parse a key that ends with its own closing tag."""
-    name, closer, rest = tag.partition(_KEY_CLOSER)
-    return (name.strip(), None) if closer and name.strip() and not rest.strip() else None
 
 
 _TAGS = CallTags(
@@ -30,7 +24,7 @@ _TAGS = CallTags(
     key_end="<arg_value>",
     key_closer=_KEY_CLOSER,
     value_closer="</arg_value>",
-    read_key=_read_key,
+    read_key=closed_key(_KEY_CLOSER),
 )
 _IQUEST_TAGS = replace(_TAGS, call_closer=_IQUEST_CLOSER)
 

@@ -5,7 +5,7 @@ Both are in `<longcat_tool_call>`. The tags are GLM's, with the prefix `longcat_
 """
 
 from mlxctl.ir import TagNotation
-from mlxctl.parsers.call_tags import CallTags
+from mlxctl.parsers.call_tags import CallTags, closed_key
 from mlxctl.parsers.declarations import BodyReader, Closing, Opening, ToolParser
 from mlxctl.parsers.first_character import FirstCharacterBody
 from mlxctl.parsers.json_calls import JsonCallsBody
@@ -17,11 +17,6 @@ _KEY, _KEY_CLOSER = "<longcat_arg_key>", "</longcat_arg_key>"
 _VALUE, _VALUE_CLOSER = "<longcat_arg_value>", "</longcat_arg_value>"
 
 
-def _read_key(tag: str) -> tuple[str, bool | None] | None:
-    name, closer, rest = tag.partition(_KEY_CLOSER)
-    return (name.strip(), None) if closer and name.strip() and not rest.strip() else None
-
-
 _TAGS = CallTags(
     call_opener="",
     name_ends="\n<",
@@ -30,7 +25,7 @@ _TAGS = CallTags(
     key_end=_VALUE,
     key_closer=_KEY_CLOSER,
     value_closer=_VALUE_CLOSER,
-    read_key=_read_key,
+    read_key=closed_key(_KEY_CLOSER),
 )
 
 

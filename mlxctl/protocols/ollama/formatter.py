@@ -244,7 +244,7 @@ class OllamaEmbeddingsFormatter:
                 model=self._model,
                 embeddings=vectors,
                 total_duration=time.perf_counter_ns() - self._started_ns,
-                # Loading and computing are not told apart.
+                # The engine does not measure loading apart from computing.
                 load_duration=0,
                 prompt_eval_count=result.num_prompt_tokens,
             )
