@@ -7,10 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
 from mlxctl.protocols.decoding import decode_body
-from mlxctl.protocols.openai.text_inputs import TextInputs, read_texts
+from mlxctl.protocols.openai.text_inputs import TextInputs, read_texts_to_embed
 from mlxctl.protocols.ranges import Name
 
 
@@ -38,9 +37,7 @@ class TeiEmbeddingsFormatter:
     def parse(self, body: bytes) -> EmbeddingRequest:
         """Parse a body. Raises InvalidRequest."""
         decoded = decode_body(body, _DECODER)
-        texts = read_texts(decoded.inputs, "inputs")
-        if "" in texts or () in texts:
-            raise InvalidRequest("inputs has an empty text; leave it out", param="inputs")
+        texts = read_texts_to_embed(decoded.inputs, "inputs")
         self._normalizes = decoded.normalize is not False
         return EmbeddingRequest(
             model=decoded.model or "",

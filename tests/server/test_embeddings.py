@@ -180,7 +180,9 @@ def test_vectors_have_the_shape_of_their_route(model_server: ServerProcess, path
     for one, other in zip(found, vectors, strict=True):
         assert one == pytest.approx(other, abs=1e-4)
     refused = httpx.post(f"{model_server.url}{path}", json={field: ["a", ""]}, timeout=60)
-    assert (refused.status_code, field in refused.text) == (400, True)
+    assert (refused.status_code, f"{field}[1] is empty" in refused.text) == (400, True)
+    refused = httpx.post(f"{model_server.url}{path}", json={field: ["a"] * 2049}, timeout=60)
+    assert (refused.status_code, "2049 texts" in refused.text) == (400, True)
 
 
 def test_vectors_of_text_embeddings_inference_have_length_one(model_server: ServerProcess) -> None:

@@ -5,10 +5,9 @@ from array import array
 import msgspec
 from msgspec import Struct
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
 from mlxctl.protocols.decoding import decode_body
-from mlxctl.protocols.openai.text_inputs import TextInputs, read_texts
+from mlxctl.protocols.openai.text_inputs import TextInputs, read_texts_to_embed
 from mlxctl.protocols.ranges import Name
 from mlxctl.protocols.validation_errors import missing
 
@@ -44,10 +43,7 @@ class LlamaEmbeddingsFormatter:
         given = getattr(decoded, field)
         if given is None:
             raise missing("content")
-        texts = read_texts(given, field)
-        if "" in texts or () in texts:
-            raise InvalidRequest(f"{field} has an empty text; leave it out", param=field)
-        return EmbeddingRequest(model=decoded.model or "", inputs=texts)
+        return EmbeddingRequest(model=decoded.model or "", inputs=read_texts_to_embed(given, field))
 
     def whole(self, result: EmbeddingResult) -> bytes:
         """Return the vectors in order."""

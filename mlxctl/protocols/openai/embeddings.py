@@ -14,10 +14,7 @@ from mlxctl.protocols.openai.embeddings_schema import (
     EmbeddingsRequest,
     EmbeddingUsage,
 )
-from mlxctl.protocols.openai.text_inputs import read_texts
-
-MAX_TEXTS = 2048
-"""The most texts of one request; OpenAI's limit."""
+from mlxctl.protocols.openai.text_inputs import read_texts_to_embed
 
 _DECODER = msgspec.json.Decoder(EmbeddingsRequest)
 
@@ -28,14 +25,7 @@ class OpenAIEmbeddingsFormatter:
     def parse(self, body: bytes) -> EmbeddingRequest:
         """Parse a request body. Raises InvalidRequest."""
         decoded = decode_body(body, _DECODER)
-        texts = read_texts(decoded.input, "input")
-        if len(texts) > MAX_TEXTS:
-            raise InvalidRequest(
-                f"input has {len(texts)} texts; a request may have {MAX_TEXTS}", param="input"
-            )
-        if "" in texts or () in texts:
-            place = next(place for place, text in enumerate(texts) if not text)
-            raise InvalidRequest(f"input[{place}] is empty; leave it out", param=f"input[{place}]")
+        texts = read_texts_to_embed(decoded.input, "input")
         self._model = decoded.model
         self._as_base64 = decoded.encoding_format == "base64"
         if decoded.prompt_name is not None and not isinstance(texts[0], str):

@@ -14,6 +14,9 @@ Item = TypeVar("Item")
 TokenId = Annotated[int, Meta(ge=0)]
 TextInputs = str | list[str | TokenId | list[TokenId]]
 
+MAX_TEXTS = 2048
+"""The most texts to embed in one request; OpenAI's limit."""
+
 
 def read_texts(texts: TextInputs, field: str) -> tuple[str | tuple[int, ...], ...]:
     """Return the inputs of a field as separate texts.
@@ -35,6 +38,20 @@ def read_texts(texts: TextInputs, field: str) -> tuple[str | tuple[int, ...], ..
             raise InvalidRequest(message, param=param)
         found.append(item if isinstance(item, str) else tuple(item))
     return tuple(found)
+
+
+def read_texts_to_embed(texts: TextInputs, field: str) -> tuple[str | tuple[int, ...], ...]:
+    """Return the inputs of a field as separate texts to embed.
+
+    Raises InvalidRequest for more than MAX_TEXTS, and for an empty one.
+    """
+    found = read_texts(texts, field)
+    if len(found) > MAX_TEXTS:
+        raise InvalidRequest(f"{field} has {len(found)} texts; a request may have {MAX_TEXTS}", param=field)
+    if "" in found or () in found:
+        param = f"{field}[{next(place for place, text in enumerate(found) if not text)}]"
+        raise InvalidRequest(f"{param} is empty; leave it out", param=param)
+    return found
 
 
 def _all(items: list[str | int | list[int]], kind: type[Item], field: str, name: str) -> list[Item]:
