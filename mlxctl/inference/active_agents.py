@@ -67,7 +67,7 @@ class ActiveAgents:
         """
         if head.cache.session_id is not None or opening is None:
             return head.cache.session_id
-        content = repr((opening, head.cache.namespace, head.fairness_key)).encode()
+        content = repr((opening, head.cache.namespace, head.caller)).encode()
         return f"auto-{blake2b(content, key=self._secret, digest_size=5).hexdigest()}"
 
     def record(self, agent: str, recorded: RecordedPrompt, head: GenerationRequest) -> None:
@@ -75,7 +75,7 @@ class ActiveAgents:
 
         The least recently active agents are dropped.
         """
-        key = (head.fairness_key, head.cache.namespace, agent)
+        key = (head.caller, head.cache.namespace, agent)
         self._prompts[key] = LastPrompt(
             at=self._clock(), model=recorded.model, token_ids=recorded.prompt_ids, salts=recorded.salts
         )

@@ -82,7 +82,7 @@ class Submissions:
         processor = session.create_stream_processor(head, prepared)
         tokens = session.submit(head, prepared)
         num_prompt_tokens = len(prepared.token_ids)
-        entry = self._log.begin(head.model, num_prompt_tokens=num_prompt_tokens, caller=head.fairness_key)
+        entry = self._log.begin(head.model, num_prompt_tokens=num_prompt_tokens, caller=head.caller)
         entry.session_id, entry.num_images = head.cache.session_id, len(prepared.images)
         entry.adapter = "+".join(choice.name for choice in head.adapters or ()) or None
         generated_ids: list[int] = []

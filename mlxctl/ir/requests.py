@@ -213,8 +213,9 @@ class GenerationRequest:
     """Everything about one generation, independent of the protocol.
 
     `max_tokens` None means up to the context length, 0 means prefill only. `template_kwargs` go to the chat
-    template unchanged. `fairness_key` groups requests that share a queue position (an API key, a session);
-    lower `priority` goes first, None means that the request sets none.
+    template unchanged. `caller` is the name of the API key, else the client's address. Requests with one
+    `fairness_key` have one share of rows and queue; lower `priority` goes first, None means that the request
+    sets none.
 
     `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or
     thinking; a request has either them or `messages`. `num_choices` is the number of answers to each prompt.
@@ -265,6 +266,7 @@ class GenerationRequest:
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     stream: bool = False
     priority: int | None = None
+    caller: str = ""
     fairness_key: str = ""
     request_id: str = ""
     cache: CacheOptions = CacheOptions()

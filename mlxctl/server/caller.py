@@ -1,4 +1,4 @@
-"""The caller of a request: queue share, priority, headers and cache namespace."""
+"""The caller of a request: its share, priority, headers and cache namespace."""
 
 from dataclasses import replace
 
@@ -12,6 +12,16 @@ from mlxctl.protocols import (
     header_context_overflow,
     header_priority,
 )
+
+
+def fairness_key(request: Request) -> str:
+    """Return what has one share of rows, queue and bodies: an API key, else a connection.
+
+    An address would not do: all programs of one machine have it.
+    """
+    identity: Caller = request.context.identity
+    host, port = request.scope.get("client") or ("", 0)
+    return identity.name or f"{host}:{port}"
 
 
 def with_caller(packed: PackedRequest, request: Request) -> PackedRequest:
@@ -28,7 +38,8 @@ def with_caller(packed: PackedRequest, request: Request) -> PackedRequest:
     namespace = cache_namespace(identity.cache_scope, options.salt)
     return packed.with_head(
         request_id=request.context.request_id,
-        fairness_key=request.context.caller,
+        caller=request.context.caller,
+        fairness_key=fairness_key(request),
         priority=priority if identity.priority is None else max(priority or 0, identity.priority),
         context_overflow=packed.head.context_overflow or overflow,
         cache=replace(options, namespace=namespace),

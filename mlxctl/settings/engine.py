@@ -147,7 +147,7 @@ class SchedulerSettings:
     share_rows: bool = True
     """Let a caller that waits take a row of a caller that has more than its share. Answers continue later.
 
-    A caller is an API key, or the address of a client without one.
+    A caller is an API key, or a connection without one.
     """
 
 

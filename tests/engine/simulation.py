@@ -101,7 +101,7 @@ class Simulation:
         self._computed_layers: dict[int, int] = {}
         self._slowness = 1.0
 
-    def ask(self, num_prompt_tokens: int, *, num_tokens: int) -> Request:
+    def ask(self, num_prompt_tokens: int, *, num_tokens: int, caller: str = "") -> Request:
         """Add a request with a unique prompt."""
         sequence_id = len(self._requests) + 1
         sequence = engine.Sequence(
@@ -111,6 +111,7 @@ class Simulation:
             sampling=SamplingParams(),
             stop_token_ids=frozenset(),
             max_tokens=num_tokens,
+            fairness_key=caller,
             arrived_at=self.now,
             served_at=self.now,
         )

@@ -69,15 +69,34 @@ def test_burst_is_prefilled_nearly_as_fast_as_in_one_pass(
     assert slowest < 1.45 * one_pass
 
 
-def test_prompts_of_a_burst_on_a_slow_machine_end_one_after_the_other() -> None:
+@pytest.mark.parametrize("num_prompt_tokens", [100, 8000])
+@pytest.mark.parametrize("num_callers", [1, 8])
+def test_prompts_of_a_burst_on_a_slow_machine_end_one_after_the_other(
+    num_callers: int, num_prompt_tokens: int
+) -> None:
     simulation = Simulation(SLOW)
 
-    requests = [simulation.ask(100, num_tokens=64) for _ in range(8)]
+    requests = [
+        simulation.ask(num_prompt_tokens, num_tokens=64, caller=f"caller {number % num_callers}")
+        for number in range(8)
+    ]
     simulation.run_first(requests)
 
     # A prompt takes as long as others need to age.
     ttfts = sorted(request.ttft for request in requests)
     assert ttfts[3] < 0.6 * ttfts[-1]
+
+
+def test_backlog_of_one_caller_does_not_keep_another_waiting() -> None:
+    simulation = Simulation(MAC)
+    backlog = [simulation.ask(8000, num_tokens=64, caller="batch") for _ in range(8)]
+    simulation.run(seconds=1)
+
+    chat = simulation.ask(8000, num_tokens=64, caller="chat")
+    simulation.run_first([*backlog, chat])
+
+    # Only the prompt that had begun is finished before.
+    assert sorted([*backlog, chat], key=lambda request: request.tokens[0]).index(chat) == 1
 
 
 @MACHINES

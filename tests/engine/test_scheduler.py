@@ -249,6 +249,21 @@ def test_least_served_fairness_key_goes_first() -> None:
     ] == [1, 3, 2]
 
 
+def test_service_that_no_other_caller_wanted_is_no_debt() -> None:
+    scheduler = make_scheduler(max_rows=1)
+    scheduler.add(make_sequence(1, num_tokens=500, fairness_key="early"))
+    run_until_idle(scheduler)
+    scheduler.add(make_sequence(2, num_tokens=60, fairness_key="late"))
+    scheduler.add(make_sequence(3, num_tokens=60, fairness_key="late"))
+    scheduler.add(make_sequence(4, num_tokens=60, fairness_key="early"))
+
+    batches = run_until_idle(scheduler)
+
+    assert [
+        sequence.sequence_id for batch in batches if batch.phase == "restore" for sequence in batch.prompts
+    ] == [2, 4, 3]
+
+
 def test_at_most_max_rows_hold_a_cache() -> None:
     scheduler = make_scheduler(max_rows=2)
     for sequence_id in range(5):

@@ -9,6 +9,7 @@ from typing import Any
 from falcon.asgi import Request, Response
 
 from mlxctl.errors import QueueFull, describe_bytes
+from mlxctl.server.caller import fairness_key
 from mlxctl.server.disconnect import call_at_end
 
 
@@ -87,5 +88,5 @@ class BodyAccounts:
         __: dict[str, Any],
     ) -> None:
         """Open the account of a request until it ends."""
-        account = request.context.body_account = BodyAccount(self._memory, request.context.caller or "")
+        account = request.context.body_account = BodyAccount(self._memory, fairness_key(request))
         call_at_end(request.scope, account.close)
