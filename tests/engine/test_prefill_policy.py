@@ -87,6 +87,19 @@ def test_prompts_of_a_burst_on_a_slow_machine_end_one_after_the_other(
     assert ttfts[3] < 0.6 * ttfts[-1]
 
 
+def test_prompts_of_nearly_the_measured_size_are_batched() -> None:
+    # 8B parameters on a Mac: four prompts take longer than a slice.
+    simulation = Simulation(Machine(pass_fixed=0.025, pass_token=0.0014, step_fixed=0.025, num_layers=36))
+    serve_alone(simulation, 1)
+
+    requests = [simulation.ask(101 + number, num_tokens=256) for number in range(16)]
+    num_before = len(simulation.batches)
+    simulation.run_first(requests)
+
+    passes = [batch for batch, _ in simulation.batches[num_before:] if batch.phase == "prefill"]
+    assert len(passes) <= 6
+
+
 def test_backlog_of_one_caller_does_not_keep_another_waiting() -> None:
     simulation = Simulation(MAC)
     backlog = [simulation.ask(8000, num_tokens=64, caller="batch") for _ in range(8)]

@@ -48,6 +48,8 @@ _FINISHING_SHARE = 0.25
 # prompts ends with first tokens, so it may grow faster.
 _GROWTH = 2
 _FINAL_GROWTH = 4
+# Least growth of a pass that measures a second size: two prompts a little longer than the first one.
+_TRIAL_GROWTH = 2.5
 # Context after which attention takes as long as the rest of a pass. Measured with 5M parameters on 2 cores;
 # for larger models it is longer, and passes are a little smaller than they could be.
 _ATTENTION_CONTEXT = 512
@@ -303,9 +305,8 @@ class PrefillPacer:
             return self._first_tokens(rows)
         if self._passes.has_one_size:
             # Measure a second size at once: one alone cannot separate the fixed part from the part per token.
-            sizes = (maximum, min(maximum, _GROWTH * largest))
-            fitting = (size for size in sizes if cost.seconds(size) <= self._slice_seconds)
-            return next(fitting, max(1, largest // 2))
+            fitting = cost.tokens_within(self._slice_seconds, maximum=maximum)
+            return fitting if fitting >= min(_TRIAL_GROWTH * largest, maximum) else max(1, largest // 2)
         wanted = cost.tokens_within(target, maximum=maximum)
         alone = max(2 * cost.fixed, min((1 + _ALONE_BALANCE) * cost.fixed, self._slice_seconds))
         least = _MIN_PASS_COST * cost.fixed if rows else alone
