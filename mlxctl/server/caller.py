@@ -15,9 +15,9 @@ from mlxctl.protocols import (
 
 
 def fairness_key(request: Request) -> str:
-    """Return what has one share of rows, queue and bodies: an API key, else a connection.
+    """Return what has a share of its own: API key, else connection.
 
-    An address would not do: all programs of one machine have it.
+    It is a share of rows, queue and bodies. An address would not do: all programs of one machine have it.
     """
     identity: Caller = request.context.identity
     host, port = request.scope.get("client") or ("", 0)

@@ -167,17 +167,31 @@ def test_passes_do_not_shrink_where_reading_the_context_takes_longest() -> None:
 
 
 @MACHINES
-def test_short_request_does_not_wait_for_long_prompt(machine: Machine) -> None:
+@pytest.mark.parametrize("num_long", [1, 5])
+def test_short_request_does_not_wait_for_long_prompts(machine: Machine, num_long: int) -> None:
     simulation = Simulation(machine)
     serve_alone(simulation, 2)
     idle = simulation.run_first([simulation.ask(20, num_tokens=6)])
     simulation.run()
-    simulation.ask(8000, num_tokens=2)
-    simulation.run(seconds=2 * idle)
+    waiting = [simulation.ask(20_000, num_tokens=2) for _ in range(num_long)]
+    # Those that have not begun wait much longer than the short request.
+    simulation.run(seconds=max(2 * idle, machine.pass_seconds(5000)))
 
     beside = simulation.run_first([simulation.ask(20, num_tokens=6)])
 
     assert beside <= 5 * idle
+    simulation.run_first(waiting)
+
+
+def test_long_prompt_is_prefilled_while_short_ones_keep_arriving() -> None:
+    simulation = Simulation(MAC)
+    serve_alone(simulation, 2)
+    long = simulation.ask(8000, num_tokens=2)
+
+    for _ in range(400):
+        simulation.run_first([simulation.ask(100, num_tokens=1) for _ in range(3)])
+
+    assert long.ttft < 12 * MAC.pass_seconds(8000)
 
 
 def test_overdue_prompt_lengthens_passes_until_prefilled() -> None:

@@ -231,7 +231,7 @@ def test_priority_is_no_more_urgent_than_that_of_the_key(
     packed = PackedRequest.of(GenerationRequest(model="m", priority=sent))
     identity = Caller(name="k", scopes=frozenset(), priority=cap)
     context = SimpleNamespace(identity=identity, request_id="r", caller="k")
-    http: Any = SimpleNamespace(context=context, get_header=lambda _: None)
+    http: Any = SimpleNamespace(context=context, scope={}, get_header=lambda _: None)
     assert with_caller(packed, http).head.priority == priority
 
 

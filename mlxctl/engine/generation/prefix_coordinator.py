@@ -119,6 +119,13 @@ class PrefixCoordinator:
         """Return how many tokens of a prompt could be restored from disk."""
         return self._prefix_cache.num_on_disk(tokens, salts)
 
+    def expected_cached_tokens(self, sequence: Sequence) -> int:
+        """Return how many tokens of a prompt could be restored now."""
+        if sequence.cache_mode == "off":
+            return 0
+        tokens, salts = sequence.prompt_token_ids, sequence.salts
+        return max(self.look_up(tokens, salts).num_cached_tokens, self.num_on_disk(tokens, salts))
+
     def restore(self, state: PrefillState, *, is_batched: bool) -> RowResult:
         """Restore the cached prefix of the prompt, or begin its disk read.
 

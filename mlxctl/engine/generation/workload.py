@@ -226,7 +226,10 @@ class GenerationWorkload(Workload):
                 self._add(submit, constraint)
 
     def _add(self, submit: Submit, constraint: TokenConstraint | None) -> None:
-        self._scheduler.add(Sequence.from_submit(submit, now=time.monotonic(), constraint=constraint))
+        sequence = Sequence.from_submit(submit, now=time.monotonic(), constraint=constraint)
+        prefixes = self._runners[submit.model].prefixes
+        sequence.expected_cached_tokens = prefixes.expected_cached_tokens(sequence)
+        self._scheduler.add(sequence)
 
     def _fail(self, request: Submit | Sequence, failure: str, kind: FailureKind = "failed") -> None:
         failure = failure_message(failure, request.request_id)

@@ -47,10 +47,11 @@ class SequenceState(Enum):
 class Sequence:
     """A prompt and its output tokens. Owned by the MLX thread.
 
-    `num_computed_tokens` prompt tokens are in the cache, of which `num_cached_tokens` were restored. The last
-    prompt token is never prefilled: it is the first input of decoding, so prefill needs no logits. A pass
-    over `num_pass_tokens` is unfinished, after `pass_seconds` of work; `last_passes` have tokens, seconds
-    and context of the last ones that are not.
+    `num_computed_tokens` prompt tokens are in the cache, of which `num_cached_tokens` were restored; until
+    then, `expected_cached_tokens` is an estimate of them. The last prompt token is never prefilled: it is the
+    first input of decoding, so prefill needs no logits. A pass over `num_pass_tokens` is unfinished, after
+    `pass_seconds` of work; `last_passes` have tokens, seconds and context of the last ones that are not.
+    `num_overtaking_tokens` of other prompts may be computed before its next pass.
     `num_sampled_tokens` counts tokens of which sampling has started; at most one of them is in flight and not
     yet in `output_token_ids`. Prefill pauses at `checkpoint_positions`. `producer` is a sequence that is
     computing the first `shared_length` tokens of the prompt. `memory_short_since` is when memory alone began
@@ -84,11 +85,13 @@ class Sequence:
     restored_at: float | None = None
     vision_seconds: float | None = None
     state: SequenceState = SequenceState.WAITING
+    expected_cached_tokens: int = 0
     num_cached_tokens: int = 0
     num_computed_tokens: int = 0
     num_pass_tokens: int = 0
     pass_seconds: float = 0.0
     last_passes: deque[tuple[int, float, int]] = field(default_factory=lambda: deque(maxlen=_MAX_LAST_PASSES))
+    num_overtaking_tokens: int = 0
     num_sampled_tokens: int = 0
     output_token_ids: list[int] = field(default_factory=list)
     checkpoint_positions: list[int] = field(default_factory=list)
@@ -161,10 +164,11 @@ class Sequence:
 
     @property
     def num_reusable_tokens(self) -> int:
-        """Prompt tokens computed here or, to be restored, by the producer."""
-        if self.producer is None or not self.needs_restore:
+        """Prompt tokens computed here or, to be restored, elsewhere."""
+        if not self.needs_restore:
             return self.num_computed_tokens
-        return max(self.num_computed_tokens, min(self.shared_length, self.producer.num_computed_tokens))
+        of_producer = min(self.shared_length, self.producer.num_computed_tokens) if self.producer else 0
+        return max(self.num_computed_tokens, self.expected_cached_tokens, of_producer)
 
     @property
     def num_uncomputed_tokens(self) -> int:
@@ -247,6 +251,11 @@ class Sequence:
         return self.num_computed_tokens > self.num_cached_tokens or self.has_unfinished_pass
 
     @property
+    def was_overtaken(self) -> bool:
+        """Whether others have had their share of prefill since its last pass."""
+        return self.has_begun_prefill and self.num_overtaking_tokens < 0
+
+    @property
     def prefills_in_turns(self) -> bool:
         """Whether a pass can be interrupted between two layers.
 
@@ -272,6 +281,7 @@ class Sequence:
         self.prompt_token_ids = self.tokens_in_cache(self.num_client_tokens + len(self.output_token_ids))
         self.num_resumed_tokens = len(self.output_token_ids)
         self.num_computed_tokens = self.num_cached_tokens = 0
+        self.expected_cached_tokens = self.num_prompt_tokens - 1
         self.checkpoint_positions = []
         self.producer, self.shared_length = None, 0
         self.needs_restore = True
