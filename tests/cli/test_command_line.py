@@ -128,7 +128,10 @@ def test_unknown_option_without_a_close_one_gets_no_suggestion() -> None:
         (["chat", "demo"], "'demo' is a model, and `chat` takes a prompt: mlxctl chat --model demo"),
         (["launch", "claude", "demo"], "'demo' is a model: mlxctl launch claude --model demo"),
         (["bench", "latency", "demo"], "'demo' is not an option; name a model with --model"),
-        (["serve", "org/new-model"], "to download it from the hub: mlxctl models pull org/new-model"),
+        (
+            ["serve", "org/new-model", "--port", "0"],
+            "to download it from the hub: mlxctl models pull org/new-model",
+        ),
     ],
 )
 def test_arguments_in_the_wrong_place_get_the_fix(arguments: list[str], fix: str) -> None:
