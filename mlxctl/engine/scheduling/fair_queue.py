@@ -3,13 +3,15 @@
 Pure; owned by the MLX thread.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from math import inf
+from collections.abc import Iterable, Iterator
 
 from mlxctl.engine.scheduling.sequence import Sequence
 
 _MAX_KEYS = 4096
+# A policy, not a measurement: new messages of a conversation whose start is cached are mostly shorter.
+_SMALL_TOKENS = 512
+# Tokens of other prompts that are computed for each token of one that they overtake.
+_OVERTAKING_SHARE = 3
 # Response ratio: of longer prompts, only the wait counts.
 _MAX_SIZE_TOKENS = 4096
 # The fixed cost of a pass, in tokens.
@@ -29,9 +31,11 @@ class FairQueue:
     no other key wanted is no debt.
 
     The response ratio (Brinch Hansen, 1971) is the time since a prompt was last served, relative to its
-    remaining tokens: short prompts overtake long ones, which are not starved. A prompt that has begun gets at
-    least a quarter of the prefill, and is finished before one that is not shorter begins: in turns, all would
-    end last.
+    remaining tokens: short prompts overtake long ones, which are not starved.
+
+    Prompts that have begun are finished one after the other, the shortest first: in turns, all would end
+    last. Only shorter ones overtake it: those of up to 512 tokens always, longer ones unless their
+    caller was served more. It keeps a quarter of the prefill, beside callers that were served more a half.
     """
 
     def __init__(self, *, aging_seconds: float) -> None:
@@ -52,16 +56,31 @@ class FairQueue:
         """Count tokens that were computed for the sequence."""
         self._served[sequence.fairness_key] = self._served.get(sequence.fairness_key, 0.0) + num_tokens
 
+    def overtake(self, others: Iterable[Sequence], sequence: Sequence, num_tokens: int) -> None:
+        """Count tokens that were computed for a sequence before `others`.
+
+        The sequence itself may then be overtaken anew.
+        """
+        served = self._served.get(sequence.fairness_key, 0.0)
+        for other in others:
+            is_behind = self._served.get(other.fairness_key, 0.0) < served
+            other.num_overtaking_tokens -= (_OVERTAKING_SHARE if is_behind else 1) * num_tokens
+        sequence.num_overtaking_tokens = _OVERTAKING_SHARE * num_tokens
+
     def ranked(self, candidates: Iterable[Sequence], *, now: float) -> list[Sequence]:
         """Return the candidates, the next one first.
 
         A sequence with a reserved place comes before all others.
         """
-        sequences = list(candidates)
-        classes: dict[int, PriorityClass] = {}
-        for sequence in sequences:
-            classes.setdefault(sequence.priority, PriorityClass()).add(sequence, age=self._age(sequence, now))
-        return sorted(sequences, key=lambda sequence: self._rank(sequence, classes, now))
+        classes: dict[int, list[Sequence]] = {}
+        for sequence in candidates:
+            classes.setdefault(sequence.priority, []).append(sequence)
+        ranked = sorted(
+            (rank, sequence.sequence_id, sequence)
+            for sequences in classes.values()
+            for rank, sequence in self._ranks(sequences, now)
+        )
+        return [sequence for _, _, sequence in ranked]
 
     def aged_priority(self, sequence: Sequence, *, now: float) -> int:
         """Return the priority value of a sequence after aging."""
@@ -70,36 +89,35 @@ class FairQueue:
     def _age(self, sequence: Sequence, now: float) -> int:
         return int((now - sequence.served_at) / self.aging_seconds)
 
-    def _rank(
-        self, sequence: Sequence, classes: Mapping[int, "PriorityClass"], now: float
-    ) -> tuple[float, ...]:
-        of_priority = classes[sequence.priority]
-        wait = now - sequence.served_at + _INITIAL_WAIT * self.aging_seconds
-        return (
-            not sequence.has_place,
-            sequence.priority - of_priority.age,
-            not sequence.was_overtaken,
-            not sequence.has_begun_prefill
-            and sequence.num_uncomputed_tokens >= of_priority.fewest_begun_tokens,
-            self._served.get(sequence.fairness_key, 0.0),
-            not sequence.resumes_first,
-            -wait / (min(sequence.num_uncomputed_tokens, _MAX_SIZE_TOKENS) + _PASS_TOKENS),
-            # After a time slice, a sequence waits after those that have not had a row yet.
-            sequence.was_preempted,
-            sequence.arrived_at,
-            sequence.sequence_id,
-        )
+    def _ranks(self, sequences: list[Sequence], now: float) -> Iterator[tuple[tuple[float, ...], Sequence]]:
+        """Yield the ranks of the candidates of one priority."""
+        age = max(self._age(sequence, now) for sequence in sequences)
+        begun = [sequence for sequence in sequences if sequence.has_begun_prefill]
+        current = min(begun, key=lambda sequence: sequence.num_uncomputed_tokens, default=None)
+        for sequence in sequences:
+            wait = now - sequence.served_at + _INITIAL_WAIT * self.aging_seconds
+            yield (
+                (
+                    not sequence.has_place,
+                    sequence.priority - age,
+                    _group(sequence, current),
+                    self._served.get(sequence.fairness_key, 0.0),
+                    not sequence.resumes_first,
+                    -wait / (min(sequence.num_uncomputed_tokens, _MAX_SIZE_TOKENS) + _PASS_TOKENS),
+                    # After a time slice, a sequence waits after those that have not had a row yet.
+                    sequence.was_preempted,
+                    sequence.arrived_at,
+                ),
+                sequence,
+            )
 
 
-@dataclass(slots=True)
-class PriorityClass:
-    """Highest age, and fewest remaining tokens of a begun prompt, by priority."""
-
-    age: int = 0
-    fewest_begun_tokens: float = inf
-
-    def add(self, sequence: Sequence, *, age: int) -> None:
-        """Add a candidate."""
-        self.age = max(self.age, age)
-        if sequence.has_begun_prefill:
-            self.fewest_begun_tokens = min(self.fewest_begun_tokens, sequence.num_uncomputed_tokens)
+def _group(sequence: Sequence, current: Sequence | None) -> int:
+    """Return the order of a prompt beside `current`, which is being finished."""
+    if sequence is current:
+        return 0 if sequence.num_overtaking_tokens < 0 else 2
+    if current is None:
+        return 2
+    if sequence.has_begun_prefill or sequence.num_uncomputed_tokens >= current.num_uncomputed_tokens:
+        return 3
+    return 1 if sequence.num_uncomputed_tokens <= _SMALL_TOKENS else 2

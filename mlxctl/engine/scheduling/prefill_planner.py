@@ -159,9 +159,10 @@ class PrefillPlanner:
         """Whether the limit of long prompts admits the prompt."""
         if row.num_uncomputed_tokens <= _LONG_TOKENS or row.was_preempted:
             return True
-        # Long prompts of lower precedence hold no place against this one.
+        # Longer prompts and those of lower precedence, which this one overtakes, hold no place against it.
         num_long = sum(
-            other.num_uncomputed_tokens > _LONG_TOKENS and other.priority <= row.priority
+            _LONG_TOKENS < other.num_uncomputed_tokens <= row.num_uncomputed_tokens
+            and other.priority <= row.priority
             for other in queue.admitted
         )
         return num_long < _MAX_LONG_PROMPTS

@@ -18,8 +18,6 @@ from mlxctl.engine.wire.reports import PreemptionReason, PrefillFigures, RowUpda
 
 # PERF: shortest interval of progress reports, since each one wakes the front and its client.
 _PROGRESS_SECONDS = 0.1
-# A prompt that has begun gets at least a quarter of the prefill beside those that overtake it.
-_OVERTAKING_SHARE = 3
 
 
 class ResultProcessor:
@@ -83,17 +81,14 @@ class ResultProcessor:
             prompt.num_pass_tokens = batch.num_tokens
             prompt.pass_seconds += queue.pacer.added_seconds(seconds, rows=batch.num_decoding_rows)
             prompt.served_at = now
-            prompt.num_overtaking_tokens = _OVERTAKING_SHARE * batch.num_tokens
             return []
         self._observe_prefill(queue.pacer, batch, seconds)
-        for other in queue.prefilling:
-            other.num_overtaking_tokens -= batch.num_tokens
         for sequence in batch.prompts:
             num_tokens = batch.num_tokens if len(batch.prompts) == 1 else sequence.num_tokens_to_prefill
             sequence.num_computed_tokens += num_tokens
             sequence.num_pass_tokens, sequence.pass_seconds = 0, 0.0
             sequence.served_at = now
-            sequence.num_overtaking_tokens = _OVERTAKING_SHARE * num_tokens
+            self._fair.overtake(queue.prefilling, sequence, num_tokens)
             self._charge(sequence, num_tokens)
         self.num_prompt_tokens += batch.num_tokens
         scores = {result.sequence.sequence_id: list(result.prompt_scores) for result in results}

@@ -251,11 +251,6 @@ class Sequence:
         return self.num_computed_tokens > self.num_cached_tokens or self.has_unfinished_pass
 
     @property
-    def was_overtaken(self) -> bool:
-        """Whether others have had their share of prefill since its last pass."""
-        return self.has_begun_prefill and self.num_overtaking_tokens < 0
-
-    @property
     def prefills_in_turns(self) -> bool:
         """Whether a pass can be interrupted between two layers.
 
