@@ -829,7 +829,7 @@ def test_invalid_messages_values_are_refused(path: str, value: object, param: st
         ("structured_outputs.json", NESTED, "structured_outputs.json"),
         ("structured_outputs.structural_tag", {}, "structured_outputs.structural_tag"),
         ("guided_json", {}, "structured_outputs.choice"),
-        ("guided_choice", ["a"], "structured_outputs.choice"),
+        ("guided_choice", ["b"], "structured_outputs.choice"),
         ("grammar", "", "grammar"),
         ("grammar", "root ::= a", "structured_outputs.choice"),
     ],

@@ -300,3 +300,11 @@ def test_impossible_prompt_endings_are_refused() -> None:
 
 def test_unknown_verbosity_is_refused() -> None:
     assert refusal(verbosity="zzz").param == "verbosity"
+
+
+def test_one_constraint_may_have_several_names() -> None:
+    """Guidance sends it under the names of several versions of vLLM."""
+    grammar = 'start: "red" | "blue"'
+    twice = parse(guided_grammar=grammar, structured_outputs={"grammar": grammar})
+    assert twice.constraint is not None
+    assert twice.constraint.value == grammar
