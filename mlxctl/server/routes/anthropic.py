@@ -14,7 +14,7 @@ def _messages(context: RouteContext) -> object:
     )
 
 
-ANTHROPIC_ROUTES = (
+ROUTES = (
     Route(
         path="/v1/messages",
         aliases=("/messages",),

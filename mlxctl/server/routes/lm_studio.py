@@ -55,7 +55,7 @@ def _generation(
     )
 
 
-LM_STUDIO_ROUTES = (
+ROUTES = (
     _generation(
         "chat/completions",
         "chat",

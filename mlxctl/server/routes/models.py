@@ -61,7 +61,7 @@ def _action_operation(summary: str) -> Operation:
     )
 
 
-MODEL_ROUTES = (
+ROUTES = (
     Route(
         path="/v1/models",
         aliases=("/models",),

@@ -37,7 +37,7 @@ def _rerank(path: str, summary: str, *aliases: str, protocol: WireProtocol, is_c
     )
 
 
-RERANK_ROUTES = (
+ROUTES = (
     _rerank(
         "/v1/rerank",
         "Order documents by relevance (Jina, vLLM, llama.cpp, Text Embeddings Inference)",
