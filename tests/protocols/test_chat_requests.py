@@ -308,3 +308,11 @@ def test_one_constraint_may_have_several_names() -> None:
     twice = parse(guided_grammar=grammar, structured_outputs={"grammar": grammar})
     assert twice.constraint is not None
     assert twice.constraint.value == grammar
+
+
+@pytest.mark.parametrize("field", ["schema", "value"])
+def test_object_format_may_have_a_schema(field: str) -> None:
+    """Hugging Face's client sends a JSON schema as `value`."""
+    request = parse(response_format={"type": "json_object", field: {"required": ["a"]}})
+    assert request.constraint is not None
+    assert (request.constraint.kind, request.constraint.value) == ("json_schema", {"required": ["a"]})

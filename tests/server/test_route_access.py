@@ -44,7 +44,7 @@ ACCESS = {
     """,
     "embed": """
         /v1/embeddings /embeddings /api/v0/embeddings /api/embed /api/embeddings /v1/rerank /rerank
-        /v1/reranking /reranking /v2/rerank /v1/score /score /embed /embedding
+        /v1/reranking /reranking /v2/rerank /v1/score /score /v1/embed /v2/embed /embed /embedding
     """,
     "audio": "/v1/audio/transcriptions /v1/audio/translations",
     "models:read": """
