@@ -64,7 +64,11 @@ def create_app(
         },
         by_header={"anthropic-version": anthropic_error},
         # LM Studio's paths are below Ollama's.
-        by_prefix={"/api/v0/": openai_error, "/api/": OLLAMA.render_error},
+        by_prefix={
+            "/api/v0/": openai_error,
+            "/api/v1/": openai_error,
+            "/api/": OLLAMA.render_error,
+        },
         default=openai_error,
     ).install(app)
     longest = max(settings.request_timeout_seconds, *settings.timeouts.values(), 0.0)
