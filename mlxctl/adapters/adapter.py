@@ -200,7 +200,7 @@ class ModelAdapter(AnswerReader):
         return token_ids
 
     def prompt_for(self, purpose: str | None) -> str | None:
-        """Return the name of an embedding model's prompt for such texts, if it has one."""
+        """Return the name of the embedding prompt for a purpose, if any."""
         if purpose is None or self.facts.embedding is None:
             return None
         names = (purpose, purpose.removeprefix("search_"), f"search_{purpose}")

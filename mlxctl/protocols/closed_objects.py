@@ -1,4 +1,4 @@
-"""Objects of an answer's schema without properties that the schema does not name.
+"""Schemas of answers without properties that they do not name.
 
 JSON Schema allows others where `additionalProperties` is missing. Other servers do not generate any, and
 schemas that pydantic writes rely on it.
@@ -16,9 +16,9 @@ _SAME_OBJECT = ("anyOf", "oneOf", "allOf", "$ref", "if", "not", "dependentSchema
 
 
 def with_closed_objects(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema with `additionalProperties` false where objects have properties and no such keyword.
+    """Return the schema with objects that have only named properties.
 
-    Unchanged if several parts describe one object.
+    Objects with `additionalProperties` stay as they are, as does a schema whose parts describe one object.
     """
     return schema if any(map(_is_combined, _parts(schema))) else _closed(schema)
 

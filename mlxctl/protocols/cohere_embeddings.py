@@ -17,6 +17,8 @@ from mlxctl.protocols.validation_errors import missing
 
 Purpose = Literal["search_document", "search_query", "classification", "clustering", "image"]
 VectorType = Literal["float", "binary", "ubinary", "base64"]
+# A field of CohereVectors hides the name `float`.
+Floats = list[list[float]]
 _SIGN_BIT = 128
 
 
@@ -56,18 +58,21 @@ class CohereVectors(Struct, kw_only=True):
     `binary` and `ubinary` have the signs of eight numbers in each byte, `base64` is little-endian float32.
     """
 
-    float: list[list[float]] | UnsetType = UNSET
+    float: Floats | UnsetType = UNSET
     binary: list[list[int]] | UnsetType = UNSET
     ubinary: list[list[int]] | UnsetType = UNSET
     base64: list[str] | UnsetType = UNSET
 
 
 class CohereEmbeddings(Struct, kw_only=True):
-    """The vectors of all texts; a list of vectors where /v1/embed names no types."""
+    """The vectors of all texts.
+
+    They are a plain list where a request to /v1/embed names no types.
+    """
 
     id: str
     response_type: Literal["embeddings_by_type", "embeddings_floats"]
-    embeddings: CohereVectors | list[list[float]]
+    embeddings: CohereVectors | Floats
     texts: list[str]
     meta: dict[str, Any]
 
@@ -142,12 +147,15 @@ def _by_type(result: EmbeddingResult, types: list[VectorType]) -> CohereVectors:
     return vectors
 
 
-def _floats(result: EmbeddingResult) -> list[list[float]]:
+def _floats(result: EmbeddingResult) -> Floats:
     return [array("f", packed).tolist() for packed in result.vectors]
 
 
 def _signs(vector: list[float]) -> list[int]:
-    """Return a bit for each number, 1 from zero on, eight in each byte. Raises InvalidRequest."""
+    """Return a bit for each number, eight in each byte.
+
+    It is 1 from zero on. Raises InvalidRequest.
+    """
     if len(vector) % 8:
         message = f"binary vectors need a multiple of 8 numbers, and these have {len(vector)}"
         raise InvalidRequest(f"{message}; set output_dimension", param="embedding_types")

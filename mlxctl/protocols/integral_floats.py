@@ -19,7 +19,7 @@ _LAST_STEP = re.compile(rf"(?P<parent>.*)(?:{STEP.pattern})", re.DOTALL)
 
 
 def with_integers(text: bytes | msgspec.Raw, complaint: str) -> bytes | None:
-    """Return JSON with integers in place of the floats that a ValidationError complains about.
+    """Return JSON with integers where a ValidationError complains about floats.
 
     In an array all integral floats are replaced, in an object the named one. None if there are none.
     """

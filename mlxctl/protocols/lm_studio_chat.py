@@ -174,7 +174,10 @@ class LMStudioNativeChatFormatter:
         return self._adopt(decoded, ())
 
     def parse_or_refer(self, body: bytes) -> GenerationRequest | str:
-        """Parse a request, or return the id of the answer that it continues. Raises InvalidRequest."""
+        """Parse a request, or return the id of the answer it continues.
+
+        Raises InvalidRequest.
+        """
         decoded = _decode(body)
         return decoded.previous_response_id or self._adopt(decoded, ())
 
@@ -250,7 +253,7 @@ class LMStudioNativeChatFormatter:
         return _encode(self._answer(result, result.prefill_seconds, result.decode_seconds))
 
     def _end_prompt(self) -> bytes:
-        """Return the end of the prompt before the first piece of the answer."""
+        """Return the event before the first piece of the answer."""
         if self._first:
             return b""
         self._first = time.perf_counter()

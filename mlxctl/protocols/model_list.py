@@ -165,7 +165,10 @@ class ModelCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPage:
-    """The requested page of the list: up to `limit` models after or before the named one, as at Anthropic."""
+    """The requested page of the list, as at Anthropic.
+
+    It has up to `limit` models after or before the named one.
+    """
 
     limit: int | None = None
     after_id: str | None = None
@@ -180,7 +183,10 @@ class ModelPage:
         return cls(limit=number, after_id=after_id, before_id=before_id)
 
     def cut(self, cards: Sequence[ModelCard]) -> tuple[Sequence[ModelCard], bool]:
-        """Return the page's models and whether there are more in its direction. Raises InvalidRequest."""
+        """Return the page's models and whether there are more.
+
+        More in its direction. Raises InvalidRequest.
+        """
         if self.before_id is not None:
             earlier = cards[: self._position("before_id", self.before_id, cards)]
             chosen = earlier if self.limit is None else earlier[-self.limit :]

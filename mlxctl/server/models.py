@@ -14,7 +14,7 @@ from mlxctl.protocols import ModelCard, ModelPage, encode_model, encode_model_li
 
 
 class ModelsResource:
-    """The models, on one page or on those that the request asks for."""
+    """The models, on one page unless the request asks for several."""
 
     def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
         self._inference = inference

@@ -28,7 +28,10 @@ class ThreadFormatter(Formatter, Protocol):
     record: StoredResponse | None
 
     def parse_or_refer(self, body: bytes) -> GenerationRequest | str:
-        """Parse a request, or return the id of the answer that it continues. Raises InvalidRequest."""
+        """Parse a request, or return the id of the answer it continues.
+
+        Raises InvalidRequest.
+        """
 
     def parse_again(self, body: bytes, stored: Sequence[StoredItem]) -> GenerationRequest:
         """Parse a request that continues a stored conversation. Raises InvalidRequest."""

@@ -1,4 +1,4 @@
-"""Objects of an answer's schema have only named properties, unless the schema says otherwise."""
+"""Objects of an answer's schema have only named properties."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Integral floats where a field is an integer, as encoders of some languages write every number."""
+"""Integral floats where a field is an integer."""
 
 import json
 from typing import Any

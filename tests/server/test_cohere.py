@@ -18,7 +18,7 @@ TEXTS = ["The ferry leaves at noon.", "Bread."]
 
 @pytest.fixture(scope="module")
 def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server for `vectors`, which embeds, and `gemma`, which has prompts for queries and documents."""
+    """A server for `vectors`, and `gemma`, which has prompts by purpose."""
     models = tmp_path_factory.mktemp("models")
     shutil.copytree(tiny_models.model("embedder"), models / "vectors")
     shutil.copytree(tiny_models.encoder("embeddinggemma"), models / "gemma")

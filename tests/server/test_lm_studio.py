@@ -31,7 +31,7 @@ def ask(native: httpx.Client, text: Any, **fields: Any) -> httpx.Response:
 
 
 def events(answer: httpx.Response) -> list[dict[str, Any]]:
-    """Return the data of each event, which names the event as its line does."""
+    """Return the data of each event; it has the event's name."""
     assert answer.headers["content-type"] == "text/event-stream"
     found = []
     for block in answer.text.removesuffix("\n\n").split("\n\n"):

@@ -9,6 +9,9 @@ __all__ = ["all_routes"]
 
 
 def all_routes(*, has_page: bool = True) -> tuple[Route, ...]:
-    """Return the routes of every module here; without `has_page`, not those of the web page's files."""
+    """Return the routes of every module here.
+
+    Without `has_page`, not those of the web page's files.
+    """
     names = [module.name for module in iter_modules(__path__) if has_page or module.name != "page"]
     return tuple(route for name in names for route in import_module(f"{__name__}.{name}").ROUTES)

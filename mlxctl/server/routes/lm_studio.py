@@ -1,4 +1,4 @@
-"""LM Studio's routes: OpenAI's with statistics, and its own; its embeddings are OpenAI's."""
+"""LM Studio's routes: its own, and OpenAI's with statistics."""
 
 from typing import Any
 

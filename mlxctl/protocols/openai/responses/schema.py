@@ -242,7 +242,7 @@ Includable = Literal[
 
 
 class ResponsesStreamOptions(Struct):
-    """Options of a stream; its events have no padding, so there is no obfuscation to turn off."""
+    """Options of a stream; its events are never padded."""
 
     include_obfuscation: bool | None = None
 
