@@ -19,8 +19,8 @@ Body = TypeVar("Body")
 async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
     """Return the whole body, without a byte order mark.
 
-    A large one is a bytearray.     Raises EncodedBody for a compressed one, BodyTooLarge at the first byte beyond the limit, and QueueFull
-    when the bodies of open requests take too much memory.
+    A large one is a bytearray. Raises EncodedBody for a compressed one, BodyTooLarge at the first byte beyond
+    the limit, and QueueFull when the bodies of open requests take too much memory.
     """
     replaced: bytes | bytearray | None = getattr(request.context, _REPLACED, None)
     if replaced is not None:
