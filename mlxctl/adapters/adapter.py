@@ -199,6 +199,13 @@ class ModelAdapter(AnswerReader):
         self._encoder.check_ids(token_ids, param)
         return token_ids
 
+    def prompt_for(self, purpose: str | None) -> str | None:
+        """Return the name of the embedding prompt for a purpose, if any."""
+        if purpose is None or self.facts.embedding is None:
+            return None
+        names = (purpose, purpose.removeprefix("search_"), f"search_{purpose}")
+        return next((name for name in names if name in self.facts.embedding.prompts), None)
+
     @property
     def scores_pairs(self) -> bool:
         """Whether the model is a cross-encoder."""

@@ -25,6 +25,7 @@ MlxctlError
 │   ├── Conflict                 the current state does not allow the request
 │   ├── MethodNotAllowed
 │   ├── BodyTooLarge
+│   ├── EncodedBody              the body is compressed
 │   ├── BodyTooSlow
 │   ├── HeadersTooLarge
 │   ├── AuthenticationFailed
@@ -105,6 +106,7 @@ from mlxctl.errors.request import (
     Conflict,
     ContextOverBudget,
     ContextTooLong,
+    EncodedBody,
     FeatureDisabled,
     GuardrailMatched,
     HeadersTooLarge,
@@ -135,6 +137,7 @@ __all__ = [
     "ContextTooLong",
     "DeadlineExceeded",
     "DownloadFailed",
+    "EncodedBody",
     "EngineDied",
     "EngineError",
     "EngineRecovering",

@@ -107,6 +107,14 @@ class BodyTooLarge(RequestError):
         self.limit_bytes = limit_bytes
 
 
+class EncodedBody(RequestError):
+    """The request body is compressed."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(f"content-encoding {encoding!r} is not accepted; send the body as it is")
+        self.encoding = encoding
+
+
 class BodyTooSlow(RequestError):
     """The request body did not arrive in time."""
 

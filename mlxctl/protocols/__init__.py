@@ -17,7 +17,7 @@ from mlxctl.protocols.headers import (
     header_context_overflow,
     header_priority,
 )
-from mlxctl.protocols.model_list import ModelCard, encode_model, encode_model_list
+from mlxctl.protocols.model_list import ModelCard, ModelPage, encode_model, encode_model_list
 from mlxctl.protocols.openai.agents.formatter import AgentTurnFormatter, stored_conversation
 from mlxctl.protocols.openai.agents.objects import (
     AgentCache,
@@ -69,6 +69,7 @@ __all__ = [
     "Formatter",
     "GenerationProtocol",
     "ModelCard",
+    "ModelPage",
     "OpenAIChatFormatter",
     "OpenAICompletionsFormatter",
     "OpenAIEmbeddingsFormatter",

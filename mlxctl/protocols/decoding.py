@@ -1,7 +1,7 @@
 """Request bytes to schema values.
 
 Raises InvalidRequest for bytes that are not UTF-8 or not JSON (NaN and Infinity are not), wrong types, values
-out of range, missing fields and deep nesting. Unknown fields are ignored.
+out of range, missing fields and deep nesting. Unknown fields are ignored. Integral floats are integers.
 """
 
 from collections.abc import Iterable
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from mlxctl.errors import InvalidRequest
+from mlxctl.protocols.integral_floats import MAX_REPLACEMENTS, with_integers
 from mlxctl.protocols.validation_errors import explain
 
 # Jinja's tojson and json.dumps recurse per level, within Python's recursion limit of 1000 frames.
@@ -23,20 +24,33 @@ SchemaType = TypeVar("SchemaType")
 
 def decode_body(body: bytes, decoder: msgspec.json.Decoder[SchemaType]) -> SchemaType:
     """Decode a JSON request body. Raises InvalidRequest."""
-    try:
-        return _decode(body, decoder)
-    except msgspec.ValidationError as error:
-        # The validation error may precede a syntax error further on, which is reported first.
-        _decode(body, _UNREAD)
-        raise explain(str(error), decoder.type, lambda: decode_json(body)) from error
+    return _decode_as(body, decoder)
 
 
 def decode_part(text: msgspec.Raw, decoder: msgspec.json.Decoder[SchemaType], path: str) -> SchemaType:
     """Decode a raw value at `path`. Raises InvalidRequest."""
+    return _decode_as(text, decoder, root=path)
+
+
+def _decode_as(
+    text: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[SchemaType], *, root: str = ""
+) -> SchemaType:
     try:
         return _decode(text, decoder)
     except msgspec.ValidationError as error:
-        raise explain(str(error), decoder.type, lambda: decode_json(text), root=path) from error
+        # The validation error may precede a syntax error further on, which is reported first.
+        _decode(text, _UNREAD)
+        complaint, given = str(error), text
+        for _ in range(MAX_REPLACEMENTS):
+            replaced = with_integers(given, complaint)
+            if replaced is None:
+                break
+            given = replaced
+            try:
+                return _decode(given, decoder)
+            except msgspec.ValidationError as next_error:
+                complaint = str(next_error)
+        raise explain(complaint, decoder.type, lambda: decode_json(text), root=root) from error
 
 
 def decode_json(text: bytes | msgspec.Raw) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from mlxctl.errors import (
     AuthenticationFailed,
     CapacityError,
+    EncodedBody,
     EngineError,
     InsufficientScope,
     InvalidToken,
@@ -29,7 +30,7 @@ class ErrorBody:
 
 
 def error_headers(error: MlxctlError) -> dict[str, str]:
-    """Return the headers of an error: Retry-After, WWW-Authenticate, Allow."""
+    """Return the headers of an error: Retry-After, WWW-Authenticate, Allow, Accept-Encoding."""
     match error:
         case CapacityError():
             return {"Retry-After": str(max(1, math.ceil(error.retry_after_seconds)))}
@@ -43,6 +44,8 @@ def error_headers(error: MlxctlError) -> dict[str, str]:
             return {"WWW-Authenticate": f'Bearer realm="mlxctl", {scope}'}
         case MethodNotAllowed():
             return {"Allow": ", ".join(error.allowed)}
+        case EncodedBody():
+            return {"Accept-Encoding": "identity"}
         case ModelUnavailable():
             # The SDKs retry every 500 unless this header says not to.
             return {"x-should-retry": "false"}

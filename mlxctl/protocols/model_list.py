@@ -8,8 +8,13 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from mlxctl.errors import InvalidRequest
 from mlxctl.ir import AdapterVerdict, ProbeVerdict
 from mlxctl.ir.models import ModelState
+from mlxctl.protocols.openai.lists import parse_limit
+
+MAX_MODELS = 1000
+"""The most models of one page; without a `limit` all of them are on one page."""
 
 
 class Support(Struct, frozen=True):
@@ -116,11 +121,11 @@ class Model(Struct, frozen=True, kw_only=True):
 
 
 class ModelList(Struct, frozen=True, kw_only=True):
-    """All models, as one complete page."""
+    """Models; all of them, unless the request asks for a page."""
 
     object: Literal["list"] = "list"
     data: list[Model]
-    has_more: Literal[False] = False
+    has_more: bool
     first_id: str | None
     last_id: str | None
 
@@ -158,16 +163,63 @@ class ModelCard:
     parent: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPage:
+    """The requested page of the list, as at Anthropic.
+
+    It has up to `limit` models after or before the named one.
+    """
+
+    limit: int | None = None
+    after_id: str | None = None
+    before_id: str | None = None
+
+    @classmethod
+    def read(cls, *, limit: str | None, after_id: str | None, before_id: str | None) -> "ModelPage":
+        """Parse the query parameters. Raises InvalidRequest."""
+        if after_id is not None and before_id is not None:
+            raise InvalidRequest("before_id cannot be combined with after_id; send one", param="before_id")
+        number = None if limit is None else parse_limit(limit, most=MAX_MODELS)
+        return cls(limit=number, after_id=after_id, before_id=before_id)
+
+    def cut(self, cards: Sequence[ModelCard]) -> tuple[Sequence[ModelCard], bool]:
+        """Return the page's models and whether there are more.
+
+        More in its direction. Raises InvalidRequest.
+        """
+        if self.before_id is not None:
+            earlier = cards[: self._position("before_id", self.before_id, cards)]
+            chosen = earlier if self.limit is None else earlier[-self.limit :]
+            return chosen, len(chosen) < len(earlier)
+        start = 0 if self.after_id is None else self._position("after_id", self.after_id, cards) + 1
+        later = cards[start:]
+        chosen = later[: self.limit]
+        return chosen, len(chosen) < len(later)
+
+    @staticmethod
+    def _position(param: str, name: str, cards: Sequence[ModelCard]) -> int:
+        for position, card in enumerate(cards):
+            if card.id == name:
+                return position
+        raise InvalidRequest(f"{param} is {name!r}, which is not the id of a model in this list", param=param)
+
+
 def encode_model(card: ModelCard) -> bytes:
     """Return the body for one model."""
     return msgspec.json.encode(_model_object(card))
 
 
-def encode_model_list(cards: Sequence[ModelCard]) -> bytes:
-    """Return the body for all models, as one complete page."""
-    ends = (cards[0].id, cards[-1].id) if cards else (None, None)
+def encode_model_list(cards: Sequence[ModelCard], page: ModelPage) -> bytes:
+    """Return the body for a page of models. Raises InvalidRequest."""
+    chosen, has_more = page.cut(cards)
+    ends = (chosen[0].id, chosen[-1].id) if chosen else (None, None)
     return msgspec.json.encode(
-        ModelList(data=[_model_object(card) for card in cards], first_id=ends[0], last_id=ends[1])
+        ModelList(
+            data=[_model_object(card) for card in chosen],
+            has_more=has_more,
+            first_id=ends[0],
+            last_id=ends[1],
+        )
     )
 
 

@@ -11,6 +11,7 @@ from mlxctl.protocols.error_body import ErrorBody
 from mlxctl.protocols.formatter import Formatter
 from mlxctl.protocols.llama_cpp.errors import llama_error
 from mlxctl.protocols.llama_cpp.formatter import LlamaFormatter
+from mlxctl.protocols.lm_studio_chat import LMStudioNativeChatFormatter
 from mlxctl.protocols.ollama.formatter import OllamaFormatter, ollama_error
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
@@ -63,6 +64,11 @@ PROTOCOLS: Mapping[str, GenerationProtocol] = {
     ),
     "messages": GenerationProtocol(
         vendor="anthropic", render_error=anthropic_error, create_formatter=AnthropicMessagesFormatter
+    ),
+    "lm_studio_chat": GenerationProtocol(
+        vendor="openai",
+        render_error=partial(openai_error, prompt_field="input"),
+        create_formatter=LMStudioNativeChatFormatter,
     ),
     "llama_completion": GenerationProtocol(
         vendor="llama_cpp",

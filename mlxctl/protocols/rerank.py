@@ -1,14 +1,14 @@
 """Documents in the order of their relevance.
 
-In the shapes of Jina, vLLM, Cohere and TEI. The relevance of a document is a cross-encoder's score, or the
-cosine of its embedding and that of the query, -1 to 1.
+In the shapes of Jina, vLLM, Cohere, Voyage and TEI. The relevance of a document is a cross-encoder's score,
+or the cosine of its embedding and that of the query, -1 to 1.
 """
 
 import math
 import secrets
 from array import array
 from operator import mul
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -39,7 +39,8 @@ class RerankRequest(Struct, kw_only=True):
     Without a `model` the first reranker answers, or the first embedding model. `top_n` limits the results.
     The results repeat the documents if `return_documents`. Documents are truncated to `max_tokens_per_doc`,
     and with `truncate` to what the model can read; Cohere's route always does that. With `texts` in place of
-    `documents`, the request is one of Text Embeddings Inference: the answer is a list.
+    `documents`, the request is one of Text Embeddings Inference: the answer is a list. With `top_k` or
+    `truncation` it is one of Voyage: the answer has its list, and repeats no documents by default.
     """
 
     model: Name | None = None
@@ -47,10 +48,12 @@ class RerankRequest(Struct, kw_only=True):
     documents: Documents | None = None
     texts: Documents | None = None
     top_n: Annotated[int, Meta(ge=1)] | None = None
+    top_k: Annotated[int, Meta(ge=1)] | None = None
     return_documents: bool | None = None
     return_text: bool | None = None
     max_tokens_per_doc: Annotated[int, Meta(ge=1)] | None = None
     truncate: bool | None = None
+    truncation: bool | None = None
 
 
 class RerankResult(Struct):
@@ -59,6 +62,14 @@ class RerankResult(Struct):
     index: int
     relevance_score: float
     document: RerankText | UnsetType = UNSET
+
+
+class VoyageResult(Struct):
+    """A document by its position in the request, as at Voyage."""
+
+    index: int
+    relevance_score: float
+    document: str | UnsetType = UNSET
 
 
 class RerankUsage(Struct):
@@ -76,6 +87,15 @@ class RerankAnswer(Struct):
     results: list[RerankResult]
     usage: RerankUsage
     meta: dict[str, Any]
+
+
+class VoyageRanking(Struct):
+    """Documents in Voyage's list, the most relevant first."""
+
+    object: Literal["list"]
+    data: list[VoyageResult]
+    model: str
+    usage: RerankUsage
 
 
 class TextScore(Struct):
@@ -129,9 +149,11 @@ class RerankFormatter:
         for path, text in zip(("query", *places), (decoded.query, *texts), strict=True):
             if not text:
                 raise InvalidRequest(f"{path} is empty; send a text", param=path)
-        self._top_n = decoded.top_n
-        if decoded.return_documents is not None:
-            self._repeats_documents = decoded.return_documents
+        self._is_voyage = decoded.top_k is not None or decoded.truncation is not None
+        self._top_n = decoded.top_n or decoded.top_k
+        if decoded.return_documents is not None or self._is_voyage:
+            self._repeats_documents = bool(decoded.return_documents)
+        truncate = decoded.truncation if decoded.truncate is None else decoded.truncate
         repeats = bool(decoded.return_text) if self._is_tei else self._repeats_documents
         self._texts = texts if repeats else None
         self._num_documents = len(texts)
@@ -139,7 +161,7 @@ class RerankFormatter:
             model=decoded.model or "",
             queries=(decoded.query,),
             inputs=tuple(texts),
-            may_cut=self._cuts_documents if decoded.truncate is None else decoded.truncate,
+            may_cut=self._cuts_documents if truncate is None else truncate,
             max_document_tokens=decoded.max_tokens_per_doc,
         )
 
@@ -150,12 +172,19 @@ class RerankFormatter:
         order = sorted(range(len(scores)), key=lambda index: -scores[index])[: self._top_n]
         if self._is_tei:
             return msgspec.json.encode([self._score(index, scores[index]) for index in order])
+        usage = RerankUsage(result.num_prompt_tokens, result.num_prompt_tokens)
+        if self._is_voyage:
+            data = [
+                VoyageResult(index, scores[index], UNSET if self._texts is None else self._texts[index])
+                for index in order
+            ]
+            return msgspec.json.encode(VoyageRanking("list", data, result.model, usage))
         return msgspec.json.encode(
             RerankAnswer(
                 id=f"rerank-{secrets.token_hex(12)}",
                 model=result.model,
                 results=[self._result(index, scores[index]) for index in order],
-                usage=RerankUsage(result.num_prompt_tokens, result.num_prompt_tokens),
+                usage=usage,
                 meta={"api_version": {"version": "2"}, "billed_units": {"search_units": 1}},
             )
         )

@@ -1,7 +1,7 @@
 """Structured output fields that protocols share.
 
 Besides OpenAI's response_format: vLLM's `structured_outputs`, its older `guided_*`, llama.cpp's `grammar`,
-and SGLang's `regex` and `ebnf`. A request may set one of them.
+and SGLang's `regex` and `ebnf`. A request may set one of them, or several to the same value.
 """
 
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import Constraint
+from mlxctl.protocols.closed_objects import with_closed_objects
 from mlxctl.protocols.decoding import check_nesting
 from mlxctl.protocols.sampling_fields import SamplingFields
 
@@ -51,14 +52,13 @@ def object_constraint(param: str) -> Constraint:
 
 
 def schema_constraint(schema: dict[str, Any] | None, *, param: str, is_strict: bool) -> Constraint:
-    """Return the constraint to a JSON schema.
+    """Return the constraint to a JSON schema, to any object without one.
 
-    To any object without one. Raises InvalidRequest.
+    Objects have only the properties that it names, unless it says otherwise. Raises InvalidRequest.
     """
     check_nesting(schema, param)
-    return Constraint(
-        kind="json_schema", value=_ANY_OBJECT if schema is None else schema, param=param, is_strict=is_strict
-    )
+    value = _ANY_OBJECT if schema is None else with_closed_objects(schema)
+    return Constraint(kind="json_schema", value=value, param=param, is_strict=is_strict)
 
 
 def json_schema_constraint(schema: dict[str, Any] | None) -> Constraint | None:
@@ -69,11 +69,15 @@ def json_schema_constraint(schema: dict[str, Any] | None) -> Constraint | None:
 def requested_constraint(fields: StructuredOutputFields, *others: Constraint | None) -> Constraint | None:
     """Return the requested constraint, if any.
 
-    `others` are those of the protocol's own fields. Raises InvalidRequest for more than one.
+    `others` are those of the protocol's own fields. Raises InvalidRequest for different ones.
     """
     given = [*filter(None, others), *_constraints(fields)]
-    if len(given) > 1:
-        first, second = given[0].param, given[1].param
+    # Clients of several versions of vLLM send one constraint under both names.
+    others_than_first = [
+        each for each in given[1:] if (each.kind, each.value) != (given[0].kind, given[0].value)
+    ]
+    if others_than_first:
+        first, second = given[0].param, others_than_first[0].param
         raise InvalidRequest(
             f"{first} and {second} both constrain the answer; send one of them", param=second
         )

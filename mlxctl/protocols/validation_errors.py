@@ -22,7 +22,8 @@ _ABSENT = re.compile(r"Object missing required field `(\w+)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _EXPECTED = re.compile(r"Expected `(?P<types>[^`]+)`(?P<limit>[^,]*)(?:, got `(?P<got>[^`]+)`)?")
 _INVALID = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
-_STEP = re.compile(r"\.(?P<name>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
+STEP = re.compile(r"\.(?P<name>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
+"""One step of a ValidationError's path."""
 
 
 def missing(path: str) -> InvalidRequest:
@@ -48,7 +49,7 @@ def explain(
         return InvalidRequest(f"unknown field {name!r}", param=name)
     subject, keys = field or "the request body", ""
     if match["key"]:
-        subject, keys = f"every key of {field}", _keys_without_number(what, _value_at(path, read_body()))
+        subject, keys = f"every key of {field}", _keys_without_number(what, value_at(path, read_body()))
     elif path.endswith("[...]"):
         subject = f"every value of {field}"
     return InvalidRequest(f"{subject} {_predicate(what, path, schema, read_body)}{keys}", param=field or None)
@@ -63,9 +64,9 @@ def _keys_without_number(what: str, value: object) -> str:
     return (": " + ", ".join(repr(shortened(key)) for key in keys[:_MAX_LISTED_KEYS]) + more) if keys else ""
 
 
-def _value_at(path: str, value: Any) -> Any:
+def value_at(path: str, value: Any) -> Any:
     """Return what a decoded body has at `path`, or None."""
-    for step in _STEP.finditer(path):
+    for step in STEP.finditer(path):
         name, index = step["name"], step["index"]
         if name is not None:
             value = value.get(name) if isinstance(value, dict) else None
@@ -88,7 +89,7 @@ def _predicate(what: str, path: str, schema: type[Any], read_body: Callable[[], 
 def _choices(path: str, schema: type[Any], value: Any) -> list[str]:
     """Return literals or object tags allowed at `path` of `value`."""
     nodes = _alternatives(inspect.type_info(schema))
-    for step in _STEP.finditer(path):
+    for step in STEP.finditer(path):
         name, index = step["name"], step["index"]
         nodes = [
             inner

@@ -25,9 +25,7 @@ from mlxctl.server.middleware.unused_bodies import UnusedBodies, refuse_unknown_
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.responses_socket import ResponsesSocket
 from mlxctl.server.route import Route, RouteContext
-from mlxctl.server.routes import all_routes
-from mlxctl.server.routes.admin import ADMIN_ROUTES
-from mlxctl.server.routes.health import HEALTH_ROUTES, PAGE_ROUTES
+from mlxctl.server.routes import admin, all_routes, health, page
 from mlxctl.server.tracing import RequestTracing
 from mlxctl.settings import ServerSettings
 
@@ -66,7 +64,11 @@ def create_app(
         },
         by_header={"anthropic-version": anthropic_error},
         # LM Studio's paths are below Ollama's.
-        by_prefix={"/api/v0/": openai_error, "/api/": OLLAMA.render_error},
+        by_prefix={
+            "/api/v0/": openai_error,
+            "/api/v1/": openai_error,
+            "/api/": OLLAMA.render_error,
+        },
         default=openai_error,
     ).install(app)
     longest = max(settings.request_timeout_seconds, *settings.timeouts.values(), 0.0)
@@ -82,7 +84,7 @@ def create_app(
 
 def _recording(settings: ServerSettings, routes: Sequence[Route], context: RouteContext) -> RequestRecording:
     """Return the middleware that hands ended requests to the recorders."""
-    quiet = [path for route in (*ADMIN_ROUTES, *HEALTH_ROUTES, *PAGE_ROUTES) for path in route.paths]
+    quiet = [path for route in (*admin.ROUTES, *health.ROUTES, *page.ROUTES) for path in route.paths]
     recorders = [
         AccessLog(quiet_routes=quiet, shows_content=settings.log_content).record,
         context.http_requests.record,

@@ -1,12 +1,13 @@
 """Request bodies, read within the size limit."""
 
+import codecs
 from collections.abc import AsyncGenerator
 from typing import TypeVar
 
 import msgspec
 from falcon.asgi import Request
 
-from mlxctl.errors import BodyTooLarge, InvalidRequest
+from mlxctl.errors import BodyTooLarge, EncodedBody, InvalidRequest
 from mlxctl.protocols.decoding import decode_body
 
 _LARGE_BYTES = 1 << 20
@@ -16,22 +17,24 @@ Body = TypeVar("Body")
 
 
 async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
-    """Return the whole body.
+    """Return the whole body, without a byte order mark.
 
-    Raises BodyTooLarge at the first byte beyond the limit, and QueueFull when the bodies of open requests
-    take too much memory. A large one is a bytearray.
+    A large one is a bytearray. Raises EncodedBody for a compressed one, BodyTooLarge at the first byte beyond
+    the limit, and QueueFull when the bodies of open requests take too much memory.
     """
     replaced: bytes | bytearray | None = getattr(request.context, _REPLACED, None)
     if replaced is not None:
         return replaced
     encoding = request.get_header("content-encoding")
     if encoding not in (None, "identity"):
-        raise InvalidRequest(f"content-encoding {encoding!r} is not accepted; send the body as it is")
+        raise EncodedBody(encoding)
     # PERF: joining the chunks of a large body at its end would block the event loop.
     body = bytearray()
     async for chunk in _chunks(request, limit_bytes):
         request.context.body_account.add(len(chunk))
         body += chunk
+    if body.startswith(codecs.BOM_UTF8):
+        del body[: len(codecs.BOM_UTF8)]
     return bytes(body) if len(body) < _LARGE_BYTES else body
 
 
@@ -50,14 +53,14 @@ async def discard_body(request: Request, *, limit_bytes: int) -> None:
 
 
 async def read_json(request: Request, decoder: msgspec.json.Decoder[Body], *, limit_bytes: int) -> Body:
-    """Return the decoded body. Raises InvalidRequest, BodyTooLarge, QueueFull."""
+    """Return the decoded body. Raises InvalidRequest, EncodedBody, BodyTooLarge, QueueFull."""
     return decode_body(bytes(await read_body(request, limit_bytes=limit_bytes)), decoder)
 
 
 async def _chunks(request: Request, limit_bytes: int) -> AsyncGenerator[bytes, None]:
     """Yield the chunks of the body up to the limit.
 
-    Raises BodyTooLarge, and InvalidRequest for an encoded body, such as a compressed one.
+    Raises BodyTooLarge, and InvalidRequest for another transfer encoding than chunks.
     """
     # With chunks, hyper drops a Content-Length (RFC 9112, 6.3); it leaves other encodings undecoded.
     encoding = request.get_header("transfer-encoding")

@@ -1,17 +1,14 @@
 """Texts to vectors, for embeddings and reranking."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 import falcon
 from falcon.asgi import Request, Response
 
 from mlxctl.inference import InferenceService
-from mlxctl.protocols import OpenAIEmbeddingsFormatter
-from mlxctl.protocols.llama_cpp.embeddings import LlamaEmbeddingsFormatter
-from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter
+from mlxctl.ir import EmbeddingRequest, EmbeddingResult
 from mlxctl.protocols.rerank import RerankFormatter
-from mlxctl.protocols.score import ScoreFormatter
-from mlxctl.protocols.tei import TeiEmbeddingsFormatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import deadline_of
 from mlxctl.server.decisions import decide
@@ -19,14 +16,18 @@ from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.rate_limits import admit
 from mlxctl.settings import ServerSettings
 
-VectorFormatter = (
-    OpenAIEmbeddingsFormatter
-    | OllamaEmbeddingsFormatter
-    | LlamaEmbeddingsFormatter
-    | TeiEmbeddingsFormatter
-    | RerankFormatter
-    | ScoreFormatter
-)
+
+class VectorFormatter(Protocol):
+    """One wire format for one request: `parse` once, then `whole`.
+
+    A request whose body names no model has the name "".
+    """
+
+    def parse(self, body: bytes) -> EmbeddingRequest:
+        """Parse a body. Raises InvalidRequest with the caller's field as `param`."""
+
+    def whole(self, result: EmbeddingResult) -> bytes:
+        """Return the answer as JSON."""
 
 
 class EmbeddingsResource:

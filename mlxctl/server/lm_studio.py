@@ -7,7 +7,7 @@ from typing import Literal
 import falcon
 import msgspec
 from falcon.asgi import Request, Response
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl.errors import UnknownModel
 from mlxctl.inference import InferenceService, ServedModel
@@ -38,6 +38,57 @@ class LMStudioModels(Struct, kw_only=True):
 
     object: Literal["list"] = "list"
     data: list[LMStudioModel]
+
+
+class LMStudioQuantization(Struct, kw_only=True):
+    """How the weights are stored."""
+
+    name: str
+    bits_per_weight: float | None
+
+
+class LMStudioInstanceConfig(Struct):
+    """Options of a loaded model."""
+
+    context_length: int
+
+
+class LMStudioInstance(Struct):
+    """A model in memory."""
+
+    id: str
+    config: LMStudioInstanceConfig
+
+
+class LMStudioCapabilities(Struct, kw_only=True):
+    """What a model can do besides text."""
+
+    vision: bool
+    trained_for_tool_use: bool
+
+
+class LMStudioNativeModel(Struct, kw_only=True):
+    """A served model, as `/api/v1/models` describes one; `key` is its name."""
+
+    type: Literal["llm", "embedding"]
+    publisher: str = "mlxctl"
+    key: str
+    display_name: str
+    architecture: str | None
+    quantization: LMStudioQuantization | None
+    size_bytes: int
+    params_string: str | None
+    loaded_instances: list[LMStudioInstance]
+    max_context_length: int
+    format: Literal["mlx"] = "mlx"
+    capabilities: LMStudioCapabilities | UnsetType = UNSET
+    description: str | None = None
+
+
+class LMStudioNativeModels(Struct):
+    """All models, in the format of `/api/v1/models`."""
+
+    models: list[LMStudioNativeModel]
 
 
 StatsFormatter = LMStudioChatFormatter | LMStudioCompletionsFormatter
@@ -114,4 +165,52 @@ class LMStudioModelsResource:
             state="loaded" if model.state == "loaded" else "not-loaded",
             max_context_length=model.context_length,
             capabilities=["tool_use"] if model.supports_tools else [],
+        )
+
+
+class LMStudioNativeModelsResource:
+    """GET /api/v1/models: the served models with their LoRA adapters."""
+
+    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
+        self._inference = inference
+        self._catalog = catalog
+
+    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        """Describe the models."""
+        await self._inference.manager.read_capabilities()
+        models = {model.name: model for model in self._inference.models()}
+        adapters = [
+            (each.full_name, models[each.base])
+            for each in self._inference.manager.lora.adapters
+            if each.base in models
+        ]
+        described = [await self._describe(model, name) for name, model in (*models.items(), *adapters)]
+        response.data = msgspec.json.encode(LMStudioNativeModels(described))
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+    async def _describe(self, model: ServedModel, name: str) -> LMStudioNativeModel:
+        # The first call reads files, so it runs in a thread.
+        described = await asyncio.to_thread(self._catalog.described, model.name, model.facts.path)
+        packing, weights = described.quantization, described.weights
+        embeds = model.facts.purpose == "embeddings"
+        loaded = [LMStudioInstance(name, LMStudioInstanceConfig(model.context_length))]
+        return LMStudioNativeModel(
+            type="embedding" if embeds else "llm",
+            key=name,
+            display_name=name,
+            architecture=model.facts.model_type,
+            quantization=None
+            if packing is None
+            else LMStudioQuantization(name=packing.label, bits_per_weight=packing.bits),
+            size_bytes=model.facts.weights_bytes,
+            params_string=None if weights is None else f"{weights.num_parameters / 1e9:.1f}B",
+            loaded_instances=loaded if model.state == "loaded" else [],
+            max_context_length=model.context_length,
+            capabilities=UNSET
+            if embeds
+            else LMStudioCapabilities(
+                vision=bool(model.supports_images), trained_for_tool_use=bool(model.supports_tools)
+            ),
         )

@@ -10,20 +10,25 @@ from mlxctl.errors import UnknownModel
 from mlxctl.inference import InferenceService, ServedModel, UnusableModel
 from mlxctl.models import ModelDescription
 from mlxctl.models.catalog import Catalog
-from mlxctl.protocols import ModelCard, encode_model, encode_model_list
+from mlxctl.protocols import ModelCard, ModelPage, encode_model, encode_model_list
 
 
 class ModelsResource:
-    """All models in one page."""
+    """The models, on one page unless the request asks for several."""
 
     def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
         self._inference = inference
         self._catalog = catalog
 
-    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """List served models, loaded or not, and unusable ones."""
+    async def on_get(self, request: Request, response: Response) -> None:
+        """List served models, loaded or not, and unusable ones. Raises InvalidRequest."""
+        page = ModelPage.read(
+            limit=request.get_param("limit"),
+            after_id=request.get_param("after_id"),
+            before_id=request.get_param("before_id"),
+        )
         await self._inference.manager.read_capabilities()
-        response.data = encode_model_list([*await _cards(self._inference, self._catalog)])
+        response.data = encode_model_list(await _cards(self._inference, self._catalog), page)
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get

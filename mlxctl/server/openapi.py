@@ -22,9 +22,10 @@ from mlxctl.server.deadline import timeout_seconds
 from mlxctl.server.route import Operation, Route
 from mlxctl.settings import ServerSettings
 
-# Errors of any request: malformed, no valid key, headers too large. Of any body: too slow, too large.
+# Errors of any request: malformed, no valid key, headers too large.
+# Errors of any body: too slow, too large, compressed.
 _ALWAYS = (400, 401, 431)
-_WITH_BODY = (408, 413)
+_WITH_BODY = (408, 413, 415)
 _TO_ADMINISTER = (403,)
 _ERROR_TYPES: dict[str, tuple[type[Any], ...]] = {
     "openai": (OpenAIError,),

@@ -538,6 +538,24 @@ def test_body_that_is_no_json_object_is_refused(protocol: str, body: bytes, part
     assert part in str(refusal(protocol, body))
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("stream_options", 5),
+        ("stream_options.include_obfuscation", "no"),
+        ("context_management", {}),
+        ("prompt_cache_retention", 5),
+        ("prompt_cache_options", []),
+        ("background_options", "a"),
+        ("access_programs", "a"),
+    ],
+)
+def test_types_of_fields_without_effect_are_checked_in_responses(field: str, value: object) -> None:
+    head, _, inner = field.partition(".")
+    body = {**RESPONSES, head: {inner: value} if inner else value}
+    assert refusal("responses", body).param == field
+
+
 @pytest.mark.parametrize("protocol", ["chat", "completions"])
 @pytest.mark.parametrize(
     ("field", "value"),
@@ -811,7 +829,7 @@ def test_invalid_messages_values_are_refused(path: str, value: object, param: st
         ("structured_outputs.json", NESTED, "structured_outputs.json"),
         ("structured_outputs.structural_tag", {}, "structured_outputs.structural_tag"),
         ("guided_json", {}, "structured_outputs.choice"),
-        ("guided_choice", ["a"], "structured_outputs.choice"),
+        ("guided_choice", ["b"], "structured_outputs.choice"),
         ("grammar", "", "grammar"),
         ("grammar", "root ::= a", "structured_outputs.choice"),
     ],

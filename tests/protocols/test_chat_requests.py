@@ -300,3 +300,19 @@ def test_impossible_prompt_endings_are_refused() -> None:
 
 def test_unknown_verbosity_is_refused() -> None:
     assert refusal(verbosity="zzz").param == "verbosity"
+
+
+def test_one_constraint_may_have_several_names() -> None:
+    """Guidance sends it under the names of several versions of vLLM."""
+    grammar = 'start: "red" | "blue"'
+    twice = parse(guided_grammar=grammar, structured_outputs={"grammar": grammar})
+    assert twice.constraint is not None
+    assert twice.constraint.value == grammar
+
+
+@pytest.mark.parametrize("field", ["schema", "value"])
+def test_object_format_may_have_a_schema(field: str) -> None:
+    """Hugging Face's client sends a JSON schema as `value`."""
+    request = parse(response_format={"type": "json_object", field: {"required": ["a"]}})
+    assert request.constraint is not None
+    assert (request.constraint.kind, request.constraint.value) == ("json_schema", {"required": ["a"]})

@@ -42,6 +42,11 @@ def test_prompt_name_and_truncate_are_passed_on() -> None:
     assert (request.prompt_name, request.may_cut) == ("query", True)
 
 
+def test_names_of_voyage_are_read() -> None:
+    request = OpenAIEmbeddingsFormatter().parse(body(input_type="query", truncation=True, output_dimension=8))
+    assert (request.purpose, request.may_cut, request.dimensions) == ("query", True, 8)
+
+
 @pytest.mark.parametrize(
     ("fields", "param", "complaint"),
     [
@@ -58,6 +63,7 @@ def test_prompt_name_and_truncate_are_passed_on() -> None:
         ({"input": [1, 2], "prompt_name": "query"}, "prompt_name", "input has token ids"),
         ({"prompt_name": ""}, "prompt_name", "length >= 1"),
         ({"truncate": "END"}, "truncate", "must be"),
+        ({"output_dtype": "int8"}, "output_dtype", "'float'"),
         ({"model": ""}, "model", "length >= 1"),
     ],
 )

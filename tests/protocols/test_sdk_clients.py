@@ -16,6 +16,7 @@ from mlxctl.protocols import (
     ErrorBody,
     Formatter,
     ModelCard,
+    ModelPage,
     OpenAIChatFormatter,
     OpenAICompletionsFormatter,
     OpenAIResponsesFormatter,
@@ -312,7 +313,7 @@ def test_both_sdks_recognize_context_length_errors() -> None:
 
 def test_both_sdks_list_the_models() -> None:
     listing = httpx2.Response(
-        200, headers={"Content-Type": "application/json"}, content=encode_model_list(CARDS)
+        200, headers={"Content-Type": "application/json"}, content=encode_model_list(CARDS, ModelPage())
     )
     by_openai = list(openai_client(lambda _: listing).models.list())
     by_anthropic = list(anthropic_client(lambda _: listing).models.list())
@@ -332,5 +333,5 @@ def test_both_sdks_retrieve_a_model() -> None:
 
 
 def test_a_model_list_may_be_empty() -> None:
-    listing = json.loads(encode_model_list([]))
+    listing = json.loads(encode_model_list([], ModelPage()))
     assert listing == {"object": "list", "data": [], "has_more": False, "first_id": None, "last_id": None}

@@ -208,3 +208,19 @@ def test_chat_continues_while_long_texts_are_embedded(model_server: ServerProces
     check_chat_continues_beside(
         model_server, "bert", lambda: httpx.post(f"{model_server.url}/v1/embeddings", json=body)
     )
+
+
+def test_reranking_of_voyage_has_its_list(model_server: ServerProcess) -> None:
+    body = {"model": "bert_scorer", "query": "who", "documents": ["bread", "the ferry", "snow"]}
+    url = f"{model_server.url}/v1/rerank"
+    ranked = httpx.post(url, json=body, timeout=120).json()["results"]
+    answer = httpx.post(url, json=body | {"top_k": 2, "truncation": True}, timeout=120).json()
+    assert (answer["object"], [set(each) for each in answer["data"]]) == (
+        "list",
+        [{"index", "relevance_score"}] * 2,
+    )
+    for given, wanted in zip(answer["data"], ranked[:2], strict=True):
+        assert given["index"] == wanted["index"]
+        assert given["relevance_score"] == pytest.approx(wanted["relevance_score"], rel=1e-4)
+    named = httpx.post(url, json=body | {"top_k": 1, "return_documents": True}, timeout=120).json()
+    assert named["data"][0]["document"] == body["documents"][ranked[0]["index"]]

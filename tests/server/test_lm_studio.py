@@ -1,4 +1,4 @@
-"""LM Studio's completions: OpenAI's answers with statistics."""
+"""LM Studio's completions: OpenAI's answers with statistics, and its own chat."""
 
 import json
 from collections.abc import Iterator
@@ -17,6 +17,32 @@ CHAT = {"model": MODEL, "messages": [{"role": "user", "content": "Hello!"}], "te
 def client() -> Iterator[httpx.Client]:
     with serving(None) as running, httpx.Client(base_url=f"{running.url}/api/v0", timeout=60) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def native(client: httpx.Client) -> Iterator[httpx.Client]:
+    url = str(client.base_url).removesuffix("v0/")
+    with httpx.Client(base_url=f"{url}v1", timeout=60) as opened:
+        yield opened
+
+
+def ask(native: httpx.Client, text: Any, **fields: Any) -> httpx.Response:
+    return native.post("/chat", json={"model": MODEL, "input": text, "temperature": 0, **fields})
+
+
+def events(answer: httpx.Response) -> list[dict[str, Any]]:
+    """Return the data of each event; it has the event's name."""
+    assert answer.headers["content-type"] == "text/event-stream"
+    found = []
+    for block in answer.text.removesuffix("\n\n").split("\n\n"):
+        name, data = block.split("\n")
+        found.append(json.loads(data.removeprefix("data: ")))
+        assert name == f"event: {found[-1]['type']}"
+    return found
+
+
+def text_of(body: dict[str, Any], kind: str = "message") -> str:
+    return "".join(item["content"] for item in body["output"] if item["type"] == kind)
 
 
 def check(answer: dict[str, Any], reason: str) -> None:
@@ -44,3 +70,67 @@ def test_completion_has_statistics(client: httpx.Client) -> None:
 def test_unknown_model_is_not_found(client: httpx.Client) -> None:
     answer = client.post("/chat/completions", json=CHAT | {"model": "nothing"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
+
+
+def test_native_stream_is_the_whole_answer_in_pieces(native: httpx.Client) -> None:
+    whole = ask(native, "Hello!", reasoning="on").json()
+    found = events(ask(native, "Hello!", reasoning="on", stream=True))
+    kinds = [each["type"] for each in found]
+    assert (kinds[0], kinds[-1]) == ("chat.start", "chat.end")
+    wanted = ["prompt_processing.end", "reasoning.start", "reasoning.end", "message.start", "message.end"]
+    assert [kind for kind in kinds if kind in wanted] == wanted
+    for kind in ("reasoning", "message"):
+        pieces = "".join(each["content"] for each in found if each["type"] == f"{kind}.delta")
+        assert pieces == text_of(whole, kind) == text_of(found[-1]["result"], kind) != ""
+    assert whole["stats"]["input_tokens"] == found[-1]["result"]["stats"]["input_tokens"]
+    assert 0 < whole["stats"]["reasoning_output_tokens"] < whole["stats"]["total_output_tokens"]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_native_chat_continues_a_stored_answer(native: httpx.Client, streams: bool) -> None:
+    told = ask(native, "Remember the codeword 'apple'.", stream=streams)
+    first = events(told)[-1]["result"] if streams else told.json()
+    text = [{"type": "text", "content": "What is the codeword?"}]
+    second = ask(native, text, previous_response_id=first["response_id"]).json()
+    alone = ask(native, text).json()
+    assert second["stats"]["input_tokens"] > alone["stats"]["input_tokens"] + 10
+    assert "apple" in text_of(second)
+
+
+def test_native_system_prompt_lasts_and_can_be_replaced(native: httpx.Client) -> None:
+    first = ask(native, "Hello!", system_prompt="Be brief. " * 20).json()["response_id"]
+    kept = ask(native, "Hi", previous_response_id=first).json()["stats"]["input_tokens"]
+    replaced = ask(native, "Hi", previous_response_id=first, system_prompt="Be brief.").json()
+    assert kept > replaced["stats"]["input_tokens"] + 20
+
+
+def test_native_answer_is_not_stored_if_the_client_says_so(native: httpx.Client) -> None:
+    assert "response_id" not in ask(native, "Hello!", store=False).json()
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "param", "code"),
+    [
+        ({"model": "nothing"}, 404, "model", "model_not_found"),
+        ({"input": []}, 400, "input", None),
+        ({"input": [{"type": "image", "data_url": "x"}]}, 400, "input[0].data_url", None),
+        ({"integrations": ["mcp/a"]}, 400, "integrations", "unsupported_parameter"),
+        ({"reasoning": "much"}, 400, "reasoning", None),
+        ({"temperature": "0"}, 400, "temperature", None),
+        ({"input": "word " * 30000}, 400, "input", "context_length_exceeded"),
+        ({"previous_response_id": "resp_1"}, 400, "previous_response_id", "previous_response_not_found"),
+    ],
+)
+def test_native_errors_name_the_field(
+    native: httpx.Client, fields: dict[str, Any], status: int, param: str, code: str | None
+) -> None:
+    answer = ask(native, "Hello!", **fields)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"], error["code"]) == (status, param, code)
+
+
+def test_native_models_have_state_and_capabilities(native: httpx.Client) -> None:
+    ask(native, "Hello!")
+    (model,) = native.get("/models").json()["models"]
+    assert (model["key"], model["type"], model["capabilities"]["vision"]) == (MODEL, "llm", False)
+    assert model["loaded_instances"][0]["config"]["context_length"] == model["max_context_length"]

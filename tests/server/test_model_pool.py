@@ -116,6 +116,20 @@ def test_model_list_has_states(server: ServerProcess) -> None:
     assert {model.id for model in answered.data} == set(models)
 
 
+def test_model_list_is_read_in_pages_forwards_and_backwards(server: ServerProcess) -> None:
+    names = list(listed(server))
+    with anthropic.Anthropic(base_url=server.url, api_key="unused", max_retries=0) as client:
+        first = client.models.list(limit=3)
+        assert ([model.id for model in first.data], first.has_more) == (names[:3], True)
+        assert [model.id for model in client.models.list(limit=3)] == names
+        before = client.models.list(limit=2, before_id=names[3])
+        assert ([model.id for model in before.data], before.has_more) == (names[1:3], True)
+        assert not client.models.list(after_id=names[-1]).data
+        for query in ({"limit": 0}, {"after_id": "none"}, {"after_id": names[0], "before_id": names[1]}):
+            with pytest.raises(anthropic.BadRequestError, match=list(query)[-1]):
+                client.models.list(**query)  # type: ignore[arg-type]
+
+
 def test_broken_model_fails_alone(server: ServerProcess) -> None:
     for path, message_of in (("/v1/chat/completions", openai_message), ("/v1/messages", anthropic_message)):
         refused = httpx.post(f"{server.url}{path}", json=body("cut-short"), timeout=30)

@@ -40,16 +40,16 @@ ACCESS = {
         /v1/agents/{agent_id} /v1/agents/{agent_id}/messages /v1/agents/{agent_id}/reset
         /v1/agents/{agent_id}/generate /api/chat /api/generate /completion /infill /tokenize /v1/tokenize
         /detokenize /v1/detokenize /apply-template /v1/chat/completions/input_tokens
-        /chat/completions/input_tokens /api/v0/chat/completions /api/v0/completions
+        /chat/completions/input_tokens /api/v0/chat/completions /api/v0/completions /api/v1/chat
     """,
     "embed": """
         /v1/embeddings /embeddings /api/v0/embeddings /api/embed /api/embeddings /v1/rerank /rerank
-        /v1/reranking /reranking /v2/rerank /v1/score /score /embed /embedding
+        /v1/reranking /reranking /v2/rerank /v1/score /score /v1/embed /v2/embed /embed /embedding
     """,
     "audio": "/v1/audio/transcriptions /v1/audio/translations",
     "models:read": """
         /v1/models /models /v1/models/{name:path} /library /fit /api/tags /api/ps /api/show /api/pull
-        /api/v0/models /api/v0/models/{name:path}
+        /api/v0/models /api/v0/models/{name:path} /api/v1/models
     """,
     "models:write": """
         /models/load /models/unload /models/pin /models/unpin /downloads /downloads/{repository:path}

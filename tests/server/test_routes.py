@@ -1,5 +1,7 @@
 """Routes and their error shapes, without generation."""
 
+import codecs
+import json
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +82,28 @@ def test_oversized_body_returns_413(client: testing.TestClient) -> None:
     assert client.simulate_post(CHAT, body=b" " * 2048).status_code == 400
 
 
-@pytest.mark.parametrize("headers", [{"content-encoding": "gzip"}, {"transfer-encoding": "gzip, chunked"}])
-def test_unsupported_encoding_is_refused(client: testing.TestClient, headers: dict[str, str]) -> None:
-    result = client.simulate_post(CHAT, body=b"\x1f\x8b", headers=headers)
+def test_compressed_body_returns_415_in_the_routes_shape(client: testing.TestClient) -> None:
+    chat, messages, ollama = (
+        client.simulate_post(path, body=b"\x1f\x8b", headers={"content-encoding": "gzip"})
+        for path in (CHAT, MESSAGES, "/api/chat")
+    )
+    assert (chat.status_code, openai_code(chat)) == (415, "unsupported_content_encoding")
+    assert (messages.status_code, anthropic_type(messages)) == (415, "invalid_request_error")
+    assert (ollama.status_code, ollama.headers["accept-encoding"]) == (415, "identity")
+    assert "gzip" in ollama.json["error"]
+
+
+def test_unsupported_transfer_encoding_is_refused(client: testing.TestClient) -> None:
+    result = client.simulate_post(CHAT, body=b"\x1f\x8b", headers={"transfer-encoding": "gzip, chunked"})
     assert result.status_code == 400
     assert "gzip" in result.json["error"]["message"]
+
+
+def test_byte_order_mark_before_json_is_skipped(client: testing.TestClient) -> None:
+    body = {"model": "huge", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+    marked = codecs.BOM_UTF8 + json.dumps(body).encode()
+    answers = [client.simulate_post(path, body=marked) for path in (CHAT, MESSAGES, "/api/chat")]
+    assert [answer.status_code for answer in answers] == [404, 404, 404]
 
 
 def test_unknown_model_returns_404_before_the_engine_runs(client: testing.TestClient) -> None:

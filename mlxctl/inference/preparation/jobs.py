@@ -185,11 +185,12 @@ def _texts_of(adapter: ModelAdapter, request: EmbeddingRequest) -> Iterator[tupl
     if queries:
         yield from _documents_of(adapter, request)
         return
+    prompt_name = request.prompt_name or adapter.prompt_for(request.purpose)
     for position, text in enumerate(request.inputs):
         yield adapter.prepare_embedding(
             text,
             f"input[{position}]",
-            prompt_name=request.prompt_name,
+            prompt_name=prompt_name,
             may_cut=request.may_cut,
             max_tokens=request.max_tokens,
         )

@@ -17,6 +17,7 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
     errors.Conflict: (409, "invalid_request_error"),
     errors.MethodNotAllowed: (405, "invalid_request_error"),
     errors.BodyTooLarge: (413, "request_too_large"),
+    errors.EncodedBody: (415, "invalid_request_error"),
     errors.BodyTooSlow: (408, "timeout_error"),
     errors.HeadersTooLarge: (431, "invalid_request_error"),
     errors.PermissionDenied: (403, "permission_error"),

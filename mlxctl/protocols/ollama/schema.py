@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from mlxctl.protocols.adapter_fields import AdapterFields
 from mlxctl.protocols.openai.chat_answers import SampledTokenLogprob
 from mlxctl.protocols.openai.chat_schema import ChatTool
+from mlxctl.protocols.openai.text_inputs import MAX_TEXTS
 from mlxctl.protocols.ranges import (
     AdditivePenalty,
     MessageLimit,
@@ -168,7 +169,7 @@ class OllamaEmbedRequest(Struct, kw_only=True):
     """
 
     model: Name
-    input: str | Annotated[list[str], Meta(min_length=1, max_length=2048)]
+    input: str | Annotated[list[str], Meta(min_length=1, max_length=MAX_TEXTS)]
     truncate: bool | None = None
     dimensions: Annotated[int, Meta(ge=1)] | None = None
     keep_alive: str | float | None = None

@@ -150,8 +150,10 @@ def _response_format(requested: schema.ResponseFormat | None) -> Constraint | No
     match requested:
         case None | schema.ChatTextFormat():
             return None
-        case schema.ChatObjectFormat(schema=None):
+        case schema.ChatObjectFormat(schema=None, value=None):
             return object_constraint("response_format")
+        case schema.ChatObjectFormat(schema=None, value=given):
+            return schema_constraint(given, param="response_format.value", is_strict=False)
         case schema.ChatObjectFormat(schema=given):
             return schema_constraint(given, param="response_format.schema", is_strict=False)
         case schema.ChatSchemaFormat(json_schema=named):

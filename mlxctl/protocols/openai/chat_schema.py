@@ -221,9 +221,13 @@ class ChatTextFormat(Struct, tag_field="type", tag="text"):
 
 
 class ChatObjectFormat(Struct, tag_field="type", tag="json_object"):
-    """A JSON object; some servers accept its schema here."""
+    """A JSON object; some servers accept its schema here.
+
+    Hugging Face's client sends it as `value`.
+    """
 
     schema: dict[str, Any] | None = None
+    value: dict[str, Any] | None = None
 
 
 class ChatSchema(Struct):

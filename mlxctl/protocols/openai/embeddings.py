@@ -37,9 +37,10 @@ class OpenAIEmbeddingsFormatter:
         return EmbeddingRequest(
             model=decoded.model,
             inputs=texts,
-            dimensions=decoded.dimensions,
+            dimensions=decoded.dimensions or decoded.output_dimension,
             prompt_name=decoded.prompt_name,
-            may_cut=bool(decoded.truncate) or decoded.truncate_prompt_tokens == -1,
+            purpose=decoded.input_type,
+            may_cut=bool(decoded.truncate or decoded.truncation) or decoded.truncate_prompt_tokens == -1,
             max_tokens=None if decoded.truncate_prompt_tokens == -1 else decoded.truncate_prompt_tokens,
         )
 

@@ -16,7 +16,8 @@ class EmbeddingsRequest(Struct, kw_only=True):
 
     Beyond OpenAI: `prompt_name` selects one of the model's prompts (`query`, `document`, …), which is put
     before every text; `truncate` cuts texts that are too long, which are refused otherwise, and
-    `truncate_prompt_tokens` (vLLM) those of more tokens, -1 as `truncate`.
+    `truncate_prompt_tokens` (vLLM) those of more tokens, -1 as `truncate`. Voyage's names for `dimensions`
+    and `truncate` are `output_dimension` and `truncation`; its `input_type` selects a prompt if there is one.
     """
 
     model: Name
@@ -25,6 +26,10 @@ class EmbeddingsRequest(Struct, kw_only=True):
     dimensions: Annotated[int, Meta(ge=1)] | None = None
     prompt_name: Name | None = None
     truncate: bool | None = None
+    input_type: Name | None = None
+    output_dimension: Annotated[int, Meta(ge=1)] | None = None
+    output_dtype: Literal["float"] | None = None
+    truncation: bool | None = None
     truncate_prompt_tokens: PromptTokenLimit | None = None
 
 

@@ -29,6 +29,7 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
     errors.Conflict: (409, "invalid_request_error", "conflict"),
     errors.MethodNotAllowed: (405, "invalid_request_error", "method_not_allowed"),
     errors.BodyTooLarge: (413, "invalid_request_error", "request_too_large"),
+    errors.EncodedBody: (415, "invalid_request_error", "unsupported_content_encoding"),
     errors.BodyTooSlow: (408, "timeout_error", "request_timeout"),
     errors.HeadersTooLarge: (431, "invalid_request_error", "headers_too_large"),
     errors.PermissionDenied: (403, "permission_error", "admin_key_required"),

@@ -22,12 +22,12 @@ class Deletion(Struct):
     deleted: Literal[True]
 
 
-def parse_limit(limit: str | None) -> int:
+def parse_limit(limit: str | None, *, default: int = DEFAULT_PAGE_LIMIT, most: int = MAX_PAGE_LIMIT) -> int:
     """Return the query parameter `limit` of a list. Raises InvalidRequest."""
     if limit is None:
-        return DEFAULT_PAGE_LIMIT
-    if not (limit.isascii() and limit.isdigit() and len(limit) < 4 and 1 <= int(limit) <= MAX_PAGE_LIMIT):
-        raise InvalidRequest(f"limit must be a number from 1 to {MAX_PAGE_LIMIT}", param="limit")
+        return default
+    if not (limit.isascii() and limit.isdigit() and len(limit) < 5 and 1 <= int(limit) <= most):
+        raise InvalidRequest(f"limit must be a number from 1 to {most}", param="limit")
     return int(limit)
 
 

@@ -30,6 +30,7 @@ class UnusedFields(CacheFields, kw_only=True):
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     prompt_cache_retention: str | None = None
+    prompt_cache_options: dict[str, Any] | None = None
     prediction: dict[str, Any] | None = None
     audio: dict[str, Any] | None = None
 

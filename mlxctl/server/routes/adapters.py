@@ -16,7 +16,7 @@ from mlxctl.server.route import Operation, Query, Route
 _ERRORS = (404, 409, 500, 503)
 _MOUNT_ERRORS = (*_ERRORS, 504)
 
-ADAPTER_ROUTES = (
+ROUTES = (
     Route(
         path="/v1/adapters",
         resource=lambda context: AdaptersResource(context.services.inference, context.settings),

@@ -49,7 +49,7 @@ def _live_settings(
     )
 
 
-ADMIN_ROUTES = (
+ROUTES = (
     Route(
         path="/stats",
         resource=lambda context: StatsResource(

@@ -35,7 +35,7 @@ def _turns(context: RouteContext) -> object:
     )
 
 
-AGENT_ROUTES = (
+ROUTES = (
     Route(
         path="/v1/agents",
         resource=lambda context: AgentsResource(_views(context), context.settings),

@@ -1,20 +1,27 @@
 """Anthropic's routes: messages and their token counts."""
 
-from mlxctl.protocols import ANTHROPIC, PROTOCOLS
+from mlxctl.errors import UnknownThread
+from mlxctl.protocols import ANTHROPIC, PROTOCOLS, AnthropicMessagesFormatter
 from mlxctl.protocols.anthropic.messages_answers import MESSAGE_EVENTS, AnthropicMessage, TokenCount
 from mlxctl.protocols.anthropic.messages_schema import CountTokensRequest, MessagesRequest
-from mlxctl.server.messages import MessagesResource
 from mlxctl.server.route import GENERATION_ERRORS, Operation, Route, RouteContext
+from mlxctl.server.threads import ThreadResource
 from mlxctl.server.tokenization import TokenCountResource
 
 
 def _messages(context: RouteContext) -> object:
-    return MessagesResource(
-        context.services.inference, context.services.responses, context.open_requests, context.settings
+    return ThreadResource(
+        context.services.inference,
+        context.services.responses,
+        context.open_requests,
+        context.settings,
+        create_formatter=AnthropicMessagesFormatter,
+        kind="threads",
+        unknown=UnknownThread,
     )
 
 
-ANTHROPIC_ROUTES = (
+ROUTES = (
     Route(
         path="/v1/messages",
         aliases=("/messages",),

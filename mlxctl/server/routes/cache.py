@@ -32,7 +32,7 @@ def _change(action: CacheAction, summary: str, body: type[Any] | None) -> Route:
     )
 
 
-CACHE_ROUTES = (
+ROUTES = (
     Route(
         path="/cache",
         resource=lambda context: CacheResource(context.services.inference),

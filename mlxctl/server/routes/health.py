@@ -13,7 +13,7 @@ from mlxctl.server.health import (
 )
 from mlxctl.server.openapi import Document, OpenApiResource
 from mlxctl.server.route import Operation, Route
-from mlxctl.server.web import HTML_NAME, PageFileResource, RootResource, page_files
+from mlxctl.server.web import RootResource
 
 
 def _liveness(path: str) -> Route:
@@ -25,18 +25,7 @@ def _liveness(path: str) -> Route:
     )
 
 
-def _page_file(path: str, name: str) -> Route:
-    # A part of the page, not of the API: it is not described.
-    return Route(path=path, resource=lambda _: PageFileResource(name), access="open", operations=())
-
-
-PAGE_ROUTES = (
-    _page_file("/ui", HTML_NAME),
-    *(_page_file(f"/ui/{name}", name) for name in page_files()),
-)
-"""The files of the web page, which is also at `/`. `server.status_page` turns them off."""
-
-HEALTH_ROUTES = (
+ROUTES = (
     Route(
         path="/health",
         aliases=("/v1/health",),

@@ -67,7 +67,7 @@ def _generation(name: Literal["completion", "infill"], summary: str, body: type,
     )
 
 
-LLAMA_CPP_ROUTES = (
+ROUTES = (
     _generation("completion", "Continue a prompt (llama.cpp)", LlamaCompletionRequest),
     _generation("infill", "Fill in the text between a prefix and a suffix (llama.cpp)", LlamaInfillRequest),
     Route(

@@ -1,7 +1,8 @@
-"""LM Studio's routes; its embeddings are OpenAI's."""
+"""LM Studio's routes: its own, and OpenAI's with statistics."""
 
 from typing import Any
 
+from mlxctl.errors import InvalidRequest
 from mlxctl.protocols import OPENAI, PROTOCOLS
 from mlxctl.protocols.lm_studio import (
     LMStudioChatChunk,
@@ -9,6 +10,12 @@ from mlxctl.protocols.lm_studio import (
     LMStudioChatFormatter,
     LMStudioCompletionsFormatter,
     LMStudioTextCompletion,
+)
+from mlxctl.protocols.lm_studio_chat import (
+    LMStudioChatAnswer,
+    LMStudioChatEvent,
+    LMStudioChatRequest,
+    LMStudioNativeChatFormatter,
 )
 from mlxctl.protocols.openai.chat_schema import ChatRequest
 from mlxctl.protocols.openai.completions_schema import CompletionRequest, TextChunk
@@ -18,9 +25,12 @@ from mlxctl.server.lm_studio import (
     LMStudioModel,
     LMStudioModels,
     LMStudioModelsResource,
+    LMStudioNativeModels,
+    LMStudioNativeModelsResource,
     StatsFormatter,
 )
-from mlxctl.server.route import GENERATION_ERRORS, Operation, Route
+from mlxctl.server.route import GENERATION_ERRORS, Operation, Route, RouteContext
+from mlxctl.server.threads import ThreadResource
 
 
 def _generation(
@@ -55,7 +65,56 @@ def _generation(
     )
 
 
-LM_STUDIO_ROUTES = (
+def _native_chat(context: RouteContext) -> object:
+    return ThreadResource(
+        context.services.inference,
+        context.services.responses,
+        context.open_requests,
+        context.settings,
+        create_formatter=LMStudioNativeChatFormatter,
+        kind="lm_studio",
+        unknown=_unknown_answer,
+    )
+
+
+def _unknown_answer(response_id: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"previous_response_id is {response_id!r}, but no such answer is stored; start a new chat",
+        param="previous_response_id",
+        code="previous_response_not_found",
+    )
+
+
+ROUTES = (
+    Route(
+        path="/api/v1/chat",
+        resource=_native_chat,
+        protocol=PROTOCOLS["lm_studio_chat"],
+        access="generate",
+        operations=(
+            Operation(
+                method="post",
+                summary="Answer the next message of a chat (LM Studio)",
+                body=LMStudioChatRequest,
+                answer=LMStudioChatAnswer,
+                events=(LMStudioChatEvent,),
+                errors=GENERATION_ERRORS,
+            ),
+        ),
+    ),
+    Route(
+        path="/api/v1/models",
+        resource=lambda context: LMStudioNativeModelsResource(
+            context.services.inference, context.services.catalog
+        ),
+        access="models:read",
+        protocol=OPENAI,
+        operations=(
+            Operation(
+                method="get", summary="List the served models (LM Studio)", answer=LMStudioNativeModels
+            ),
+        ),
+    ),
     _generation(
         "chat/completions",
         "chat",

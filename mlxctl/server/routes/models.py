@@ -6,7 +6,7 @@ from functools import partial
 
 from mlxctl.inference import ServedModel
 from mlxctl.models.views import DownloadView, FitView
-from mlxctl.protocols.model_list import Model, ModelList
+from mlxctl.protocols.model_list import MAX_MODELS, Model, ModelList
 from mlxctl.protocols.problem import Problem
 from mlxctl.server.library import (
     DownloadList,
@@ -61,13 +61,24 @@ def _action_operation(summary: str) -> Operation:
     )
 
 
-MODEL_ROUTES = (
+ROUTES = (
     Route(
         path="/v1/models",
         aliases=("/models",),
         resource=lambda context: ModelsResource(context.services.inference, context.services.catalog),
         access="models:read",
-        operations=(Operation(method="get", summary="List the served models", answer=ModelList),),
+        operations=(
+            Operation(
+                method="get",
+                summary="List the served models",
+                answer=ModelList,
+                query=(
+                    Query(name="limit", schema={"type": "integer", "minimum": 1, "maximum": MAX_MODELS}),
+                    Query(name="after_id", schema={"type": "string"}),
+                    Query(name="before_id", schema={"type": "string"}),
+                ),
+            ),
+        ),
     ),
     Route(
         path="/v1/models/{name:path}",

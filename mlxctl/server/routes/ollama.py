@@ -74,7 +74,7 @@ def _text(route: Literal["chat", "generate"], summary: str, body: type, answer: 
     )
 
 
-OLLAMA_ROUTES = (
+ROUTES = (
     _text("chat", "Create a chat answer (Ollama)", schema.OllamaChatRequest, schema.OllamaChatAnswer),
     _text(
         "generate", "Continue a prompt (Ollama)", schema.OllamaGenerateRequest, schema.OllamaGenerateAnswer

@@ -107,7 +107,7 @@ def _transcription(task: SpeechTask, name: str, summary: str, form: type[Any]) -
     )
 
 
-OPENAI_ROUTES = (
+ROUTES = (
     Route(
         path="/v1/chat/completions",
         aliases=("/chat/completions",),

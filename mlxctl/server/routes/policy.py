@@ -26,7 +26,7 @@ def _route(path: str, resource: Callable[[PolicyAdmin], object], *operations: Op
     return Route(path=path, resource=create, access="admin", covers_all_callers=True, operations=operations)
 
 
-POLICY_ROUTES = (
+ROUTES = (
     _route(
         "/admin/keys",
         KeysResource,

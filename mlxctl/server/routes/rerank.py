@@ -4,7 +4,7 @@ from functools import partial
 
 from mlxctl.protocols import OPENAI, WireProtocol
 from mlxctl.protocols.registry import COHERE
-from mlxctl.protocols.rerank import RerankAnswer, RerankFormatter, RerankRequest, TextScore
+from mlxctl.protocols.rerank import RerankAnswer, RerankFormatter, RerankRequest, TextScore, VoyageRanking
 from mlxctl.protocols.score import ScoreAnswer, ScoreFormatter, ScoreRequest
 from mlxctl.protocols.tei import TeiEmbeddingsFormatter, TeiEmbedRequest
 from mlxctl.server.embeddings import EmbeddingsResource
@@ -17,7 +17,7 @@ def _rerank(path: str, summary: str, *aliases: str, protocol: WireProtocol, is_c
         summary=summary,
         body=RerankRequest,
         answer=RerankAnswer,
-        other_answers=(list[TextScore],),
+        other_answers=(VoyageRanking, list[TextScore]),
         errors=GENERATION_ERRORS,
     )
     return Route(
@@ -37,10 +37,10 @@ def _rerank(path: str, summary: str, *aliases: str, protocol: WireProtocol, is_c
     )
 
 
-RERANK_ROUTES = (
+ROUTES = (
     _rerank(
         "/v1/rerank",
-        "Order documents by relevance (Jina, vLLM, llama.cpp, Text Embeddings Inference)",
+        "Order documents by relevance (Jina, vLLM, llama.cpp, Voyage, Text Embeddings Inference)",
         "/rerank",
         "/v1/reranking",
         "/reranking",

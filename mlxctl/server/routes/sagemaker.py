@@ -9,21 +9,20 @@ from mlxctl.protocols.rerank import RerankAnswer
 from mlxctl.protocols.score import ScoreAnswer
 from mlxctl.server.invocations import InvocationsResource
 from mlxctl.server.route import GENERATION_ERRORS, Operation, Route, RouteContext
-from mlxctl.server.routes.openai import CHAT_EVENTS, OPENAI_ROUTES
-from mlxctl.server.routes.rerank import RERANK_ROUTES
+from mlxctl.server.routes import openai, rerank
 
 
 def _invocations(context: RouteContext) -> InvocationsResource:
     wanted = frozenset(INVOCATION_PATHS.values())
     targets = {
         route.path: (route, route.resource(context))
-        for route in (*OPENAI_ROUTES, *RERANK_ROUTES)
+        for route in (*openai.ROUTES, *rerank.ROUTES)
         if route.path in wanted
     }
     return InvocationsResource(context.services.inference, context.settings, targets)
 
 
-SAGEMAKER_ROUTES = (
+ROUTES = (
     Route(
         path="/invocations",
         resource=_invocations,
@@ -36,7 +35,7 @@ SAGEMAKER_ROUTES = (
                 body=Invocation,
                 answer=ChatCompletion,
                 other_answers=(TextCompletion, EmbeddingList, RerankAnswer, ScoreAnswer),
-                events=(*CHAT_EVENTS, TextChunk),
+                events=(*openai.CHAT_EVENTS, TextChunk),
                 errors=(*GENERATION_ERRORS, 403),
             ),
         ),

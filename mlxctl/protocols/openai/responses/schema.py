@@ -241,7 +241,30 @@ Includable = Literal[
 ]
 
 
-class ResponsesRequest(CacheFields, kw_only=True):
+class ResponsesStreamOptions(Struct):
+    """Options of a stream; its events are never padded."""
+
+    include_obfuscation: bool | None = None
+
+
+class ResponsesUnusedFields(CacheFields, kw_only=True):
+    """Base of bodies with OpenAI's fields that change nothing here.
+
+    Their types are checked. Conversations are never compacted in between, as `context_management` allows.
+    """
+
+    stream_options: ResponsesStreamOptions | None = None
+    context_management: list[dict[str, Any]] | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+    prompt_cache_options: dict[str, Any] | None = None
+    background_options: dict[str, Any] | None = None
+    access_programs: dict[str, Any] | None = None
+    safety_identifier: str | None = None
+    user: str | None = None
+
+
+class ResponsesRequest(ResponsesUnusedFields, kw_only=True):
     """Body of a response."""
 
     model: Name
@@ -272,11 +295,8 @@ class ResponsesRequest(CacheFields, kw_only=True):
     generate: bool | None = None
     stream: bool | None = None
     metadata: Metadata | None = None
-    prompt_cache_key: str | None = None
     priority: Priority | None = None
     service_tier: ServiceTier | None = None
-    safety_identifier: str | None = None
-    user: str | None = None
     background: bool | None = None
     conversation: Any = None
     prompt: Any = None
