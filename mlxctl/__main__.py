@@ -90,7 +90,7 @@ def _reporting_full_output() -> Iterator[None]:
 
 @contextmanager
 def _reporting_missing_packages() -> Iterator[None]:
-    """Print one line when a package of mlxctl's requirements is missing or incomplete."""
+    """Print one line when a required package is missing or incomplete."""
     try:
         yield
     except ImportError as error:

@@ -48,7 +48,7 @@ def check_state() -> CheckResult:
 
 
 def check_prefix_cache(directory: Path | None) -> CheckResult:
-    """Check the directory of the prefix cache; None is the default one."""
+    """Check the directory of the prefix cache; None: the default."""
     return assess_directory(
         "cache",
         directory or locations.cache_directory(),
@@ -58,7 +58,10 @@ def check_prefix_cache(directory: Path | None) -> CheckResult:
 
 
 def check_temporary_files() -> CheckResult:
-    """Check the directory of temporary files: on Linux, MLX compiles kernels there."""
+    """Check the directory of temporary files.
+
+    On Linux, MLX compiles kernels there.
+    """
     try:
         # Python skips a full TMPDIR; MLX does not.
         directory = Path(os.environ.get("TMPDIR") or tempfile.gettempdir())
@@ -94,9 +97,10 @@ def check_models(library: Library) -> CheckResult:
 
 
 def assess_directory(name: str, directory: Path, *, least_bytes: float, variable: str) -> CheckResult:
-    """Check that a directory or its nearest parent is writable, and has `least_bytes` of free space.
+    """Check that a directory or its nearest parent is writable.
 
-    The environment variable `variable` chooses another directory.
+    Also checks that it has `least_bytes` of free space. The environment variable `variable` chooses another
+    directory.
     """
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     free = shutil.disk_usage(existing).free
@@ -115,7 +119,10 @@ def assess_directory(name: str, directory: Path, *, least_bytes: float, variable
 
 
 def _writable_remedy(directory: Path, existing: Path, variable: str) -> str:
-    """Return the command that makes a directory writable; `existing` is its nearest parent."""
+    """Return the command that makes a directory writable.
+
+    `existing` is its nearest parent.
+    """
     path = shlex.quote(str(existing))
     if not existing.is_dir():
         return f"{existing} is a file; move it: `mv {path} {path}.old`"

@@ -14,9 +14,9 @@ _ROOT = "mlxctl"
 
 
 def install_command(*arguments: str, has_pip: bool | None = None) -> str:
-    """Return a command that works when it is pasted, whichever environment is active.
+    """Return a shell command that installs packages here.
 
-    Environments made by uv have no pip.
+    It works whichever environment is active. Environments made by uv have no pip.
     """
     python = shlex.quote(sys.executable)
     has_pip = find_spec("pip") is not None if has_pip is None else has_pip
@@ -44,7 +44,10 @@ def _constraints(directory: Path) -> list[str]:
 
 
 def _source_directory() -> Path | None:
-    """Return the directory from which mlxctl was installed; None for a package index."""
+    """Return the directory from which mlxctl was installed.
+
+    None for a package index.
+    """
     try:
         origin = json.loads(distribution(_ROOT).read_text("direct_url.json") or "null")
     except (PackageNotFoundError, OSError, ValueError):
