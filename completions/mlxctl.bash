@@ -136,7 +136,7 @@ _mlxctl_value() {
         " serve --pin") echo "unknown" ;;
         " serve --model-ttl") echo "unknown" ;;
         " serve --name") echo "unknown" ;;
-        " serve --kv-bits") echo "unknown" ;;
+        " serve --kv-bits") echo "words:full 8 4" ;;
         " serve --kv-group-size") echo "unknown" ;;
         " serve --adapter") echo "unknown" ;;
         " serve --host") echo "unknown" ;;
@@ -160,7 +160,7 @@ _mlxctl_value() {
         " serve --passphrase-file") echo "files" ;;
         " serve --memory-limit") echo "unknown" ;;
         " serve --prefix-cache") echo "unknown" ;;
-        " serve --prefix-cache-bits") echo "unknown" ;;
+        " serve --prefix-cache-bits") echo "words:full 8 4" ;;
         " serve --max-rows") echo "unknown" ;;
         " serve --cache-ttl") echo "unknown" ;;
         " serve --cache-dir") echo "directories" ;;
@@ -230,7 +230,7 @@ _mlxctl_value() {
         " models ls --config") echo "files" ;;
         " models info --config") echo "files" ;;
         " models fit --context") echo "unknown" ;;
-        " models fit --kv-bits") echo "unknown" ;;
+        " models fit --kv-bits") echo "words:full 8 4" ;;
         " models fit --kv-group-size") echo "unknown" ;;
         " models fit --config") echo "files" ;;
         " models tune --rounds") echo "unknown" ;;
@@ -524,7 +524,7 @@ _mlxctl_argument() {
         " serve") echo "models" ;;
         " chat") echo "unknown" ;;
         " run") echo "models" ;;
-        " launch") echo "unknown" ;;
+        " launch") echo "words:claude codex opencode pi" ;;
         " service install") echo "unknown" ;;
         " cancel") echo "unknown" ;;
         " scheduler set") echo "unknown" ;;

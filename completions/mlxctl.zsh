@@ -1131,7 +1131,7 @@ _mlxctl_models_tune() {
 _mlxctl_models_fit() {
     _arguments \
         '*--context[Length of the conversation]: :' \
-        '*--kv-bits[Bits of the KV cache while a model runs]: :' \
+        '*--kv-bits[Bits of the KV cache while a model runs]: :(full 8 4)' \
         '*--kv-group-size[Quantization group size of the KV cache]: :' \
         '*--macs[For every Apple chip and memory size instead of this machine]' \
         '*--json[Print JSON instead of text]' \
@@ -1425,7 +1425,7 @@ _mlxctl_launch() {
         '*--dry-run[Print the command and environment, and start nothing]' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
-        && return
+        '*: :(claude codex opencode pi)'
 }
 
 _mlxctl_run() {
@@ -1483,7 +1483,7 @@ _mlxctl_serve() {
         '*--name[Name of the model in requests. Default\: the name of its directory]: :' \
         '*--trust-remote-code[Allow Python code from the model directory to run]' \
         '*--probe-unknown[Probe named models that were never probed before `serve` loads them]' \
-        '*--kv-bits[Bits of the KV cache while a model runs]: :' \
+        '*--kv-bits[Bits of the KV cache while a model runs]: :(full 8 4)' \
         '*--kv-group-size[Quantization group size of the KV cache]: :' \
         '*--adapter[LoRA adapter of the first model]: :' \
         '*--host[Address to listen on. 0.0.0.0 accepts connections from the network]: :' \
@@ -1514,7 +1514,7 @@ _mlxctl_serve() {
         '*--keep-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
         '*--memory-limit[Maximum memory for weights and caches together]: :' \
         '*--prefix-cache[Maximum memory for the prefix cache. 0 turns it off. Default]: :' \
-        '*--prefix-cache-bits[Bits of stored prefix-cache entries]: :' \
+        '*--prefix-cache-bits[Bits of stored prefix-cache entries]: :(full 8 4)' \
         '*--max-rows[Maximum number of sequences that are decoded in one batch]: :' \
         '*--cache-ttl[Time after the last use until prefix-cache entries expire]: :' \
         '*--cache-dir[Directory of the prefix cache'\''s disk tier]: :_files -/' \

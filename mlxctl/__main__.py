@@ -18,7 +18,7 @@ def main() -> None:
     # PERF: imported objects stay alive; repeated garbage collection takes a fifth of the start-up time.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     _open_closed_streams()
-    with _reporting_full_output():
+    with _reporting_full_output(), _reporting_missing_packages():
         _run()
 
 
@@ -85,6 +85,16 @@ def _reporting_full_output() -> Iterator[None]:
                 "free some space, or send the output elsewhere",
                 file=sys.stderr,
             )
+        sys.exit(1)
+
+
+@contextmanager
+def _reporting_missing_packages() -> Iterator[None]:
+    """Print one line when a required package is missing or incomplete."""
+    try:
+        yield
+    except ImportError as error:
+        print(f"mlxctl: a package is incomplete: {error}; `mlxctl doctor` names the fix", file=sys.stderr)
         sys.exit(1)
 
 

@@ -12,7 +12,8 @@ from mlxctl.server import Address
 from mlxctl.settings import Settings
 
 _DEMO = """\
-         This is a tiny demo model: it greets, calls tools and repeats codewords, and knows little else.
+         This is a tiny demo model: it greets, calls tools, repeats codewords,
+         and knows little else.
          `mlxctl models recommend` lists real ones that fit this machine,
          and `mlxctl serve NAME` serves one."""
 
@@ -22,11 +23,14 @@ class Banner:
 
     def __init__(self) -> None:
         self._requires_keys = False
+        self._when_loaded = "at its first request"
 
     def listening(self, address: Address, settings: Settings, *, requires_keys: bool) -> None:
         """Print the address, before the model is loaded."""
         typer.echo(f"mlxctl {__version__} on {address.url}")
         self._requires_keys = requires_keys
+        if settings.pool.preload:
+            self._when_loaded = "next, if it fits beside the others (--preload)"
         if not is_loopback(settings.server.host) and not requires_keys:
             typer.echo(
                 "  note   any client that reaches this address has access; set an API key with --api-key"
@@ -54,7 +58,7 @@ class Banner:
             if name != model.name:
                 typer.echo(f"  alias  {model.name}, another name of {name}")
                 continue
-            later = "" if model.state == "loaded" else ", loaded at its first request"
+            later = "" if model.state == "loaded" else f", loaded {self._when_loaded}"
             if model.state == "failed":
                 later = f", cannot be served: {model.problem}"
             typer.echo(f"  model  {model.name}, context {model.facts.context_length:,} tokens{later}")

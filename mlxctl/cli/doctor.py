@@ -50,7 +50,7 @@ def print_results(results: Iterable[CheckResult]) -> list[CheckResult]:
                 out.print(Padding(Text(result.remedy, style=style), (0, 0, 0, _NAME_COLUMNS + 2)))
         else:
             # A pipe has no width: each result is one line.
-            remedy = f"; {result.remedy}" if result.remedy is not None else ""
+            remedy = f" -> {result.remedy}" if result.remedy is not None else ""
             line = f"{_MARKS[result.verdict][0]} {result.name:<{_NAME_COLUMNS - 1}} {result.facts}{remedy}"
             out.print(Text(line), soft_wrap=True)
         seen.append(result)

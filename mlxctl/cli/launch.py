@@ -58,6 +58,7 @@ def launch(
             choose_model,
             find_or_start,
             library_candidates,
+            served_names,
         )
         from mlxctl.launch.background_server import default_url
         from mlxctl.launch.clients import Endpoint, write_files
@@ -99,7 +100,9 @@ def launch(
         models = [AvailableModel.of_card(card) for card in server.cards]
         # A server that was started for this model serves only this model, under its own name.
         try:
-            found = choose_model(models, chosen, wanted=model if server.pid is None else None)
+            wanted = model if server.pid is None else None
+            other_names = served_names(settings, wanted) if wanted is not None else ()
+            found = choose_model(models, chosen, wanted=wanted, other_names=other_names)
         except ClientNotReady:
             server.stop()
             raise

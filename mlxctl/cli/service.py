@@ -25,12 +25,14 @@ app = create_app(
 
 # Variables that decide where files lie and how the network is reached; keys are never copied into the file.
 _KEPT_VARIABLES = (
+    "HF_ENDPOINT",
     "HF_HOME",
     "HF_HUB_CACHE",
     "HTTPS_PROXY",
     "MLXCTL_CONFIG",
     "NO_PROXY",
     "PATH",
+    "SSL_CERT_FILE",
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
     "XDG_STATE_HOME",

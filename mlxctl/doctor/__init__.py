@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from mlxctl import locations
 from mlxctl.doctor.backend import check_backend, check_blas
 from mlxctl.doctor.check_result import CheckResult
+from mlxctl.doctor.install_commands import reinstall_command
 from mlxctl.doctor.packages import check_packages
 from mlxctl.doctor.platform import check_files, check_platform, check_python
 
@@ -28,12 +29,11 @@ def run_checks() -> Iterator[CheckResult]:
     try:
         yield from _run_own_checks(is_mac=is_mac)
     except ImportError as error:
-        remedy = "`pip install --force-reinstall -c constraints.txt .` in the directory of mlxctl"
         yield CheckResult(
             name="imports",
             verdict="broken",
             facts=f"a package is incomplete: {error}",
-            remedy=remedy,
+            remedy=reinstall_command(),
         )
 
 
@@ -42,7 +42,14 @@ def _run_own_checks(*, is_mac: bool) -> Iterator[CheckResult]:
 
     They are imported here, so that the checks above still report in a broken installation.
     """
-    from mlxctl.doctor.directories import check_models, check_port, check_settings, check_state
+    from mlxctl.doctor.directories import (
+        check_models,
+        check_port,
+        check_prefix_cache,
+        check_settings,
+        check_state,
+        check_temporary_files,
+    )
     from mlxctl.doctor.generation import check_answer
     from mlxctl.doctor.memory import check_memory, check_wired_limit
     from mlxctl.errors import SettingsError
@@ -62,6 +69,8 @@ def _run_own_checks(*, is_mac: bool) -> Iterator[CheckResult]:
     if is_mac:
         yield check_wired_limit(machine)
     yield check_state()
+    yield check_prefix_cache(settings.engine.cache_dir)
+    yield check_temporary_files()
     yield check_models(Library(settings.library))
     yield check_port(settings)
     yield check_answer()

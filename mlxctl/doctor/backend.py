@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 from mlxctl.doctor.check_result import CheckResult
+from mlxctl.doctor.install_commands import install_command
+from mlxctl.installed import version_of
 
 _TRY_SECONDS = 60.0
 # A product with a known result, on the default device.
@@ -19,6 +21,7 @@ metal = mx.metal.is_available()
 print(json.dumps({"version": mx.__version__, "device": device, "metal": metal, "total": total}))
 """
 _TOTAL = 36.0
+_PACKAGES = ("mlx", "mlx-metal", "mlx-cpu")
 
 
 def check_backend(*, wants_metal: bool) -> CheckResult:
@@ -51,7 +54,7 @@ def assess_backend(exit_code: int, output: str, errors: str, *, wants_metal: boo
             name="mlx",
             verdict="broken",
             facts=facts,
-            remedy="`pip install --force-reinstall mlx`, as the packages above need it",
+            remedy=install_command("--force-reinstall", "--no-deps", *_installed_backends()),
         )
     found = json.loads(output.strip().splitlines()[-1])
     facts = f"{found['version']} on {found['device']}" + (" with Metal" if found["metal"] else "")
@@ -66,6 +69,12 @@ def assess_backend(exit_code: int, output: str, errors: str, *, wants_metal: boo
             remedy="run it in a session with access to the GPU",
         )
     return CheckResult(name="mlx", verdict="ok", facts=facts)
+
+
+def _installed_backends() -> list[str]:
+    """Return the packages of MLX with their versions, as pip takes them."""
+    versions = {name: version_of(name) for name in _PACKAGES}
+    return [f"{name}=={version}" for name, version in versions.items() if version is not None]
 
 
 def check_blas() -> CheckResult:

@@ -1,7 +1,10 @@
 """Checks of settings, directories and the server's port."""
 
 import os
+import shlex
 import shutil
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -19,6 +22,8 @@ _GREETING_SECONDS = 1.0
 
 # Below the size of a small model.
 _LOW_DISK_BYTES = 10e9
+# Chats, responses, probe results; compiled kernels and sockets.
+_LOW_STATE_BYTES = 200e6
 
 
 def check_settings(settings: Settings | SettingsError) -> CheckResult:
@@ -37,14 +42,49 @@ def check_settings(settings: Settings | SettingsError) -> CheckResult:
 
 def check_state() -> CheckResult:
     """Check that the state directory is writable."""
-    return assess_directory("state", locations.state_directory(), least_bytes=0)
+    return assess_directory(
+        "state", locations.state_directory(), least_bytes=_LOW_STATE_BYTES, variable="XDG_STATE_HOME"
+    )
+
+
+def check_prefix_cache(directory: Path | None) -> CheckResult:
+    """Check the directory of the prefix cache; None: the default."""
+    return assess_directory(
+        "cache",
+        directory or locations.cache_directory(),
+        least_bytes=_LOW_STATE_BYTES,
+        variable="MLXCTL_ENGINE_CACHE_DIR",
+    )
+
+
+def check_temporary_files() -> CheckResult:
+    """Check the directory of temporary files.
+
+    On Linux, MLX compiles kernels there.
+    """
+    try:
+        # Python skips a full TMPDIR; MLX does not.
+        directory = Path(os.environ.get("TMPDIR") or tempfile.gettempdir())
+    except OSError:
+        return CheckResult(
+            name="temporary",
+            verdict="broken",
+            facts="no directory for temporary files can be written",
+            remedy="`export TMPDIR=DIRECTORY`, with a directory that you can write",
+        )
+    return assess_directory("temporary", directory, least_bytes=_LOW_STATE_BYTES, variable="TMPDIR")
 
 
 def check_models(library: Library) -> CheckResult:
     """Count the models and check the disk space for another one."""
     entries = library.entries()
     broken = [entry.name for entry in entries if entry.problem is not None]
-    directory_check = assess_directory("models", library.hub_cache, least_bytes=_LOW_DISK_BYTES)
+    directory_check = assess_directory(
+        "models", library.hub_cache, least_bytes=_LOW_DISK_BYTES, variable="MLXCTL_LIBRARY_HUB_CACHE"
+    )
+    if directory_check.verdict == "advice" and entries:
+        command = "`mlxctl models ls` lists models with their sizes, `mlxctl models rm NAME` deletes one"
+        directory_check = replace(directory_check, remedy=f"{directory_check.remedy}; {command}")
     facts = f"{len(entries)} in the library; {directory_check.facts}"
     if broken and directory_check.verdict == "ok":
         remedy = f"`mlxctl models info {broken[0]}` explains the problem" + (
@@ -56,21 +96,42 @@ def check_models(library: Library) -> CheckResult:
     )
 
 
-def assess_directory(name: str, directory: Path, *, least_bytes: float) -> CheckResult:
+def assess_directory(name: str, directory: Path, *, least_bytes: float, variable: str) -> CheckResult:
     """Check that a directory or its nearest parent is writable.
 
-    Also checks that it has `least_bytes` of free space.
+    Also checks that it has `least_bytes` of free space. The environment variable `variable` chooses another
+    directory.
     """
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     facts = f"{free / 1e9:,.1f} GB free at {directory}"
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        remedy = f"make {existing} a writable directory"
-        return CheckResult(name=name, verdict="broken", facts=f"{directory} cannot be written", remedy=remedy)
+        return CheckResult(
+            name=name,
+            verdict="broken",
+            facts=f"{directory} cannot be written",
+            remedy=_writable_remedy(directory, existing, variable),
+        )
     if free < least_bytes:
-        remedy = "free disk space, or set library.hub_cache; `mlxctl models rm` removes a model"
+        remedy = f"free disk space, or choose a directory on another disk: `export {variable}=DIRECTORY`"
         return CheckResult(name=name, verdict="advice", facts=facts, remedy=remedy)
     return CheckResult(name=name, verdict="ok", facts=facts)
+
+
+def _writable_remedy(directory: Path, existing: Path, variable: str) -> str:
+    """Return the command that makes a directory writable.
+
+    `existing` is its nearest parent.
+    """
+    path = shlex.quote(str(existing))
+    if not existing.is_dir():
+        return f"{existing} is a file; move it: `mv {path} {path}.old`"
+    if os.statvfs(existing).f_flag & os.ST_RDONLY:
+        return f"its disk is read-only; choose another directory: `export {variable}=DIRECTORY`"
+    if existing.stat().st_uid == os.getuid():
+        return f"`chmod u+rwx {path}`"
+    path = shlex.quote(str(directory))
+    return f'`sudo mkdir -p {path} && sudo chown "$USER" {path}`'
 
 
 def check_port(settings: Settings) -> CheckResult:

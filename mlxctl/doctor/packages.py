@@ -7,6 +7,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from mlxctl.doctor.check_result import CheckResult
+from mlxctl.doctor.install_commands import checkout_command, install_command
 
 _ROOT = "mlxctl"
 _MAX_CLASHES_SHOWN = 3
@@ -29,7 +30,7 @@ def assess_packages(lookup: PackageLookup) -> CheckResult:
             name="packages",
             verdict="advice",
             facts=facts,
-            remedy="in its directory: `pip install -c constraints.txt -e .`",
+            remedy=checkout_command(),
         )
     num_seen, clashes = 0, dict[str, str]()
     for requirement, needed_by, found in _walk(lookup):
@@ -44,9 +45,8 @@ def assess_packages(lookup: PackageLookup) -> CheckResult:
         return CheckResult(name="packages", verdict="ok", facts=f"{num_seen} requirements are met")
     shown = list(clashes.values())[:_MAX_CLASHES_SHOWN]
     more = f", and {len(clashes) - len(shown)} more" if len(clashes) > len(shown) else ""
-    specifiers = " ".join(f"'{specifier}'" for specifier in clashes)
     return CheckResult(
-        name="packages", verdict="broken", facts="; ".join(shown) + more, remedy=f"`pip install {specifiers}`"
+        name="packages", verdict="broken", facts="; ".join(shown) + more, remedy=install_command(*clashes)
     )
 
 

@@ -7,7 +7,13 @@ from typing import Any, Self
 import httpx
 
 from mlxctl.certificates import client_context
-from mlxctl.errors import AuthenticationFailed, InvalidRequest, ServerUnreachable, UnknownResource
+from mlxctl.errors import (
+    AuthenticationFailed,
+    CapacityError,
+    InvalidRequest,
+    ServerUnreachable,
+    UnknownResource,
+)
 
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 600.0
@@ -17,8 +23,8 @@ _MLXCTL_PATHS = ("/cache", "/stats", "/v1/agents?")
 class ServerConnection:
     """Sends requests to one mlxctl server.
 
-    Raises ServerUnreachable, AuthenticationFailed, InvalidRequest, and UnknownResource for a server other
-    than mlxctl's.
+    Raises ServerUnreachable, AuthenticationFailed, InvalidRequest, CapacityError while the server starts or
+    restarts its engine, and UnknownResource for a server other than mlxctl's.
     """
 
     def __init__(self, url: str, *, api_key: str | None) -> None:
@@ -72,6 +78,8 @@ class ServerConnection:
             raise UnknownResource(
                 f"the server at {self.root} has no {path.split('?')[0]}; only `mlxctl serve` does"
             )
+        if response.status_code == 503:
+            raise CapacityError(f"the server is not ready: {_error_message(response)}")
         if response.status_code >= 400:
             if response.status_code == 404 and path.startswith("/v1/agents/"):
                 raise InvalidRequest(f"{_error_message(response)}; `mlxctl agents ls` lists them")

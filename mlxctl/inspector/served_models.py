@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from rich.table import Table
 
-from mlxctl.errors import InvalidRequest, ServerUnreachable, describe_bytes
+from mlxctl.errors import CapacityError, InvalidRequest, ServerUnreachable, describe_bytes
 from mlxctl.inspector.connection import ServerConnection
 from mlxctl.inspector.rendering import plain
 
@@ -36,7 +36,11 @@ class ModelServer(ServerConnection):
 
     def models(self) -> list[ServedModelRow]:
         """Return the models that the server offers, in its order."""
-        loaded = {model["name"]: model for model in self.request("GET", "/stats")["pool"]["models"]}
+        try:
+            loaded = {model["name"]: model for model in self.request("GET", "/stats")["pool"]["models"]}
+        except CapacityError:
+            # The engine is starting, or models are being probed before it does.
+            loaded = {}
         cards = self.request("GET", "/v1/models")["data"]
         own_names = {card["id"]: card.get("root") or card["id"] for card in cards}
         # An adapter is no other name of its base model.

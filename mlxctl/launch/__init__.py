@@ -11,6 +11,7 @@ from mlxctl.launch.model_choice import (
     check_local_model,
     choose_model,
     library_candidates,
+    served_names,
 )
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "choose_model",
     "find_or_start",
     "library_candidates",
+    "served_names",
 ]

@@ -82,7 +82,7 @@ def find_or_start(
 def _new_log(path: Path) -> BinaryIO:
     """Return an empty log file for its owner only. Raises ClientNotReady."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Several processes write to it, so each line is appended.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         return os.fdopen(descriptor, "wb")

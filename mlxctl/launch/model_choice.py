@@ -11,11 +11,9 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from mlxctl.errors import ClientNotReady
+from mlxctl.errors import ClientNotReady, ModelNotFoundOnDisk
 from mlxctl.launch.clients import Client
 from mlxctl.models import (
-    DEMO_MODEL,
-    DEMO_SHORT_NAME,
     Library,
     ModelDescription,
     describe_model,
@@ -80,15 +78,16 @@ class AvailableModel(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-def choose_model(models: Sequence[AvailableModel], client: Client, *, wanted: str | None) -> AvailableModel:
+def choose_model(
+    models: Sequence[AvailableModel], client: Client, *, wanted: str | None, other_names: Sequence[str] = ()
+) -> AvailableModel:
     """Return the model named `wanted`, else the best that suffices.
 
-    The best is loaded already, then probed, then has the most weights. Raises ClientNotReady with the reason
-    for each model.
+    `other_names` are further names of the wanted model. The best is loaded already, then probed, then has the
+    most weights. Raises ClientNotReady with the reason for each model.
     """
     if wanted is not None:
-        full = DEMO_MODEL.name if wanted == DEMO_SHORT_NAME else wanted
-        named = [model for name in (wanted, full) for model in models if model.name == name]
+        named = [model for name in (wanted, *other_names) for model in models if model.name == name]
         if not named:
             names = ", ".join(model.name for model in models) or "none"
             raise ClientNotReady(
@@ -101,6 +100,19 @@ def choose_model(models: Sequence[AvailableModel], client: Client, *, wanted: st
     if not usable:
         raise ClientNotReady(_no_model(models, client))
     return max(usable, key=lambda model: (model.is_loaded, model.is_probed, model.weights_bytes))
+
+
+def served_names(settings: Settings, name: str) -> list[str]:
+    """Return the names under which a server has this model.
+
+    A path is served under the name of its directory. Empty for a model that is not on this machine.
+    """
+    library = Library(settings.library)
+    try:
+        found = library.resolve(name)
+    except ModelNotFoundOnDisk:
+        return []
+    return [found.name, *library.names_of(found.path)]
 
 
 def library_candidates(settings: Settings, client: Client) -> list[AvailableModel]:

@@ -30,11 +30,11 @@ class BackgroundLog:
     def bound(self) -> None:
         """Move a too large log to the older file.
 
-        Without space for a copy they are dropped. Raises OSError.
+        The copy has the mode of the log. Without space for it the lines are dropped. Raises OSError.
         """
         if os.fstat(self._descriptor).st_size > self._max_bytes:
             with suppress(OSError):
-                shutil.copyfile(self._path, locations.older_log_file(self._path))
+                shutil.copy(self._path, locations.older_log_file(self._path))
             os.ftruncate(self._descriptor, 0)
 
 

@@ -14,7 +14,7 @@ UNIT = "mlxctl.service"
 _RESTART_SECONDS = 10
 # The drain time of open requests, and a margin.
 _STOP_SECONDS = 30
-_ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$", "\n": "\\n"})
+_ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "%": "%%", "\n": "\\n"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,8 @@ class ServiceDefinition:
             "After=network.target\n"
             "\n"
             "[Service]\n"
-            f"ExecStart={' '.join(map(_quoted, self.command))}\n"
+            # Only command lines have variables.
+            f"ExecStart={' '.join(_quoted(argument).replace('$', '$$') for argument in self.command)}\n"
             f"WorkingDirectory={_path(self.directory)}\n"
             f"{environment}"
             "Restart=on-failure\n"

@@ -79,7 +79,9 @@ class ServiceManager(ABC):
                 )
             self.uninstall()
         try:
-            self.log_file.parent.mkdir(parents=True, exist_ok=True)
+            self.log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # systemd and launchd would create it readable for all users.
+            self.log_file.touch(mode=0o600)
             self.definition_file.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.definition_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "wb") as file:

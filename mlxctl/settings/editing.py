@@ -126,9 +126,13 @@ def _replace(file: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        Path(name).chmod(mode)
-        Path(name).replace(path)
+        new = Path(name)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            new.chmod(mode)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
     except OSError as error:
-        raise SettingsError(f"settings file {str(file)!r} cannot be written: {error}") from None
+        raise SettingsError(f"settings file {str(file)!r} cannot be written: {error.strerror}") from None

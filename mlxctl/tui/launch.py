@@ -18,6 +18,7 @@ from mlxctl.tui.attachments import read_images
 from mlxctl.tui.chat_backend import ChatBackend
 from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.export import load_exported
+from mlxctl.tui.mentions import read_mentions
 from mlxctl.tui.preferences import Preferences, preferences_file
 from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.terminal import redirect_stderr, screen_problem
@@ -92,16 +93,22 @@ def run_chat(
 ) -> int:
     """Chat until the user quits, or answer `prompt`; return the exit code.
 
-    Piped text is added below the prompt. The `images` go with the first question. Raises StoreError when the
-    conversation or an image cannot be read, and MlxctlError when a plain chat cannot be opened. `tools`
-    replace the built-in ones; their calls, and those that the options want confirmed, need a terminal.
-    Without a terminal the built-in tools are those that need no approval.
+    Piped text is added below the prompt and the files that it names as `@path`. The `images` go with the
+    first question. Raises StoreError when the conversation, a file or an image cannot be read, and
+    MlxctlError when a plain chat cannot be opened. `tools` replace the built-in ones; their calls, and those
+    that the options want confirmed, need a terminal. Without a terminal the built-in tools are those that
+    need no approval.
     """
     autosave = SessionAutosave(_store() if initial.is_saved else None)
     options, conversation = asyncio.run(load_initial_conversation(initial, options, autosave))
     options = replace(options, system_prompt=_as_text(options.system_prompt))
-    prompt = prompt and _as_text(prompt)
     shown = read_images(images, existing=conversation.images)
+    if prompt:
+        # Piped text is not searched: a diff may name files that the user does not want to send.
+        mentioned = read_mentions(_as_text(prompt), existing_images=(*conversation.images, *shown))
+        prompt, shown = mentioned.text, (*shown, *mentioned.images)
+        for note in mentioned.notes:
+            print(note, file=sys.stderr)
     is_terminal = sys.stdin is not None and sys.stdin.isatty()
     if (options.asks_before_tools or tools is not None) and not is_terminal:
         raise SettingsError(

@@ -34,6 +34,13 @@ class MentionedFiles:
     files: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
+    @property
+    def notes(self) -> list[str]:
+        """Lines of text that name the files, and the mentions without one."""
+        sent = f"(with {', '.join(self.files)})" if self.files else ""
+        missing = f"(no file {', '.join(self.unknown)}; sent as text)" if self.unknown else ""
+        return [note for note in (sent, missing) if note]
+
 
 def read_mentions(
     question: str, *, shown: str | None = None, existing_images: tuple[ImagePart, ...] = ()

@@ -235,10 +235,8 @@ class PlainChat:
         """Return the question with its @files; images go with it. Raises StoreError."""
         found = read_mentions(question, existing_images=(*self._conversation.images, *self._images))
         self._images = (*self._images, *found.images)
-        if found.files:
-            self._terminal.print_diagnostic(f"(with {', '.join(found.files)})")
-        if found.unknown:
-            self._terminal.print_diagnostic(f"(no file {', '.join(found.unknown)}; sent as text)")
+        for note in found.notes:
+            self._terminal.print_diagnostic(note)
         return found.text
 
     def _run_command(self, action: str, name: str, argument: str) -> None:

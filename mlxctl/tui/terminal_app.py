@@ -87,6 +87,9 @@ class TerminalApp(App[None]):
         self._preferences = preferences or Preferences(None)
         self._readable_colors = ReadableColors()
         self._palettes: dict[str, Palette] = {}
+        # Their colors are those of the terminal, which may be unreadable on its background.
+        for name in [name for name, theme in self.available_themes.items() if theme.ansi]:
+            self.unregister_theme(name)
         remembered = self._preferences.theme
         self.theme = remembered if remembered in self.available_themes else detect_terminal_theme()
         self._first_theme = self.theme

@@ -66,6 +66,6 @@ def page(browser: Browser) -> Iterator[Page]:
     opened.on("pageerror", lambda error: errors.append(str(error)))
     yield opened
     context.close()
-    # The browser itself logs a refused key and a server that is gone.
-    expected = ("status of 401", "net::ERR_")
+    # The browser itself logs a refused key or message and a server that is gone.
+    expected = ("status of 400", "status of 401", "net::ERR_")
     assert [error for error in errors if not any(text in error for text in expected)] == []

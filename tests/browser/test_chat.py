@@ -4,11 +4,13 @@ import json
 
 from playwright.sync_api import Page, Route, expect
 
+from mlxctl.probe.image_check import one_color_png
 from tests.browser.chat_section import COMPLETE, ask, open_chat, open_locked_chat, send
 from tests.browser.conftest import KEY
 from tests.server.process import ServerProcess, serving
 from tests.tiny_models import model
 
+RED, GREEN = one_color_png((220, 30, 30)), one_color_png((30, 160, 50))
 WEATHER = {
     "type": "function",
     "function": {
@@ -63,6 +65,43 @@ def test_edited_message_replaces_the_answer_after_it(page: Page, server: ServerP
     page.get_by_role("button", name="Edit").click()
     expect(page.locator(".message")).to_have_count(0)
     expect(page.get_by_label("Message")).to_have_value("Hello!")
+
+
+def attach(page: Page, *images: tuple[str, str, bytes]) -> None:
+    page.locator("input[type=file]").set_input_files(
+        [{"name": name, "mimeType": kind, "buffer": content} for name, kind, content in images]
+    )
+
+
+def test_attached_images_are_shown_and_can_be_removed(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    attach(page, ("red.png", "image/png", RED), ("green.png", "image/png", GREEN))
+    shown = page.locator(".attachments img")
+    expect(shown).to_have_count(2)
+    green = shown.nth(1).get_attribute("src")
+    page.get_by_role("button", name="Remove attached image 1").click()
+    expect(shown).to_have_count(1)
+    assert shown.get_attribute("src") == green
+
+
+def test_files_that_are_no_images_are_named_and_not_attached(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    attach(page, ("a.bmp", "image/bmp", b"BM"), ("b.png", "image/png", b"text"))
+    problems = "a.bmp is not a PNG, JPEG, WebP or GIF image; b.png cannot be read as an image"
+    expect(page.locator(".composer [role=status]")).to_have_text(problems)
+    expect(page.locator(".attachments")).to_be_hidden()
+
+
+def test_edited_message_keeps_its_images(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    attach(page, ("red.png", "image/png", RED))
+    expect(page.locator(".attachments img")).to_have_count(1)
+    send(page, "What color is this?")
+    expect(page.locator(".assistant")).to_contain_text("text only")
+    expect(page.locator(".attachments")).to_be_hidden()
+    page.get_by_role("button", name="Edit").click()
+    expect(page.locator(".attachments img")).to_have_count(1)
+    expect(page.get_by_label("Message")).to_have_value("What color is this?")
 
 
 def test_tool_call_is_shown_and_its_result_continues_the_answer(page: Page, server: ServerProcess) -> None:

@@ -8,6 +8,7 @@ from mlxctl.cli.banner import Banner
 from mlxctl.inference import ServedModel
 from mlxctl.models import DEMO_MODEL, read_model
 from mlxctl.server import Address
+from mlxctl.settings import PoolSettings, Settings
 from tests import tiny_models
 
 
@@ -28,3 +29,17 @@ def test_example_request_names_a_model_that_generates_text(capsys: pytest.Captur
     assert '"model": "chat"' in capsys.readouterr().out
     Banner().ready(Address(ip="127.0.0.1", port=8080), (embedding,), seconds=1.0)
     assert "  try " not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("preloads", "when"),
+    [(False, "at its first request"), (True, "next, if it fits beside the others (--preload)")],
+)
+def test_a_model_that_is_not_loaded_says_when_it_will_be(
+    preloads: bool, when: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ServedModel(name="later", facts=read_model(tiny_models.model("qwen3")), state="not_loaded")
+    banner, address = Banner(), Address(ip="127.0.0.1", port=8080)
+    banner.listening(address, Settings(pool=PoolSettings(preload=preloads)), requires_keys=False)
+    banner.ready(address, (model,), seconds=1.0)
+    assert f"tokens, loaded {when}\n" in capsys.readouterr().out

@@ -188,3 +188,13 @@ def test_closed_standard_streams_are_no_error(closed: str) -> None:
     command = f"{shlex.quote(sys.executable)} -m mlxctl config show {closed}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_incomplete_package_is_one_line_that_names_doctor(tmp_path: Path) -> None:
+    (tmp_path / "msgspec.py").write_text("raise ImportError('no C extension')")
+    command = [sys.executable, "-m", "mlxctl", "serve"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    expected = "mlxctl: a package is incomplete: no C extension; `mlxctl doctor` names the fix\n"
+    assert done.stderr == expected

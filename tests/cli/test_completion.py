@@ -74,6 +74,8 @@ def test_script_has_every_command_and_long_option(shell: str) -> None:
         ("mlxctl serve --port 8 --log-level wa", ["warning"]),
         ("mlxctl serve --model bench --trust", ["--trust-remote-code"]),
         ("mlxctl completion ", ["bash", "zsh", "fish", "models", "agents"]),
+        ("mlxctl launch c", ["claude", "codex"]),
+        ("mlxctl serve --kv-bits ", ["full", "8", "4"]),
         ("mlxctl serve --port ", []),
         ("mlxctl bench latency -- --po", []),
     ],

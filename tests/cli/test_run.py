@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 
 def run(*arguments: str, piped: str = "") -> "subprocess.CompletedProcess[str]":
@@ -42,3 +43,14 @@ def test_a_cut_answer_is_explained_on_standard_error() -> None:
     assert (done.returncode, done.stdout) == (0, "")
     expected = "(The thinking was cut before the answer at 3 tokens, the limit. --max-tokens N raises"
     assert expected in done.stderr
+
+
+def test_files_of_the_prompt_are_sent_and_those_of_piped_text_are_not(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("one two three four five six seven eight nine ten")
+    (tmp_path / "diff.py").write_text("")
+    prompt = f"Hello! @{tmp_path / 'notes.md'} @{tmp_path / 'gone.md'}"
+    done = run("demo", "--json", prompt, piped=f"@{tmp_path / 'diff.py'}")
+    assert json.loads(done.stdout)["usage"]["prompt_tokens"] > 40
+    assert f"(with {tmp_path / 'notes.md'})" in done.stderr
+    assert f"(no file {tmp_path / 'gone.md'}; sent as text)" in done.stderr
+    assert "diff.py" not in done.stderr

@@ -1,6 +1,8 @@
 """Check results for this and other machines."""
 
 import socket
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import PackageNotFoundError
@@ -8,15 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.doctor import run_checks
+from mlxctl.doctor import CheckResult, run_checks
 from mlxctl.doctor.backend import assess_backend, assess_blas
 from mlxctl.doctor.directories import assess_directory, check_models, check_port
+from mlxctl.doctor.install_commands import install_command, reinstall_command
 from mlxctl.doctor.memory import assess_wired_limit, check_memory
 from mlxctl.doctor.packages import assess_packages
 from mlxctl.doctor.platform import assess_file_limit, assess_platform
 from mlxctl.models import Library, Machine
 from mlxctl.models.machine import GIB
 from mlxctl.settings import LibrarySettings, ServerSettings, Settings
+from tests.permissions import restricted_directory
 
 
 def test_checks_of_this_machine_pass() -> None:
@@ -82,7 +86,7 @@ def test_satisfied_requirements_are_counted_despite_cycles() -> None:
     ("changed", "text", "remedy"),
     [
         ({"mlx": ("0.31.0", [])}, "mlx 0.31.0 is installed, mlxctl needs <0.33,>=0.32", "'mlx<0.33,>=0.32'"),
-        ({"numpy": None}, "numpy is missing, mlx-lm needs any version", "'numpy'"),
+        ({"numpy": None}, "numpy is missing, mlx-lm needs any version", " numpy`"),
         (
             {"mlx_lm": ("0.32.2", ["mlx>=0.40"])},
             "mlx 0.32.4 is installed, mlx-lm needs >=0.40",
@@ -97,16 +101,26 @@ def test_unmet_requirements_are_named_with_a_pip_command(
     assert result.verdict == "broken"
     assert text in result.facts
     assert result.remedy is not None
-    assert result.remedy.startswith("`pip install ")
+    assert result.remedy.startswith(install_command().rstrip("`"))
     assert remedy in result.remedy
 
 
 def test_uninstalled_checkout_gets_install_advice() -> None:
     result = assess_packages(lookup_in({}))  # type: ignore[arg-type]
+    root = Path(__file__).parents[2]
     assert (result.verdict, result.remedy) == (
         "advice",
-        "in its directory: `pip install -c constraints.txt -e .`",
+        install_command("-c", str(root / "constraints.txt"), "-e", str(root)),
     )
+
+
+def test_install_commands_name_the_python_of_this_environment() -> None:
+    assert install_command("mlx<1", has_pip=True) == f"`{sys.executable} -m pip install 'mlx<1'`"
+    assert install_command("mlx", has_pip=False) == f"`uv pip install --python {sys.executable} mlx`"
+
+
+def test_reinstall_command_installs_from_the_checkout() -> None:
+    assert reinstall_command().endswith(f"{Path(__file__).parents[2]}`")
 
 
 @pytest.mark.parametrize(
@@ -180,11 +194,35 @@ def test_low_open_file_limit_is_advice() -> None:
     assert [assess_file_limit(limit).verdict for limit in (256, 1024, -1)] == ["advice", "ok", "ok"]
 
 
-def test_full_disk_is_advice_and_file_as_directory_is_broken(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    assert assess_directory("state", tmp_path / "new" / "er", least_bytes=0).verdict == "ok"
-    assert assess_directory("models", tmp_path, least_bytes=1e30).verdict == "advice"
-    assert assess_directory("state", tmp_path / "file" / "inside", least_bytes=0).verdict == "broken"
+def assess(directory: Path, *, least_bytes: float = 0) -> CheckResult:
+    return assess_directory("state", directory, least_bytes=least_bytes, variable="XDG_STATE_HOME")
+
+
+def test_full_disk_is_advice_that_names_another_directory(tmp_path: Path) -> None:
+    assert assess(tmp_path / "new" / "er").verdict == "ok"
+    full = assess(tmp_path, least_bytes=1e30)
+    assert full.verdict == "advice"
+    assert full.remedy is not None
+    assert "`export XDG_STATE_HOME=DIRECTORY`" in full.remedy
+
+
+def test_file_in_place_of_a_directory_is_moved_by_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "a file").write_text("")
+    result = assess(tmp_path / "a file" / "inside")
+    assert result.verdict == "broken"
+    assert result.remedy is not None
+    subprocess.run(result.remedy.split("`")[1], shell=True, check=True)
+    assert assess(tmp_path / "a file" / "inside").verdict == "ok"
+
+
+def test_unwritable_directory_is_made_writable_by_the_remedy() -> None:
+    with restricted_directory() as directory:
+        directory.chmod(0o500)
+        result = assess(directory / "state")
+        assert result.verdict == "broken"
+        assert result.remedy is not None
+        subprocess.run(result.remedy.strip("`"), shell=True, check=True)
+        assert assess(directory / "state").verdict == "ok"
 
 
 def test_broken_model_is_advice(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_older_lines_move_to_a_second_file(log: Path) -> None:
+    log.touch(mode=0o600)
     stream = log.open("a", encoding="utf-8")
     handler = BackgroundHandler(stream, file=BackgroundLog(log, stream.fileno(), max_bytes=1000))
     for number in range(100):
@@ -27,6 +28,7 @@ def test_older_lines_move_to_a_second_file(log: Path) -> None:
     stream.close()
     older = log.with_name("service.log.1")
     assert max(log.stat().st_size, older.stat().st_size) < 1200
+    assert older.stat().st_mode & 0o777 == 0o600
     kept = [line.split()[1] for line in (older.read_text() + log.read_text()).splitlines()]
     assert kept == [str(number) for number in range(100 - len(kept), 100)]
 

@@ -16,7 +16,7 @@ DEFINITION = ServiceDefinition(
     command=("/opt/my python/bin/python", "-m", "mlxctl", "serve", "--model", 'we"ird $HOME 100%'),
     directory=Path("/home/user/100% models"),
     log_file=Path("/home/user/service.log"),
-    environment={"HF_HOME": "/data/my models"},
+    environment={"HF_HOME": "/data/my $models"},
 )
 
 SYSTEMCTL = """#!/bin/sh
@@ -62,7 +62,7 @@ def test_the_systemd_unit_escapes_quotes_variables_and_specifiers() -> None:
     unit = DEFINITION.systemd_unit()
     assert '"/opt/my python/bin/python" "-m" "mlxctl" "serve"' in unit
     assert r'"we\"ird $$HOME 100%%"' in unit
-    assert 'Environment="HF_HOME=/data/my models"' in unit
+    assert 'Environment="HF_HOME=/data/my $models"' in unit
     assert "WorkingDirectory=/home/user/100%% models\n" in unit
 
 
@@ -73,6 +73,8 @@ def test_installing_writes_the_unit_and_enables_it(environment: dict[str, str], 
     assert '"serve" "--max-rows" "4"' in unit.read_text()
     assert unit.stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "calls").read_text().splitlines()[-1] == "--user enable --now mlxctl.service"
+    log = tmp_path / ".local" / "state" / "mlxctl" / "service.log"
+    assert (log.stat().st_mode & 0o777, log.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
 def test_a_second_installation_needs_force(environment: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mlxctl.errors import SettingsError
 from mlxctl.settings import remove_alias, resolve, write_alias
+from tests.permissions import restricted_directory
 
 WRITTEN = """\
 # my settings
@@ -117,3 +118,10 @@ def test_any_alias_round_trips_or_is_rejected(
         assert file.read_text() == WRITTEN
     else:
         assert tomllib.loads(file.read_text())["library"]["aliases"][name] == target
+
+
+def test_a_settings_file_that_cannot_be_written_is_an_error_without_its_number() -> None:
+    with restricted_directory() as directory:
+        directory.chmod(0o500)
+        with pytest.raises(SettingsError, match=r"mlxctl.toml' cannot be written: Permission denied$"):
+            write_alias(directory / "mlxctl.toml", "fast", "demo")

@@ -424,7 +424,17 @@ def test_theme_is_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{", '{"theme": 7}', '{"theme": "no such"}', "[" * 9000, "x" * 20_000]
+    "content",
+    [
+        "",
+        "[]",
+        "{",
+        '{"theme": 7}',
+        '{"theme": "no such"}',
+        '{"theme": "ansi-dark"}',
+        "[" * 9000,
+        "x" * 20_000,
+    ],
 )
 def test_damaged_preferences_fall_back_to_the_default(content: str, tmp_path: Path) -> None:
     (tmp_path / "screen.json").write_text(content)

@@ -10,7 +10,8 @@ from typing import Any, get_args, get_type_hints
 import typer
 from typer.core import TyperGroup
 
-from mlxctl.settings import ServerSettings
+from mlxctl.launch.clients import CLIENTS
+from mlxctl.settings import EngineSettings, ServerSettings
 
 # Kind of completion by the metavar of an option.
 _KINDS = {
@@ -30,6 +31,8 @@ _ARGUMENT_KINDS = _KINDS | {
     "[FILE...]": "files",
 }
 _WORDS = {
+    "BITS": " ".join(get_args(get_type_hints(EngineSettings)["prefix_cache_bits"])),
+    "CLIENT": " ".join(CLIENTS),
     "LEVEL": " ".join(get_args(get_type_hints(ServerSettings)["log_level"])),
     "FORMAT": " ".join(get_args(get_type_hints(ServerSettings)["log_format"])),
 }

@@ -11,30 +11,18 @@ from textual.theme import Theme
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Palette:
-    """Rich color names or hex values; None means the terminal's default.
-
-    `syntax` is a Pygments or Rich ANSI style.
-    """
+    """Colors as hex values, and the Pygments style `syntax` of code."""
 
     heading: str
     inline_code: str
     muted: str
     link: str
-    code_background: str | None
+    code_background: str
     syntax: str
 
     @classmethod
     def from_theme(cls, theme: Theme, variables: Mapping[str, str]) -> "Palette":
         """Return the palette of a theme with the CSS variables `variables`."""
-        if theme.ansi:
-            return cls(
-                heading="blue",
-                inline_code="cyan",
-                muted="default",
-                link="blue",
-                code_background=None,
-                syntax="ansi_dark" if theme.dark else "ansi_light",
-            )
         background, foreground = Color.parse(variables["background"]), Color.parse(variables["foreground"])
         return cls(
             heading=variables["primary"],

@@ -1,14 +1,16 @@
 // Chat: streams answers of /v1/chat/completions, with thinking, tool calls and images.
 
 import { get, stream } from "./api.js";
+import { attachments } from "./attachments.js";
 import { copyButton, count, el, notice } from "./dom.js";
 import { markdown } from "./markdown.js";
 
-const MAX_IMAGE_BYTES = 8 * 1024 * 1024;
 // Drawing Markdown anew for every token would hold the page.
 const DRAW_MILLISECONDS = 60;
 const SAVED = "mlxctl-chat";
 const NEAR_END_PIXELS = 120;
+// Tokens that come within less time arrived together: their speed means nothing.
+const MIN_SPEED_SECONDS = 0.05;
 
 // Kept in this tab, also when the page is loaded again. An entry is {message, node}.
 const state = { entries: [], images: [], model: null, running: null, options: {} };
@@ -21,8 +23,7 @@ export async function chatView(root) {
   const select = el("select", { id: "model", onchange: () => { state.model = select.value; save(); } });
   const transcript = el("section", { class: "transcript", "aria-label": "Conversation", "aria-live": "polite" });
   const input = el("textarea", { id: "prompt", "aria-label": "Message", placeholder: "Message. Enter sends, Shift-Enter adds a line.", onkeydown: keys, oninput: grow });
-  const file = el("input", { type: "file", accept: "image/png,image/jpeg,image/webp,image/gif", multiple: true, hidden: true, onchange: attach });
-  const hint = el("span", { class: "muted" });
+  const attached = attachments(state.images, input);
   // Enter before the models are known sends the message once they are.
   let isSubmitted = false;
   const send = el("button", { class: "primary", type: "button", onclick: submit }, "Send");
@@ -32,12 +33,13 @@ export async function chatView(root) {
       el("label", { for: "model" }, "Model ", select),
       el("button", { type: "button", onclick: clear }, "New chat"), optionFields()),
     transcript,
-    el("div", { class: "composer" }, input, el("div", { class: "row" }, hint, file,
-      el("button", { type: "button", onclick: () => file.click() }, "Attach image"), stop, send))));
+    el("div", { class: "composer" }, attached.previews, input,
+      el("div", { class: "row" }, attached.problem, attached.file, attached.button, stop, send))));
   actions = {
     edit(entry) {
       if (!rewind(entry)) return;
       input.value = textOf(entry.message);
+      attached.set(imagesOf(entry.message));
       grow();
       input.focus();
     },
@@ -95,24 +97,16 @@ export async function chatView(root) {
 
   function clear() {
     state.running?.abort();
-    state.entries = []; state.images = [];
+    state.entries = [];
+    attached.set([]);
     save();
     draw();
-    hint.textContent = "";
     input.focus();
-  }
-
-  async function attach() {
-    for (const image of file.files) {
-      if (image.size > MAX_IMAGE_BYTES) { hint.textContent = `${image.name} is larger than 8 MiB`; continue; }
-      state.images.push(await dataUrl(image));
-    }
-    file.value = "";
-    if (state.images.length) hint.textContent = `${state.images.length} image(s) attached`;
   }
 
   async function submit() {
     const text = input.value.trim();
+    if (!text && state.images.length) attached.problem.textContent = "Add a question about the image.";
     if (!text || state.running) return;
     if (!state.model) {
       isSubmitted = true;
@@ -120,11 +114,10 @@ export async function chatView(root) {
     }
     input.value = "";
     grow();
-    hint.textContent = "";
     const last = state.entries.at(-1);
     // Its fields for tool results go.
     if (last?.message.tool_calls) last.node = null;
-    const images = state.images.splice(0);
+    const images = attached.take();
     const content = images.length
       ? [{ type: "text", text }, ...images.map((url) => ({ type: "image_url", image_url: { url } }))] : text;
     state.entries.push({ message: { role: "user", content } });
@@ -139,7 +132,7 @@ export async function chatView(root) {
     state.entries.push(entry);
     save();
     draw();
-    scrollTo({ top: document.body.scrollHeight });
+    scrollToEnd();
     const running = state.running = new AbortController();
     actions.update();
     view.start();
@@ -240,7 +233,8 @@ function entryNode(entry) {
   const { message } = entry;
   if (message.role === "user") {
     return el("article", { class: "message user" }, el("h3", {}, "You"), el("div", { class: "body" }, textOf(message)),
-      ...imagesOf(message).map((src) => el("img", { src, alt: "attached image" })),
+      // An image has its height once it is decoded.
+      ...imagesOf(message).map((src) => el("img", { src, alt: "attached image", onload: scrollToAnswer })),
       el("div", { class: "actions" }, el("button", { type: "button", onclick: () => actions.edit(entry) }, "Edit")));
   }
   if (message.role === "tool") {
@@ -346,7 +340,7 @@ function answerView(entry) {
       if (usage) {
         parts.push(`${count(usage.prompt_tokens)} prompt tokens (${count(usage.prompt_tokens_details?.cached_tokens ?? 0)} cached)`,
           `${count(usage.completion_tokens)} completion tokens`);
-        if (first !== null && total > first) parts.push(`${((usage.completion_tokens - 1) / (total - first)).toFixed(1)} tokens/s`);
+        if (first !== null && total - first > MIN_SPEED_SECONDS) parts.push(`${((usage.completion_tokens - 1) / (total - first)).toFixed(1)} tokens/s`);
       }
       if (first !== null) parts.push(`first token ${first.toFixed(2)} s`);
       if (reason === "length") parts.push("stopped at the length limit");
@@ -365,7 +359,15 @@ function answerView(entry) {
 function following(change) {
   const isAtEnd = innerHeight + scrollY >= document.body.scrollHeight - NEAR_END_PIXELS;
   change();
-  if (isAtEnd) scrollTo({ top: document.body.scrollHeight });
+  if (isAtEnd) scrollToEnd();
+}
+
+function scrollToEnd() {
+  scrollTo({ top: document.body.scrollHeight });
+}
+
+function scrollToAnswer() {
+  if (state.running) scrollToEnd();
 }
 
 function textOf(message) {
@@ -392,13 +394,4 @@ function restore() {
   state.entries = saved.messages.map((message) => ({ message }));
   state.model = saved.model;
   state.options = saved.options;
-}
-
-function dataUrl(file) {
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(reader.result);
-    reader.onerror = () => reject(reader.error);
-    reader.readAsDataURL(file);
-  });
 }
