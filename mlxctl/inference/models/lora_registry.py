@@ -78,7 +78,7 @@ class LoraRegistry:
         self._tasks: set[asyncio.Task[Any]] = set()
         for text, path in settings.paths.items():
             base, _, name = text.rpartition(":")
-            own_name = self._own_name(base or None)
+            own_name = self.own_name(base or None)
             # The operator may name any directory; clients may not.
             directory = path if path.is_dir() else self._named(path)
             self._check_new(own_name, name)
@@ -159,11 +159,11 @@ class LoraRegistry:
 
         `path` as in `_directory`. Raises UnknownModel, InvalidRequest, Conflict, EngineError.
         """
-        return await self._finish(self._add(self._own_name(base), name, path))
+        return await self._finish(self._add(self.own_name(base), name, path))
 
     async def remove(self, name: str, base: str | None) -> ServedAdapter:
         """Unmount an adapter. Raises UnknownModel, UnknownResource, Conflict, EngineError."""
-        return await self._finish(self._remove(self._own_name(base), name))
+        return await self._finish(self._remove(self.own_name(base), name))
 
     async def _finish(self, change: Coroutine[Any, Any, Changed]) -> Changed:
         """Run a change to its end, even if its caller is cancelled.
@@ -223,9 +223,6 @@ class LoraRegistry:
 
         None is the first one. Raises UnknownModel.
         """
-        return self._own_name(base)
-
-    def _own_name(self, base: str | None) -> str:
         if base is None:
             return self._models.entries[0][1].name
         own_name = self._models.own_name(base)
