@@ -71,13 +71,13 @@ class ChatActions(Screen[None]):
         """Choose a saved chat to continue."""
         from mlxctl.tui.screens.sessions import SessionsScreen
 
-        async def go_on(chat: SavedChat | None) -> None:
+        async def continue_chat(chat: SavedChat | None) -> None:
             if chat is not None:
                 await self._stop_and_save()
                 self._autosave.continue_chat(chat)
                 await self._show_saved(chat.system_prompt, chat.messages)
 
-        self.app.push_screen(SessionsScreen(self._autosave), go_on)
+        self.app.push_screen(SessionsScreen(self._autosave), continue_chat)
 
     async def _load_file(self, path: Path) -> None:
         """Continue a conversation that was exported as .json, as a new chat."""
