@@ -133,7 +133,7 @@ def _check_initial(initial: "InitialConversation") -> None:
 
 
 def _open_backend(url: str | None, model: str | None, api_key: str | None) -> "ChatBackend":
-    """Return the server at `url`, else an engine of this process. Raises SettingsError."""
+    """Return the server at `url`, else a local engine. Raises SettingsError."""
     from mlxctl.tui.chat_backend import LocalBackend, RemoteBackend
 
     chosen = {"model": {"path": None if url else model and Path(model)}}

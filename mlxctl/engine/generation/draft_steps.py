@@ -174,7 +174,10 @@ def _create_drafters(
     speculation: Literal["off", "auto", "lookup", "draft", "mtp"],
     backend: Backend,
 ) -> list[Drafter]:
-    """Return the drafters of a model; with `states` its MTP head is one."""
+    """Return the drafters of a model.
+
+    Its MTP head is one of them if there are `states`.
+    """
     drafters: list[Drafter] = []
     if speculation in ("auto", "lookup"):
         drafters.append(PromptLookup())
