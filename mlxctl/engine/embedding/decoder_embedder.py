@@ -23,7 +23,7 @@ class DecoderEmbedder:
     A text of several slices holds its caches until its last slice, or until it is dropped.
     """
 
-    reads_in_parts = True
+    can_split_texts = True
 
     def __init__(self, model: Any, recipe: EmbeddingRecipe, *, kv_bytes_per_token: int) -> None:
         self._model = model
