@@ -39,7 +39,7 @@ class Compiling:
             sampling=SamplingParams(temperature=0, repetition=repetition),
             stop_token_ids=[*STOPS, *stops],
             max_tokens=4,
-            guidance=Guidance(grammar=grammar, end_ids=tuple(STOPS)) if grammar else None,
+            guidance=Guidance(grammar=grammar, eos_token_ids=tuple(STOPS)) if grammar else None,
         )
         self.compiler.compile(submit, vocabulary_size=512)
         assert self.is_done.wait(60)
