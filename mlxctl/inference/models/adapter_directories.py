@@ -1,4 +1,7 @@
-"""Directories of LoRA adapters that may be mounted. Blocks on the disk; any thread."""
+"""Directories of LoRA adapters that may be mounted.
+
+Blocks on the disk; any thread.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,9 +22,9 @@ class AdapterDirectories:
         self._find_named = find_named
 
     def find_configured(self, path: Path) -> Path:
-        """Return the directory that the operator names: any, or one of the library.
+        """Return the directory that the operator names.
 
-        Raises ModelNotFoundOnDisk.
+        Any directory, or one of the library. Raises ModelNotFoundOnDisk.
         """
         if path.is_dir():
             return path
@@ -34,10 +37,10 @@ class AdapterDirectories:
             ) from None
 
     def find(self, path: str) -> Path:
-        """Return the directory that a client names, below a root or in the library.
+        """Return the directory that a client names.
 
-        SEC: clients must not read other directories; links that lead out are not followed. Raises
-        InvalidRequest.
+        SEC: below a root or in the library; clients must not read other directories, and links that lead out
+        are not followed. Raises InvalidRequest.
         """
         if len(path) > _MAX_PATH_LENGTH or not path.isprintable():
             raise InvalidRequest(
