@@ -1,6 +1,7 @@
 """Model families: prompts, parsing of answers, media and token ids.
 
-Imported by inference, probe, inspector, bootstrap, server and cli. Never imports mlx or transformers.
+`ModelAdapter` runs in preparation processes, and in commands; `AnswerReader` on the front's event loop.
+Never imports mlx or transformers.
 """
 
 from mlxctl.adapters.adapter import ModelAdapter

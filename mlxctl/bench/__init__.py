@@ -1,4 +1,5 @@
 """Server benchmarks: scenarios in alternating rounds, with stored results.
 
-Everything is measured over HTTP by one client, for mlxctl and other servers alike. Imports no MLX.
+Everything is measured over HTTP by one client, for mlxctl and other servers alike. Runs in the
+process of the command. Imports no MLX.
 """

@@ -1,4 +1,7 @@
-"""Wiring: builds the services from settings."""
+"""Wiring: builds the services from settings.
+
+Runs in the front, and in `mlxctl chat` and `mlxctl run`.
+"""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
 """The command line: parse, resolve settings, call a package, render.
 
-Each command is one file, imported when it is called.
+Runs in the process of the command. Each command is one file, imported when it is called.
 """
 
 from typing import Annotated, Any

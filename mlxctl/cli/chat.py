@@ -6,19 +6,22 @@ Checks type and range of sampling values; the server or engine checks the rest.
 import os
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import is_model_name
-from mlxctl.cli.options import setting
+from mlxctl.cli.options import ApiKey, MaxTokens, Temperature, setting
 from mlxctl.errors import SettingsError
 from mlxctl.settings import ModelSettings, resolve
 
+if TYPE_CHECKING:
+    from mlxctl.tui.chat_backend import ChatBackend
+    from mlxctl.tui.launch import InitialConversation
+
 app = create_app()
-Number = float | None
 Option = typer.Option
 
 
@@ -38,17 +41,13 @@ def chat(
     url: Annotated[
         str | None, Option(help="Use the server at this URL; --model names one of its models.", metavar="URL")
     ] = None,
-    api_key: Annotated[
-        str | None, Option(help="Key for that server.", envvar="MLXCTL_API_KEY", metavar="KEY")
-    ] = None,
+    api_key: ApiKey = None,
     system: Annotated[str, Option(help="System prompt.", metavar="TEXT", show_default=False)] = "",
-    temperature: Annotated[
-        Number, Option(min=0, max=100, help="0 is greedy.  [default: of the model]")
-    ] = None,
+    temperature: Temperature = None,
     top_p: Annotated[
-        Number, Option(min=0, max=1, help="Nucleus sampling; 0 and 1 are off.  [default: of the model]")
+        float | None, Option(min=0, max=1, help="Nucleus sampling; 0 and 1 are off.  [default: of the model]")
     ] = None,
-    max_tokens: Annotated[int | None, Option(min=1, help="Length limit of an answer.")] = None,
+    max_tokens: MaxTokens = None,
     tools: Annotated[
         bool,
         Option(
@@ -89,7 +88,6 @@ def chat(
     Uses a local engine or a running server.
     """
     with report_errors():
-        from mlxctl.tui.chat_backend import ChatBackend, LocalBackend, RemoteBackend
         from mlxctl.tui.conversation import ChatOptions
         from mlxctl.tui.launch import InitialConversation, open_toolbox, print_chats, run_chat
 
@@ -100,34 +98,44 @@ def chat(
             raise SettingsError(
                 f"{prompt!r} is a model, and `chat` takes a prompt: mlxctl chat --model {shlex.quote(prompt)}"
             )
-        if sum((last, session is not None, file is not None)) > 1:
-            raise SettingsError(
-                "--continue, --session and --open exclude each other: choose one conversation to continue"
-            )
-        if not save and (last or session is not None):
-            raise SettingsError("--no-save cannot be combined with --continue or --session")
-        initial = InitialConversation(is_last=last, chat_id=session, file=file, is_saved=save)
-        chosen = {"model": {"path": None if url else model and Path(model)}}
-        settings = resolve(environment=os.environ, flags=chosen)
-        backend: ChatBackend = (
-            RemoteBackend(url, model=model, api_key=api_key) if url else LocalBackend(settings)
-        )
+        has_built_in = tools or ask_tools
         options = ChatOptions(
             system_prompt=system,
             temperature=temperature,
             top_p=top_p,
             max_tokens=max_tokens,
-            uses_tools=tools or ask_tools or mcp_config is not None,
+            uses_tools=has_built_in or mcp_config is not None,
             asks_before_tools=ask_tools,
         )
+        initial = InitialConversation(is_last=last, chat_id=session, file=file, is_saved=save)
+        _check_initial(initial)
         raise typer.Exit(
             run_chat(
-                backend,
+                _open_backend(url, model, api_key),
                 options,
                 initial,
                 prompt=prompt,
                 images=image or (),
                 is_plain=plain,
-                tools=open_toolbox(mcp_config, has_built_in=tools or ask_tools) if mcp_config else None,
+                tools=open_toolbox(mcp_config, has_built_in=has_built_in) if mcp_config else None,
             )
         )
+
+
+def _check_initial(initial: "InitialConversation") -> None:
+    """Raise SettingsError for options that exclude each other."""
+    if sum((initial.is_last, initial.chat_id is not None, initial.file is not None)) > 1:
+        raise SettingsError(
+            "--continue, --session and --open exclude each other: choose one conversation to continue"
+        )
+    if not initial.is_saved and (initial.is_last or initial.chat_id is not None):
+        raise SettingsError("--no-save cannot be combined with --continue or --session")
+
+
+def _open_backend(url: str | None, model: str | None, api_key: str | None) -> "ChatBackend":
+    """Return the server at `url`, else a local engine. Raises SettingsError."""
+    from mlxctl.tui.chat_backend import LocalBackend, RemoteBackend
+
+    chosen = {"model": {"path": None if url else model and Path(model)}}
+    settings = resolve(environment=os.environ, flags=chosen)
+    return RemoteBackend(url, model=model, api_key=api_key) if url else LocalBackend(settings)

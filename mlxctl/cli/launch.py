@@ -10,10 +10,13 @@ import typer
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import is_model_name
+from mlxctl.cli.options import ApiKey
 from mlxctl.errors import ClientNotReady
 
 if TYPE_CHECKING:
-    from mlxctl.launch import Client
+    from mlxctl.launch import Client, RunningServer
+    from mlxctl.launch.clients import Endpoint
+    from mlxctl.settings import Settings
 
 app = create_app()
 Option = typer.Option
@@ -38,9 +41,7 @@ def launch(
             help="Server to use.  [default: where `mlxctl serve` listens; started if needed]", metavar="URL"
         ),
     ] = None,
-    api_key: Annotated[
-        str | None, Option(help="Key for that server.", envvar="MLXCTL_API_KEY", metavar="KEY")
-    ] = None,
+    api_key: ApiKey = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Print the command and environment, and start nothing.")
     ] = False,
@@ -52,68 +53,24 @@ def launch(
     """
     with report_errors():
         from mlxctl import locations
-        from mlxctl.launch import (
-            AvailableModel,
-            check_local_model,
-            choose_model,
-            find_or_start,
-            library_candidates,
-            served_names,
-        )
-        from mlxctl.launch.background_server import default_url
-        from mlxctl.launch.clients import Endpoint, write_files
+        from mlxctl.launch.clients import write_files
         from mlxctl.settings import resolve
 
-        chosen = _find_client(client)
+        agent = _find_client(client)
         if model is None and arguments and is_model_name(arguments[0]):
             raise ClientNotReady(
                 f"{arguments[0]!r} is a model: mlxctl launch {client} --model {shlex.quote(arguments[0])}"
             )
-        executable = _find_program(chosen, may_be_missing=dry_run)
+        executable = _find_program(agent, may_be_missing=dry_run)
         settings = resolve(environment=os.environ)
-        root = (url or default_url(settings)).rstrip("/").removesuffix("/v1")
-        keys = settings.server.api_keys
-        key = api_key or (keys[0] if keys and url is None else None)
-
-        def serve_options() -> list[str]:
-            if url is not None:
-                raise ClientNotReady(f"no server answers at {root}; start one, or leave --url out")
-            if model is not None:
-                options = [model]
-                if not dry_run:
-                    check_local_model(settings, chosen, model)
-            elif settings.model.path or settings.pool.models:
-                options = []
-            else:
-                best = choose_model(library_candidates(settings, chosen), chosen, wanted=None)
-                options = [best.name]
-            if dry_run:
-                raise ClientNotReady(
-                    f"no server answers at {root}, and a dry run starts none; start it with: "
-                    f"{shlex.join(['mlxctl', 'serve', *options])}"
-                )
-            return options
-
-        server = find_or_start(
-            root, api_key=key, arguments=serve_options, waiting=lambda text: typer.echo(text, err=True)
+        endpoint, server = _find_endpoint(
+            settings, agent, url=url, model=model, api_key=api_key, may_start=not dry_run
         )
-        models = [AvailableModel.of_card(card) for card in server.cards]
-        # A server that was started for this model serves only this model, under its own name.
-        try:
-            wanted = model if server.pid is None else None
-            other_names = served_names(settings, wanted) if wanted is not None else ()
-            found = choose_model(models, chosen, wanted=wanted, other_names=other_names)
-        except ClientNotReady:
-            server.stop()
-            raise
-        endpoint = Endpoint(
-            url=root, model=found.name, context_length=found.context_length or chosen.min_context, api_key=key
-        )
-        plan = chosen.plan(endpoint)
-        environment = write_files(plan, locations.runtime_directory() / f"launch-{chosen.name}")
+        plan = agent.plan(endpoint)
+        environment = write_files(plan, locations.runtime_directory() / f"launch-{agent.name}")
         command = [executable, *plan.arguments, *(arguments or ())]
         if dry_run:
-            _print_plan(command, environment, secret=key)
+            _print_plan(command, environment, secret=endpoint.api_key)
             return
         if server.pid is not None:
             typer.echo(
@@ -121,8 +78,74 @@ def launch(
                 f"stop it with: kill {server.pid}",
                 err=True,
             )
-        typer.echo(f"{chosen.name} with {found.name} at {root}", err=True)
+        typer.echo(f"{agent.name} with {endpoint.model} at {endpoint.url}", err=True)
         os.execve(executable, command, {**os.environ, **environment})  # noqa: S606 -- what was asked for
+
+
+def _find_endpoint(
+    settings: "Settings",
+    agent: "Client",
+    *,
+    url: str | None,
+    model: str | None,
+    api_key: str | None,
+    may_start: bool,
+) -> "tuple[Endpoint, RunningServer]":
+    """Return a server with a model that suffices for the client.
+
+    A server is started if none answers and `may_start`. Raises MlxctlError.
+    """
+    from mlxctl.launch import AvailableModel, choose_model, find_or_start, served_names
+    from mlxctl.launch.background_server import default_url
+    from mlxctl.launch.clients import Endpoint
+
+    root = (url or default_url(settings)).rstrip("/").removesuffix("/v1")
+    keys = settings.server.api_keys
+    key = api_key or (keys[0] if keys and url is None else None)
+
+    def serve_options() -> list[str]:
+        if url is not None:
+            raise ClientNotReady(f"no server answers at {root}; start one, or leave --url out")
+        options = _serve_options(settings, agent, model, checks_model=may_start)
+        if not may_start:
+            raise ClientNotReady(
+                f"no server answers at {root}, and a dry run starts none; start it with: "
+                f"{shlex.join(['mlxctl', 'serve', *options])}"
+            )
+        return options
+
+    server = find_or_start(
+        root, api_key=key, arguments=serve_options, waiting=lambda text: typer.echo(text, err=True)
+    )
+    models = [AvailableModel.of_card(card) for card in server.cards]
+    # A server that was started for this model serves only this model, under its own name.
+    try:
+        wanted = model if server.pid is None else None
+        other_names = served_names(settings, wanted) if wanted is not None else ()
+        found = choose_model(models, agent, wanted=wanted, other_names=other_names)
+    except ClientNotReady:
+        server.stop()
+        raise
+    context_length = found.context_length or agent.min_context
+    return Endpoint(url=root, model=found.name, context_length=context_length, api_key=key), server
+
+
+def _serve_options(
+    settings: "Settings", agent: "Client", model: str | None, *, checks_model: bool
+) -> list[str]:
+    """Return the options of `mlxctl serve` for a client.
+
+    Raises ClientNotReady if no model suffices, with `checks_model` also if `model` does not.
+    """
+    from mlxctl.launch import check_local_model, choose_model, library_candidates
+
+    if model is not None:
+        if checks_model:
+            check_local_model(settings, agent, model)
+        return [model]
+    if settings.model.path or settings.pool.models:
+        return []
+    return [choose_model(library_candidates(settings, agent), agent, wanted=None).name]
 
 
 def _find_client(name: str) -> "Client":

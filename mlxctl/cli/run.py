@@ -12,6 +12,7 @@ import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
+from mlxctl.cli.options import MaxTokens, Temperature
 from mlxctl.errors import ModelNotFoundOnDisk
 
 app = create_app()
@@ -37,10 +38,8 @@ def run(
     system: Annotated[
         str, Option("--system", "-s", help="System prompt.", metavar="TEXT", show_default=False)
     ] = "",
-    temperature: Annotated[
-        float | None, Option(min=0, max=100, help="0 is greedy.  [default: of the model]")
-    ] = None,
-    max_tokens: Annotated[int | None, Option(min=1, help="Length limit of an answer.")] = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
     image: Annotated[
         list[Path] | None, Option(help="Attach an image; may be repeated.", metavar="FILE")
     ] = None,

@@ -1,4 +1,7 @@
-"""Installation checks: machine, packages, MLX, memory, disks, port, generation."""
+"""Installation checks: machine, packages, MLX, memory, disks, port, generation.
+
+Runs in the process of the command; MLX in child processes.
+"""
 
 import os
 from collections.abc import Iterator

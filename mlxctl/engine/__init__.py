@@ -7,7 +7,7 @@ from mlxctl.engine.client.engine_client import EngineClient
 from mlxctl.engine.client.launcher import EngineProcess, InlineEngine
 from mlxctl.engine.client.supervisor import EngineStatus
 from mlxctl.engine.client.token_stream import TokenStream
-from mlxctl.engine.wire.commands import CacheAction
+from mlxctl.engine.wire.commands import CacheAction, Submit
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.engine.wire.reports import (
     CacheAnswer,
@@ -39,6 +39,7 @@ __all__ = [
     "RowUpdate",
     "Score",
     "Stats",
+    "Submit",
     "TokenStream",
     "TranscribedWindow",
 ]

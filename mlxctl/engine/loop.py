@@ -115,14 +115,14 @@ class EngineLoop:
         is_idle = not self._to_load and self._memory.loading is None
         is_idle = is_idle and all(work.is_blocked or not work.has_work for work in self._workloads)
         if is_idle:
-            self._note_idle()
+            self._trim()
         else:
             self._is_busy = True
         commands = self._mailbox.take(timeout_seconds=_IDLE_SECONDS if is_idle else 0, waker=self._waker)
         for command in commands:
             self._carry_out(command)
         if is_idle and not commands:
-            self._rest()
+            self._maintain()
 
     def load(self) -> None:
         """Load the next slice of a model, between two steps."""
@@ -154,17 +154,17 @@ class EngineLoop:
     def _workload_of(self, spec: ModelSpec) -> Workload:
         return next(workload for workload in self._workloads if isinstance(spec.task, workload.task_type))
 
-    def _note_idle(self) -> None:
+    def _trim(self) -> None:
         """Free the memory that the finished work left.
 
-        Allocator memory is returned to the system a moment later, by `_rest`.
+        Allocator memory is returned to the system a moment later, by `_maintain`.
         """
         if self._is_busy:
             self._is_busy, self._holds_free_memory = False, True
             if not any(workload.has_work for workload in self._workloads):
                 self._memory.trim()
 
-    def _rest(self) -> None:
+    def _maintain(self) -> None:
         """Drop expired prefixes, and return free memory to the system.
 
         Memory is returned once after each busy period.

@@ -1,7 +1,6 @@
 """Grammars of structured output and tool calls, in llguidance's notation.
 
-Compiled and checked here, matched token by token in the engine. Imported by adapters and protocols; knows no
-model.
+Compiled and checked here, in preparation processes; matched token by token in the engine. Knows no model.
 """
 
 from mlxctl.grammars.call_arguments import call_arguments

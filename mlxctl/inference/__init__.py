@@ -1,6 +1,7 @@
 """Requests to models: admission, preparation, generation, embedding, transcription.
 
-Knows no HTTP and no wire format.
+Runs on the front's event loop, except in `preparation`, whose workers are processes. Knows no HTTP and no
+wire format.
 """
 
 from mlxctl.inference.answers import Answers

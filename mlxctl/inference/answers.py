@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mlxctl.adapters import PreparedInput
-from mlxctl.errors import MlxctlError
 from mlxctl.inference.generation import Generation
 from mlxctl.ir import Finished, SamplingParams, StreamEvent, TextResult, Usage
 
@@ -37,7 +36,7 @@ class Answers:
         self.num_prompt_tokens = num_prompt_tokens
         self.sampling = sampling
         self._num_open = len(generations)
-        self._events: asyncio.Queue[AnswerEvents | MlxctlError] = asyncio.Queue(_MAX_QUEUED)
+        self._events: asyncio.Queue[AnswerEvents | Exception] = asyncio.Queue(_MAX_QUEUED)
         self._readers: list[asyncio.Task[None]] = []
 
     @property
@@ -98,7 +97,7 @@ class Answers:
                 asyncio.create_task(self._read(number)) for number in range(len(self.generations))
             ]
         events = await self._events.get()
-        if isinstance(events, MlxctlError):
+        if isinstance(events, Exception):
             raise events
         return events
 
@@ -106,7 +105,8 @@ class Answers:
         try:
             async for events in self.generations[number]:
                 await self._events.put((number, events))
-        except MlxctlError as error:
+        except Exception as error:
+            # Also an unexpected one: otherwise the holder would wait for ever.
             await self._events.put(error)
 
 

@@ -56,6 +56,11 @@ class RequestView:
     prefill_tokens_per_second: float | None = None
     vision_seconds: float | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the request has not ended."""
+        return self.state in ("waiting", "reading", "answering")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContent:

@@ -8,11 +8,19 @@ from typing import Literal
 
 from mlxctl.adapters import PreparedInput, StreamProcessor
 from mlxctl.adapters.answer_reader import AnswerReader
-from mlxctl.engine import AudioWindow, EngineClient, LookedUp, ModelLoaded, TokenStream, TranscribedWindow
+from mlxctl.engine import (
+    AudioWindow,
+    EngineClient,
+    LookedUp,
+    ModelLoaded,
+    Submit,
+    TokenStream,
+    TranscribedWindow,
+)
 from mlxctl.errors import ContextOverBudget, EngineDied, describe_bytes
 from mlxctl.ir import FinishReason, GenerationRequest
 from mlxctl.ir.kv_cache_size import cache_bytes, tokens_within
-from mlxctl.ir.tokens import Salt
+from mlxctl.ir.tokens import Salt, pack
 
 MIN_OUTPUT_TOKENS = 256
 """Tokens of an answer for which every prompt needs memory."""
@@ -62,22 +70,25 @@ class ModelSession:
 
         Of the request, only its options are read.
         """
+        eos_token_ids = frozenset() if request.ignore_eos else prepared.stop_token_ids
         return self._engine.submit(
-            model=self.name,
-            prompt_token_ids=prepared.token_ids,
-            sampling=prepared.sampling,
-            stop_token_ids=frozenset(request.stop_token_ids)
-            | (frozenset() if request.ignore_eos else prepared.stop_token_ids),
-            max_tokens=prepared.max_tokens,
-            priority=request.priority or 0,
-            fairness_key=request.fairness_key,
-            request_id=request.request_id,
-            cache=request.cache,
-            num_long_ttl_tokens=prepared.num_long_ttl_tokens,
-            guidance=prepared.guidance,
-            images=prepared.images,
-            scores_prompt=prepared.scores_prompt,
-            adapters=request.adapters or (),
+            Submit(
+                model=self.name,
+                prompt_token_ids=pack(prepared.token_ids).tobytes(),
+                sampling=prepared.sampling,
+                stop_token_ids=sorted(eos_token_ids.union(request.stop_token_ids)),
+                max_tokens=prepared.max_tokens,
+                priority=request.priority or 0,
+                fairness_key=request.fairness_key,
+                request_id=request.request_id,
+                cache_mode=request.cache.mode,
+                cache_namespace=request.cache.prefix_namespace,
+                lifetime=self._engine.lifetime(request.cache, prepared.num_long_ttl_tokens),
+                guidance=prepared.guidance,
+                images=list(prepared.images),
+                scores_prompt=prepared.scores_prompt,
+                adapters=request.adapters or (),
+            )
         )
 
     async def complete(

@@ -42,9 +42,11 @@ class Guidance:
     """What constrains the next token by those before it.
 
     `grammar` is in llguidance's notation, compiled and checked, "" for none; `grammar_start` is text that it
-    begins with and the prompt ends with.
+    begins with and the prompt ends with. The model's stop tokens `eos_token_ids` are allowed where the
+    grammar is complete; those that a request adds are not.
     """
 
     grammar: str = ""
     grammar_start: str = ""
+    eos_token_ids: tuple[int, ...] = ()
     thinking: ThinkingLimit | None = None

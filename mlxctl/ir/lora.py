@@ -47,7 +47,7 @@ class LoraSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     file: Path
-    form: LoraFormat
+    format: LoraFormat
     rank: int
     scale: float
     num_bytes: int

@@ -1,6 +1,6 @@
 """Models on disk and what their files say.
 
-Knows no mlx and loads no weights.
+Runs in the front, on worker threads where it reads files, and in commands. Knows no mlx and loads no weights.
 """
 
 from typing import TYPE_CHECKING

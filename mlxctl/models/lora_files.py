@@ -38,25 +38,25 @@ def read_lora(directory: Path, *, name: str, base: Path) -> LoraSpec:
     Raises BrokenModel with the file and the field in error.
     """
     json = read_json(directory)
-    form = _form(directory)
+    lora_format = _form(directory)
     _check_base(directory, json, base)
-    config = read_lora_config(directory, json, form)
-    file = directory / _FILES[form]
-    modules = _modules(directory, form, read_header(file), config)
+    config = read_lora_config(directory, json, lora_format)
+    file = directory / _FILES[lora_format]
+    modules = _modules(directory, lora_format, read_header(file), config)
     return LoraSpec(
         name=name,
         file=file.resolve(),
-        form=form,
+        format=lora_format,
         rank=max(config.rank, *(module.rank for module in modules)),
         scale=config.scale,
         num_bytes=file.stat().st_size,
-        digest=_digest(directory, file, _options(form, config, modules)),
+        digest=_digest(directory, file, _options(lora_format, config, modules)),
         modules=modules,
     )
 
 
 def _form(directory: Path) -> LoraFormat:
-    found = [form for form, file in _FILES.items() if (directory / file).is_file()]
+    found = [lora_format for lora_format, file in _FILES.items() if (directory / file).is_file()]
     if len(found) != 1:
         names = " or ".join(_FILES.values())
         raise broken(directory, f"it needs one weight file, {names}; it has {len(found)}")
@@ -70,7 +70,7 @@ def _check_base(directory: Path, config: dict[str, Any], base: Path) -> None:
 
 
 def _modules(
-    directory: Path, form: LoraFormat, tensors: list[Tensor], config: LoraConfig
+    directory: Path, lora_format: LoraFormat, tensors: list[Tensor], config: LoraConfig
 ) -> tuple[LoraModule, ...]:
     """Return the adapted layers.
 
@@ -79,14 +79,14 @@ def _modules(
     by_name = {tensor.name: tensor for tensor in tensors}
     modules = []
     for name in sorted(by_name):
-        for suffix_a, suffix_b in _SUFFIXES[form].items():
+        for suffix_a, suffix_b in _SUFFIXES[lora_format].items():
             if name.endswith(suffix_a):
                 prefix = name.removesuffix(suffix_a)
-                modules.append(_module(directory, form, by_name, config, prefix, suffix_a, suffix_b))
+                modules.append(_module(directory, lora_format, by_name, config, prefix, suffix_a, suffix_b))
     known = {tensor for module in modules for tensor in (module.a, module.b, module.magnitude)}
     for name in sorted(by_name):
         if name not in known:
-            raise broken(directory, f"tensor {name!r} is not supported" + _hint(form, name))
+            raise broken(directory, f"tensor {name!r} is not supported" + _hint(lora_format, name))
     if not 0 < len(modules) <= _MAX_MODULES:
         raise broken(directory, f"it adapts {len(modules)} layers; between 1 and {_MAX_MODULES} are possible")
     return tuple(modules)
@@ -94,7 +94,7 @@ def _modules(
 
 def _module(
     directory: Path,
-    form: LoraFormat,
+    lora_format: LoraFormat,
     tensors: Mapping[str, Tensor],
     config: LoraConfig,
     prefix: str,
@@ -102,14 +102,14 @@ def _module(
     suffix_b: str,
 ) -> LoraModule:
     """Return the layer with the tensor names of `prefix`, checked."""
-    path = prefix.removeprefix(_PEFT_PREFIX) if form == "peft" else prefix
+    path = prefix.removeprefix(_PEFT_PREFIX) if lora_format == "peft" else prefix
     if prefix + suffix_b not in tensors:
         raise broken(directory, f"tensor {prefix + suffix_b!r} is missing")
     rank, scale = config.of_layer(path)
-    _check_pair(directory, form, tensors[prefix + suffix_a], tensors[prefix + suffix_b], rank)
+    _check_pair(directory, lora_format, tensors[prefix + suffix_a], tensors[prefix + suffix_b], rank)
     magnitude = ""
     if config.is_dora:
-        names = [prefix + suffix for suffix in _MAGNITUDES[form]]
+        names = [prefix + suffix for suffix in _MAGNITUDES[lora_format]]
         magnitude = next((name for name in names if name in tensors), "")
         if not magnitude:
             raise broken(directory, f"tensor {names[0]!r} is missing")
@@ -119,21 +119,21 @@ def _module(
     )
 
 
-def _hint(form: LoraFormat, name: str) -> str:
-    if name.endswith(_MAGNITUDES[form]):
+def _hint(lora_format: LoraFormat, name: str) -> str:
+    if name.endswith(_MAGNITUDES[lora_format]):
         return ": it belongs to DoRA"
-    if name.endswith(tuple(_SUFFIXES[form].values())):
+    if name.endswith(tuple(_SUFFIXES[lora_format].values())):
         return ": its other half is missing"
-    if form == "peft" and name.endswith(".weight"):
+    if lora_format == "peft" and name.endswith(".weight"):
         return ": it replaces a weight of the model; save the adapter with save_embedding_layers=False"
     return ""
 
 
-def _check_pair(directory: Path, form: LoraFormat, a: Tensor, b: Tensor, rank: int) -> None:
+def _check_pair(directory: Path, lora_format: LoraFormat, a: Tensor, b: Tensor, rank: int) -> None:
     for tensor in (a, b):
-        _check_floats(directory, tensor, (2, 3) if form == "mlx-lm" else (2,))
+        _check_floats(directory, tensor, (2, 3) if lora_format == "mlx-lm" else (2,))
     # mlx-lm stores layers of experts as (experts, rank, in) and (experts, out, rank).
-    is_transposed = form == "peft" or len(a.shape) == 3
+    is_transposed = lora_format == "peft" or len(a.shape) == 3
     ranks = (a.shape[-2], b.shape[-1]) if is_transposed else (a.shape[-1], b.shape[-2])
     for tensor, found in zip((a, b), ranks, strict=True):
         if found != rank:
@@ -147,10 +147,10 @@ def _check_floats(directory: Path, tensor: Tensor, num_axes: tuple[int, ...]) ->
         raise broken(directory, f"tensor {tensor.name!r} has shape {tensor.shape}")
 
 
-def _options(form: LoraFormat, config: LoraConfig, modules: tuple[LoraModule, ...]) -> str:
+def _options(lora_format: LoraFormat, config: LoraConfig, modules: tuple[LoraModule, ...]) -> str:
     """Return what decides the result beside the weights."""
     own = [f"/{module.path}:{module.scale.hex()}" for module in modules if module.scale != config.scale]
-    return f"{form}/{config.rank}/{config.scale.hex()}" + "".join(own)
+    return f"{lora_format}/{config.rank}/{config.scale.hex()}" + "".join(own)
 
 
 def _digest(directory: Path, file: Path, options: str) -> bytes:

@@ -1,6 +1,7 @@
 """Parsers of generated text: formats declare markers, one machine parses.
 
-Knows no tokens and no models. Imported by adapters, models, probe, inference and policy.
+Parses on the front's event loop; a template's format is detected in preparation processes. Knows no tokens
+and no models.
 """
 
 from mlxctl.parsers.call_writer import write_calls

@@ -1,6 +1,7 @@
 """Authentication, scopes, rate limits and guardrails.
 
-Knows no HTTP framework and no wire format.
+Runs on the front's event loop; guardrails of prompts run in preparation processes. Knows no HTTP framework
+and no wire format.
 """
 
 from mlxctl.policy.authentication import Caller

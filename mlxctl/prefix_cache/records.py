@@ -135,7 +135,7 @@ class CacheLayout:
         for group_index, group in enumerate(records[0].layers if records else ()):
             for group_row, layer_index in enumerate(group):
                 pieces = [[array[group_row] for array in record.groups[group_index]] for record in records]
-                hold(
+                set_arrays(
                     layers[layer_index],
                     [_joined(run, num_tokens, num_more) for run in zip(*pieces, strict=True)],
                 )
@@ -182,7 +182,7 @@ def growing_arrays(layer: Any) -> list[mx.array]:
     return [*layer.keys, *layer.values] if isinstance(layer.keys, tuple) else [layer.keys, layer.values]
 
 
-def hold(layer: Any, arrays: Sequence[mx.array]) -> None:
+def set_arrays(layer: Any, arrays: Sequence[mx.array]) -> None:
     """Replace a layer's arrays, in the order of `growing_arrays`."""
     half = len(arrays) // 2
     is_quantized = half > 1

@@ -1,6 +1,7 @@
 """Tests of a model's capabilities by generating with it, with evidence.
 
-Nothing is guessed, and a failed test is "unknown", never "no".
+Runs in the process of the command, with its own engine. Nothing is guessed, and a failed test is "unknown",
+never "no".
 """
 
 from mlxctl.probe.observer import NullObserver, ProbeObserver

@@ -147,7 +147,7 @@ def _view(adapter: ServedAdapter) -> Adapter:
         id=spec.name,
         model=adapter.base,
         path=adapter.shown_path,
-        format=spec.form,
+        format=spec.format,
         rank=spec.rank,
         scale=spec.scale,
         size_bytes=spec.num_bytes,

@@ -10,6 +10,7 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import CapacityError, EngineError, RequestError
 from mlxctl.inference import InferenceService
+from mlxctl.inference.cache.inspector import CachedPrompt
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import StoredAgent
 from mlxctl.protocols import (
@@ -91,22 +92,15 @@ class AgentViews:
         history = await self._history(agent)
         for name in loaded:
             try:
-                kept = await self._inference.cache.look_up(
-                    with_caller(history.with_head(model=name), request)
-                )
+                prompt = await self._look_up(history.with_head(model=name), request)
             except (RequestError, CapacityError, EngineError):
                 continue
-            status = AgentCacheStatus.of(
-                num_context_tokens=kept.num_prompt_tokens,
-                num_cached_tokens=kept.num_cached_tokens,
-                num_tokens_on_disk=kept.num_tokens_on_disk,
-            ).status
             found.append(
                 AgentCache(
                     model=name,
-                    status=status,
-                    cached_tokens=kept.num_cached_tokens,
-                    disk_tokens=kept.num_tokens_on_disk,
+                    status=_cache_status(prompt).status,
+                    cached_tokens=prompt.num_cached_tokens,
+                    disk_tokens=prompt.num_tokens_on_disk,
                 )
             )
         return found
@@ -119,7 +113,7 @@ class AgentViews:
         )
         return packed
 
-    async def standing(self, agent: StoredAgent, request: Request) -> AgentCacheStatus:
+    async def cache_status(self, agent: StoredAgent, request: Request) -> AgentCacheStatus:
         """Return how much of the agent's context is cached.
 
         Unknown if its model is unavailable.
@@ -127,15 +121,12 @@ class AgentViews:
         if not agent.num_messages:
             return AgentCacheStatus(num_context_tokens=0, num_cached_tokens=0)
         try:
-            kept_request = await self._history(agent)
-            kept = await self._inference.cache.look_up(with_caller(kept_request, request))
+            return _cache_status(await self._look_up(await self._history(agent), request))
         except (RequestError, CapacityError, EngineError):
             return AgentCacheStatus()
-        return AgentCacheStatus.of(
-            num_context_tokens=kept.num_prompt_tokens,
-            num_cached_tokens=kept.num_cached_tokens,
-            num_tokens_on_disk=kept.num_tokens_on_disk,
-        )
+
+    async def _look_up(self, history: PackedRequest, request: Request) -> CachedPrompt:
+        return await self._inference.cache.look_up(with_caller(history, request))
 
 
 async def count_active_agents(inference: InferenceService) -> dict[AgentStatus, int] | None:
@@ -146,15 +137,16 @@ async def count_active_agents(inference: InferenceService) -> dict[AgentStatus, 
     prompts = await inference.agents.cached_prompts()
     if prompts is None:
         return None
-    counts = Counter(
-        AgentCacheStatus.of(
-            num_context_tokens=prompt.num_prompt_tokens,
-            num_cached_tokens=prompt.num_cached_tokens,
-            num_tokens_on_disk=prompt.num_tokens_on_disk,
-        ).status
-        for prompt in prompts
-    )
+    counts = Counter(_cache_status(prompt).status for prompt in prompts)
     return {status: counts[status] for status in get_args(AgentStatus)}
+
+
+def _cache_status(prompt: CachedPrompt) -> AgentCacheStatus:
+    return AgentCacheStatus.of(
+        num_context_tokens=prompt.num_prompt_tokens,
+        num_cached_tokens=prompt.num_cached_tokens,
+        num_tokens_on_disk=prompt.num_tokens_on_disk,
+    )
 
 
 class AgentsResource:
@@ -168,7 +160,7 @@ class AgentsResource:
         """List agents, oldest first. Raises InvalidRequest."""
         page = AgentPage.read(limit=request.get_param("limit"), after=request.get_param("after"))
         agents, has_more = await asyncio.to_thread(self._views.page, request.context.caller, page)
-        statuses = [await self._views.standing(agent, request) for agent in agents]
+        statuses = [await self._views.cache_status(agent, request) for agent in agents]
         response.data = encode_agents(list(zip(agents, statuses, strict=True)), has_more=has_more)
         response.content_type = falcon.MEDIA_JSON
 
@@ -189,7 +181,7 @@ class AgentsResource:
             is_persistent=spec.is_persistent,
         )
         response.status = falcon.HTTP_201
-        response.data = encode_agent(agent, await self._views.standing(agent, request))
+        response.data = encode_agent(agent, await self._views.cache_status(agent, request))
         response.content_type = falcon.MEDIA_JSON
 
 
@@ -203,8 +195,8 @@ class AgentResource:
     async def on_get(self, request: Request, response: Response, agent_id: str) -> None:
         """Return the agent. Raises UnknownResource."""
         agent = await self._views.find(request.context.caller, agent_id)
-        standing = await self._views.standing(agent, request)
-        response.data = encode_agent(agent, standing, await self._views.caches(agent, request))
+        cache_status = await self._views.cache_status(agent, request)
+        response.data = encode_agent(agent, cache_status, await self._views.caches(agent, request))
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
@@ -228,7 +220,7 @@ class AgentResource:
         )
         if agent is None:
             raise unknown_agent(agent_id)
-        response.data = encode_agent(agent, await self._views.standing(agent, request))
+        response.data = encode_agent(agent, await self._views.cache_status(agent, request))
         response.content_type = falcon.MEDIA_JSON
 
     async def on_delete(self, request: Request, response: Response, agent_id: str) -> None:
@@ -272,5 +264,5 @@ class AgentResetResource:
         agent = await asyncio.to_thread(self._views.store.reset, request.context.caller, agent_id)
         if agent is None:
             raise unknown_agent(agent_id)
-        response.data = encode_agent(agent, await self._views.standing(agent, request))
+        response.data = encode_agent(agent, await self._views.cache_status(agent, request))
         response.content_type = falcon.MEDIA_JSON

@@ -1,4 +1,4 @@
-"""Routes of tokenizer and chat template, token counts, and llama.cpp's properties.
+"""Routes of tokenizer and chat template, and token counts.
 
 They load no weights and use no queue.
 """
@@ -11,7 +11,6 @@ import msgspec
 from falcon.asgi import Request, Response
 from msgspec import Struct
 
-from mlxctl import __version__
 from mlxctl.errors import UnknownModel
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.inference.preparation import PackedRequest
@@ -124,36 +123,11 @@ class ChatTokenCountResource(_TokenizerResource):
         return msgspec.json.encode(TokenCountOfResponse(input_tokens=num_tokens))
 
 
-class GenerationDefaults(Struct):
-    """Defaults of a request; `n_ctx` is the context length in tokens."""
-
-    n_ctx: int
-
-
-class Modalities(Struct):
-    """What a model takes besides text."""
-
-    vision: bool
-    audio: bool
-
-
-class ServerProperties(Struct, kw_only=True):
-    """Properties of a model (llama.cpp)."""
-
-    default_generation_settings: GenerationDefaults
-    total_slots: int
-    model_alias: str
-    model_path: str
-    chat_template: str
-    modalities: Modalities
-    build_info: str
-
-
 TokenizerInfo = dict[str, Any]
 """The fields of tokenizer_config.json, and the chat template (vLLM)."""
 
 
-class _ModelResource(ABC):
+class ModelInfoResource(ABC):
     """Describes one model.
 
     The first one, or the one that the parameter `model` names.
@@ -179,24 +153,7 @@ class _ModelResource(ABC):
         """Return the answer about a model."""
 
 
-class PropertiesResource(_ModelResource):
-    """GET /props: the properties of one model."""
-
-    def describe(self, model: ServedModel) -> ServerProperties:
-        """Return the properties."""
-        return ServerProperties(
-            default_generation_settings=GenerationDefaults(model.context_length),
-            total_slots=self._inference.max_places,
-            model_alias=model.name,
-            # The name and not the path: clients must not learn paths of this machine.
-            model_path=model.name,
-            chat_template=model.facts.chat_template or "",
-            modalities=Modalities(vision=bool(model.supports_images), audio=False),
-            build_info=f"mlxctl-{__version__}",
-        )
-
-
-class TokenizerInfoResource(_ModelResource):
+class TokenizerInfoResource(ModelInfoResource):
     """GET /tokenizer_info: the settings of one model's tokenizer."""
 
     def describe(self, model: ServedModel) -> TokenizerInfo:

@@ -1,6 +1,7 @@
 """Persistent data: SQLite files, the audit log, and overrides in TOML.
 
-Knows no wire formats and no models.
+Methods block on the disk: on the front they are called in worker threads. Knows no wire formats and no
+models.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,7 @@
 """The Textual application around the chat screen."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -8,16 +9,12 @@ from textual import on
 from textual.app import SystemCommand
 from textual.screen import Screen
 
-from mlxctl.ir import ImagePart
-from mlxctl.tui.chat_backend import ChatBackend
 from mlxctl.tui.chat_commands import COMMANDS
-from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.chat_setup import ChatSetup
 from mlxctl.tui.messages import QuestionSubmitted
 from mlxctl.tui.preferences import Preferences
 from mlxctl.tui.screens.chat import ChatScreen
-from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.terminal_app import TerminalApp
-from mlxctl.tui.tools.toolbox import ToolBox
 
 
 class ChatApp(TerminalApp):
@@ -25,38 +22,13 @@ class ChatApp(TerminalApp):
 
     TITLE = "mlxctl chat"
 
-    def __init__(
-        self,
-        backend: ChatBackend,
-        options: ChatOptions,
-        *,
-        autosave: SessionAutosave | None = None,
-        conversation: Conversation | None = None,
-        images: tuple[ImagePart, ...] = (),
-        preferences: Preferences | None = None,
-        tools: ToolBox,
-    ) -> None:
-        """`images` are attached to the first question.
-
-        Remembered sampling values fill what `options` leave unset.
-        """
+    def __init__(self, setup: ChatSetup, *, preferences: Preferences | None = None) -> None:
+        """Remembered sampling values fill what the options leave unset."""
         super().__init__(preferences)
-        self._images = images
-        self._backend = backend
-        self._options = self.preferences.sampling.beneath(options)
-        self._autosave = autosave or SessionAutosave(None)
-        self._conversation = conversation or Conversation()
-        self._tools = tools
+        self._setup = replace(setup, options=self.preferences.sampling.beneath(setup.options))
 
     def get_default_screen(self) -> ChatScreen:
-        return ChatScreen(
-            self._backend,
-            self._options,
-            self._autosave,
-            self._conversation,
-            self._images,
-            tools=self._tools,
-        )
+        return ChatScreen(self._setup)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """List the palette's commands; above a dialog only the application's own."""
@@ -77,6 +49,6 @@ class ChatApp(TerminalApp):
 
     async def on_unmount(self) -> None:
         """Close the backend and the saved chat."""
-        await self._tools.close()
-        await self._backend.close()
-        await self._autosave.close()
+        await self._setup.tools.close()
+        await self._setup.backend.close()
+        await self._setup.autosave.close()

@@ -119,6 +119,8 @@ class LocalBackend:
 
     async def open(self) -> BackendModel:
         """Load the model. Raises ModelError, EngineDied."""
+        # Not two engines, where an earlier call has failed.
+        await self.close()
         bootstrap = await asyncio.to_thread(_import_bootstrap)
         self._services = bootstrap(self._settings)
         inference = self._services.inference

@@ -16,6 +16,7 @@ from mlxctl.stores import SessionStore
 from mlxctl.tui.answer_report import ReportFormat
 from mlxctl.tui.attachments import read_images
 from mlxctl.tui.chat_backend import ChatBackend
+from mlxctl.tui.chat_setup import ChatSetup
 from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.export import load_exported
 from mlxctl.tui.mentions import read_mentions
@@ -101,42 +102,47 @@ def run_chat(
     """
     autosave = SessionAutosave(_store() if initial.is_saved else None)
     options, conversation = asyncio.run(load_initial_conversation(initial, options, autosave))
-    options = replace(options, system_prompt=_as_text(options.system_prompt))
-    shown = read_images(images, existing=conversation.images)
+    attached = read_images(images, existing=conversation.images)
     if prompt:
         # Piped text is not searched: a diff may name files that the user does not want to send.
-        mentioned = read_mentions(_as_text(prompt), existing_images=(*conversation.images, *shown))
-        prompt, shown = mentioned.text, (*shown, *mentioned.images)
+        mentioned = read_mentions(_as_text(prompt), existing_images=(*conversation.images, *attached))
+        prompt, attached = mentioned.text, (*attached, *mentioned.images)
         for note in mentioned.notes:
             print(note, file=sys.stderr)
     is_terminal = sys.stdin is not None and sys.stdin.isatty()
-    if (options.asks_before_tools or tools is not None) and not is_terminal:
-        raise SettingsError(
-            "--ask-tools and --mcp-config ask before a call: standard input must be a terminal"
-        )
-    tools = tools or ToolBox(built_in_tools() if is_terminal else [DemoTools()])
+    setup = ChatSetup(
+        backend=backend,
+        options=replace(options, system_prompt=_as_text(options.system_prompt)),
+        tools=_choose_tools(tools, options, is_terminal=is_terminal),
+        autosave=autosave,
+        conversation=conversation,
+        images=attached,
+    )
     prompt = _with_piped_text(prompt, is_terminal=is_terminal)
     if prompt is None and not is_plain and (reason := screen_problem(sys.stdin, sys.stdout)):
         print(f"mlxctl: {reason}, so this is --plain", file=sys.stderr)
         is_plain = True
-    if prompt is not None or is_plain:
-        from mlxctl.tui.plain_chat import run_plain
+    if prompt is None and not is_plain:
+        return _run_screen(setup)
+    from mlxctl.tui.plain_chat import run_plain
 
-        return run_plain(
-            backend, options, autosave, conversation, shown, prompt=prompt, report=report, tools=tools
+    return run_plain(setup, prompt=prompt, report=report)
+
+
+def _choose_tools(tools: ToolBox | None, options: ChatOptions, *, is_terminal: bool) -> ToolBox:
+    """Return `tools` or the built-in ones. Raises SettingsError."""
+    if (options.asks_before_tools or tools is not None) and not is_terminal:
+        raise SettingsError(
+            "--ask-tools and --mcp-config ask before a call: standard input must be a terminal"
         )
+    return tools or ToolBox(built_in_tools() if is_terminal else [DemoTools()])
+
+
+def _run_screen(setup: ChatSetup) -> int:
+    """Chat on the full screen; return the exit code."""
     from mlxctl.tui.app import ChatApp
 
-    preferences = Preferences(preferences_file())
-    app = ChatApp(
-        backend,
-        options,
-        autosave=autosave,
-        conversation=conversation,
-        images=shown,
-        preferences=preferences,
-        tools=tools,
-    )
+    app = ChatApp(setup, preferences=Preferences(preferences_file()))
     with redirect_stderr(locations.state_directory() / "chat.log"):
         app.run()
     return app.return_code or 0

@@ -22,19 +22,19 @@ from mlxctl.errors import (
     ServerUnreachable,
     StoreError,
 )
-from mlxctl.ir import ImagePart, ToolCallPart, ToolResultPart
+from mlxctl.ir import ToolCallPart, ToolResultPart
 from mlxctl.tui.answer_report import AnswerReport, ReportFormat
-from mlxctl.tui.chat_backend import BackendModel, ChatBackend, retry_seconds
+from mlxctl.tui.chat_backend import BackendModel, retry_seconds
 from mlxctl.tui.chat_commands import SlashCommand, UnknownCommand, read_input
+from mlxctl.tui.chat_setup import ChatSetup
 from mlxctl.tui.chat_turn import MAX_BUSY_SECONDS, ChatTurn
-from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.export import export
 from mlxctl.tui.mentions import read_mentions
 from mlxctl.tui.option_values import DEFAULT, describe_options, set_option
 from mlxctl.tui.plain_terminal import PlainTerminal
 from mlxctl.tui.question_reader import terminal_restored
-from mlxctl.tui.session_autosave import SessionAutosave
-from mlxctl.tui.tools.toolbox import OPENING_SECONDS, Tool, ToolBox, refusal
+from mlxctl.tui.tools.toolbox import OPENING_SECONDS, Tool, refusal
 
 _INTERRUPTED = 130
 
@@ -51,28 +51,15 @@ Ctrl-C stops an answer, at the prompt it quits. Ctrl-D quits.
 @path sends a file with the question. A question that starts with a slash: type // instead."""
 
 
-def run_plain(
-    backend: ChatBackend,
-    options: ChatOptions,
-    autosave: SessionAutosave,
-    conversation: Conversation,
-    images: tuple[ImagePart, ...] = (),
-    *,
-    prompt: str | None = None,
-    report: ReportFormat | None = None,
-    tools: ToolBox,
-) -> int:
+def run_plain(setup: ChatSetup, *, prompt: str | None = None, report: ReportFormat | None = None) -> int:
     """Answer `prompt`, or chat until the input ends.
 
-    The first question has the `images`. Returns the exit code: 0, 1 when a question was not answered, 130
-    after Ctrl-C at the prompt.
+    Returns the exit code: 0, 1 when a question was not answered, 130 after Ctrl-C at the prompt.
     """
     stdin: TextIO | None = sys.stdin
     source = stdin or io.StringIO()
     terminal = PlainTerminal(source, sys.stdout, sys.stderr, report=report)
-    chat = PlainChat(
-        backend, options, autosave, conversation, images, terminal=terminal, prompt=prompt, tools=tools
-    )
+    chat = PlainChat(setup, terminal=terminal, prompt=prompt)
     try:
         with terminal_restored(source):
             return asyncio.run(chat.run())
@@ -90,30 +77,19 @@ class PlainChat:
     It is saved if it is a dialog, or if it continues a saved one.
     """
 
-    def __init__(
-        self,
-        backend: ChatBackend,
-        options: ChatOptions,
-        autosave: SessionAutosave,
-        conversation: Conversation,
-        images: tuple[ImagePart, ...] = (),
-        *,
-        terminal: PlainTerminal,
-        prompt: str | None = None,
-        tools: ToolBox,
-    ) -> None:
-        self._tools = tools
-        self._backend = backend
-        self._options = options
+    def __init__(self, setup: ChatSetup, *, terminal: PlainTerminal, prompt: str | None = None) -> None:
+        self._tools = setup.tools
+        self._backend = setup.backend
+        self._options = setup.options
         self._terminal = terminal
         self._prompt = prompt
         self._is_interactive = terminal.shows_thinking = prompt is None and terminal.is_terminal
         if self._is_interactive:
             terminal.raise_limit = "/set max_tokens N"
-        self._autosave = autosave
-        self._conversation = conversation
-        self._is_saved = self._is_interactive or bool(conversation.messages)
-        self._images = images
+        self._autosave = setup.autosave
+        self._conversation = setup.conversation
+        self._is_saved = self._is_interactive or bool(setup.conversation.messages)
+        self._images = setup.images
         self._num_failures = 0
         self._is_stopped = False
         self._model_name = ""

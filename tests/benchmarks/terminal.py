@@ -19,6 +19,7 @@ from textual.pilot import Pilot
 
 from mlxctl.ir import Finished, GenerationRequest, StreamEvent, TextDelta, Usage, text_message
 from mlxctl.tui.app import ChatApp
+from mlxctl.tui.chat_setup import ChatSetup
 from mlxctl.tui.conversation import ChatMessage, ChatOptions, Conversation
 from mlxctl.tui.tools.toolbox import ToolBox
 from mlxctl.tui.widgets.status_line import StatusLine
@@ -138,7 +139,10 @@ async def _longest_paging_stall() -> float:
 
 @asynccontextmanager
 async def _running_chat(conversation: Conversation) -> "AsyncIterator[Pilot[None]]":
-    app = ChatApp(_SteadyBackend(), ChatOptions(), conversation=conversation, tools=ToolBox())
+    setup = ChatSetup(
+        backend=_SteadyBackend(), options=ChatOptions(), tools=ToolBox(), conversation=conversation
+    )
+    app = ChatApp(setup)
     async with app.run_test(size=(120, 40)) as pilot:
         while "ready" not in str(app.screen.query_one(StatusLine).content):
             await asyncio.sleep(0.05)

@@ -6,6 +6,7 @@ The real loop, tiny real models, and EngineClient.
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from mlxctl.engine import (
     EngineClient,
@@ -13,10 +14,12 @@ from mlxctl.engine import (
     InlineEngine,
     RowUpdate,
     Score,
+    Submit,
     TokenStream,
 )
 from mlxctl.engine.loaded_weights import LoadedWeights
-from mlxctl.ir import CacheOptions, Guidance, ModelSpec, SamplingParams
+from mlxctl.ir import CacheOptions, ModelSpec, ProcessedImage, SamplingParams
+from mlxctl.ir.tokens import pack
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
 
@@ -74,22 +77,24 @@ def submit(
     max_tokens: int = 16,
     sampling: SamplingParams = GREEDY,
     stop: frozenset[int] = frozenset(),
-    priority: int = 0,
     cache: CacheOptions = _ALL_CACHED,
-    guidance: Guidance | None = None,
-    scores_prompt: bool = False,
+    images: Sequence[ProcessedImage] = (),
+    **fields: Any,
 ) -> TokenStream:
-    """Submit a sequence to the engine."""
+    """Submit a sequence to the engine; `fields` are others of the command."""
     return client.submit(
-        model=model,
-        prompt_token_ids=list(prompt),
-        sampling=sampling,
-        stop_token_ids=stop,
-        max_tokens=max_tokens,
-        priority=priority,
-        cache=cache,
-        guidance=guidance,
-        scores_prompt=scores_prompt,
+        Submit(
+            model=model,
+            prompt_token_ids=pack(prompt).tobytes(),
+            sampling=sampling,
+            stop_token_ids=sorted(stop),
+            max_tokens=max_tokens,
+            cache_mode=cache.mode,
+            cache_namespace=cache.prefix_namespace,
+            lifetime=client.lifetime(cache),
+            images=list(images),
+            **fields,
+        )
     )
 
 

@@ -25,7 +25,7 @@ from mlxctl.errors import (
 from mlxctl.ir import ModelSpec
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
-from tests.engine.harness import GREEDY, finish, running_engine, sources, submit
+from tests.engine.harness import finish, running_engine, sources, submit
 from tests.server.process import is_alive
 
 
@@ -235,14 +235,7 @@ def test_failures_name_the_http_request_in_error_and_log(caplog: pytest.LogCaptu
     async def run() -> list[str]:
         failures = []
         async with running_engine("qwen3") as client:
-            stream = client.submit(
-                model="missing",
-                prompt_token_ids=[20],
-                sampling=GREEDY,
-                stop_token_ids=frozenset(),
-                max_tokens=1,
-                request_id="req_text",
-            )
+            stream = submit(client, "missing", [20], request_id="req_text")
             window = AudioWindow(model="missing", samples=b"")
             for answer in (
                 finish(stream),

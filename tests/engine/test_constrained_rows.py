@@ -20,7 +20,7 @@ TOKENIZER = Tokenizer.from_file(str(tiny_models.model(MODEL) / "tokenizer.json")
 
 
 def regex(pattern: str) -> Guidance:
-    return Guidance(grammar=LLMatcher.grammar_from_regex(pattern))
+    return Guidance(grammar=LLMatcher.grammar_from_regex(pattern), eos_token_ids=(END,))
 
 
 def text(token_ids: list[int]) -> str:

@@ -12,9 +12,9 @@ from mlxctl.engine.embedding.queue import EmbeddingJob, EmbeddingQueue
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=20)
 
 
-def job(job_id: int, lengths: list[int], model: str = "m", *, may_be_cut: bool = True) -> EmbeddingJob:
+def job(job_id: int, lengths: list[int], model: str = "m", *, can_be_split: bool = True) -> EmbeddingJob:
     texts = [array("I", range(length)) for length in lengths]
-    return EmbeddingJob(job_id=job_id, model=model, texts=texts, may_be_cut=may_be_cut)
+    return EmbeddingJob(job_id=job_id, model=model, texts=texts, can_be_split=can_be_split)
 
 
 @given(
@@ -65,7 +65,7 @@ def test_jobs_take_turns() -> None:
 
 def test_indivisible_texts_are_taken_whole() -> None:
     queue = EmbeddingQueue()
-    queue.add(job(1, [250, 60, 30], may_be_cut=False))
+    queue.add(job(1, [250, 60, 30], can_be_split=False))
     parts = [queue.take(max_tokens=100) for _ in range(3)]
     assert [(part.places, part.num_tokens, part.is_last_of_text) for part in parts] == [
         ((2,), 30, True), ((1,), 60, True), ((0,), 250, True),
@@ -76,7 +76,7 @@ def test_indivisible_texts_are_taken_whole() -> None:
 @pytest.mark.parametrize("lengths", [[250], [250, 260]])
 def test_unfinished_slice_has_the_next_turn(lengths: list[int]) -> None:
     queue = EmbeddingQueue()
-    queue.add(job(1, lengths, may_be_cut=False))
+    queue.add(job(1, lengths, can_be_split=False))
     queue.add(job(2, [5]))
     part = queue.take(max_tokens=100)
     queue.put_back(part)
@@ -87,7 +87,7 @@ def test_unfinished_slice_has_the_next_turn(lengths: list[int]) -> None:
 
 def test_dropping_a_job_drops_its_unfinished_slice() -> None:
     queue = EmbeddingQueue()
-    queue.add(job(1, [250], may_be_cut=False))
+    queue.add(job(1, [250], can_be_split=False))
     queue.put_back(queue.take(max_tokens=100))
     assert queue.has_work_for("m")
     assert [dropped.job_id for dropped in queue.drop([1])] == [1]

@@ -27,7 +27,9 @@ class Compiling:
         self.compiler = GrammarCompiler(wake=self.is_done.set)
         self.compiler.open_model("m", directory)
 
-    def outcome(self, *, grammar: str = "", repetition: Repetition | None = None) -> object:
+    def outcome(
+        self, *, grammar: str = "", repetition: Repetition | None = None, stops: tuple[int, ...] = ()
+    ) -> object:
         """Compile one request and return its constraint, or the error."""
         self.is_done.clear()
         submit = Submit(
@@ -35,9 +37,9 @@ class Compiling:
             model="m",
             prompt_token_ids=array("I", [5]).tobytes(),
             sampling=SamplingParams(temperature=0, repetition=repetition),
-            stop_token_ids=sorted(STOPS),
+            stop_token_ids=[*STOPS, *stops],
             max_tokens=4,
-            guidance=Guidance(grammar=grammar) if grammar else None,
+            guidance=Guidance(grammar=grammar, eos_token_ids=tuple(STOPS)) if grammar else None,
         )
         self.compiler.compile(submit, vocabulary_size=512)
         assert self.is_done.wait(60)
@@ -57,4 +59,13 @@ def test_announced_vocabulary_is_read_only_while_nothing_decodes(is_loaded: bool
     outcome = compiling.outcome(grammar='start: "yes"')
 
     assert isinstance(outcome, str) == (not is_loaded)
+    compiling.compiler.close()
+
+
+def test_stop_tokens_of_a_request_need_no_other_vocabulary(tmp_path: Path) -> None:
+    compiling = Compiling(tmp_path)
+    assert not isinstance(compiling.outcome(grammar='start: "yes"'), str)
+    compiling.tokenizer.unlink()
+
+    assert not isinstance(compiling.outcome(grammar='start: "yes"', stops=(17, 18)), str)
     compiling.compiler.close()

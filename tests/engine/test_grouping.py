@@ -24,6 +24,14 @@ def test_long_row_is_not_joined_with_short_ones() -> None:
     assert plan_joins([[30_000], [100], [120], [90]], affordable_padding_tokens=1000) == [[0], [2, 1, 3]]
 
 
+def test_groups_are_joined_up_to_the_affordable_padding() -> None:
+    groups = [[100, 90], [80], [70, 60]]
+
+    # 10, 20, 30 and 40 tokens of padding.
+    assert plan_joins(groups, affordable_padding_tokens=100) == [[0, 1, 2]]
+    assert plan_joins(groups, affordable_padding_tokens=99) == [[0, 1], [2]]
+
+
 def test_short_rows_that_come_one_by_one_do_not_all_join_a_long_row() -> None:
     groups = [[30_000]]
     for _ in range(8):

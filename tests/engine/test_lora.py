@@ -17,7 +17,7 @@ from mlxctl.ir.lora import LoraChoice, LoraSpec, stack_digest
 from mlxctl.models.lora_files import read_lora
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
-from tests.engine.harness import GREEDY, Output, finish, running_engine
+from tests.engine.harness import GREEDY, Output, finish, running_engine, submit
 from tests.engine.vision_harness import noise, prepared, seeing_engine
 from tests.tiny_models import adapters
 
@@ -44,11 +44,10 @@ async def run(
     mode: str = "full",
 ) -> Output:
     digest = stack_digest((specs[choice.name].digest, choice.scale) for choice in choices)
-    stream = client.submit(
-        model=model,
-        prompt_token_ids=list(prompt),
-        sampling=GREEDY,
-        stop_token_ids=frozenset(),
+    stream = submit(
+        client,
+        model,
+        prompt,
         max_tokens=num_tokens,
         cache=CacheOptions(mode=mode, adapters_digest=digest),  # type: ignore[arg-type]
         adapters=choices,
@@ -118,11 +117,11 @@ def test_mixed_rows_equal_each_alone_on_4_bit_models(family: str, tmp_path: Path
 
 async def scores_of(client: EngineClient, *choices: LoraChoice) -> list[Score]:
     """Return log-probabilities of an answer, computed without the prefix cache."""
-    stream = client.submit(
-        model="base",
-        prompt_token_ids=list(PROMPT),
+    stream = submit(
+        client,
+        "base",
+        PROMPT,
         sampling=replace(GREEDY, num_top_logprobs=4),
-        stop_token_ids=frozenset(),
         max_tokens=12,
         cache=CacheOptions(mode="off"),
         adapters=choices,
@@ -252,11 +251,10 @@ def test_image_prompts_with_adapters_equal_each_alone(tmp_path: Path) -> None:
         client: EngineClient, prompt: PreparedInput, chosen: tuple[LoraChoice, ...]
     ) -> tuple[int, ...]:
         digest = stack_digest((specs[choice.name].digest, choice.scale) for choice in chosen)
-        stream = client.submit(
-            model="m",
-            prompt_token_ids=prompt.token_ids,
-            sampling=GREEDY,
-            stop_token_ids=frozenset(),
+        stream = submit(
+            client,
+            "m",
+            prompt.token_ids,
             max_tokens=8,
             images=prompt.images,
             cache=CacheOptions(adapters_digest=digest),

@@ -28,7 +28,7 @@ from mlxctl.ir.model_spec import DraftModelSpec, TextModelOptions
 from mlxctl.models.lora_files import read_lora
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
-from tests.engine.harness import GREEDY, Output, finish, running_engine
+from tests.engine.harness import GREEDY, Output, finish, running_engine, submit
 from tests.engine.test_speculation import OpenGate, assert_same
 from tests.tiny_models import adapters
 from tests.tiny_models.mtp_heads import separate_head, with_mtp_head
@@ -93,15 +93,7 @@ async def run(
     lora: tuple[LoraChoice, ...] = (),
 ) -> Output:
     sampling = SamplingParams(temperature=sampling.temperature, seed=sampling.seed, speculation=speculation)
-    stream = client.submit(
-        model="m",
-        prompt_token_ids=list(prompt),
-        sampling=sampling,
-        stop_token_ids=frozenset(),
-        max_tokens=NUM_TOKENS,
-        cache=cache,
-        adapters=lora,
-    )
+    stream = submit(client, "m", prompt, sampling=sampling, max_tokens=NUM_TOKENS, cache=cache, adapters=lora)
     return await finish(stream)
 
 

@@ -96,7 +96,7 @@ def test_image_is_encoded_one_layer_a_turn() -> None:
     model = SteppedEngine("m", model=path).loaded_model
     caches = model.make_cache()
 
-    layers = model.view(mx.array(prompt.token_ids), prompt.images).read(0, len(prompt.token_ids), caches)
+    layers = model.view(mx.array(prompt.token_ids), prompt.images).forward(0, len(prompt.token_ids), caches)
     encoding = PrefillPass(caches, states=None, encoder_layers=layers)
     num_turns = 1
     while not encoding.run(TurnLimit(seconds=0.0, finishing_seconds=0.0)):

@@ -70,7 +70,7 @@ def test_prompts_prefilled_together_keep_their_own_tokens(model: Any) -> None:
     prompts = [list(range(20, 30)), list(range(40, 43))]
     caches = kv.join([read(model, prompt[:1], FORM) for prompt in prompts], [1, 1])
 
-    kv.read(model, caches, [np.array(prompt[1:], dtype=np.uint32) for prompt in prompts])
+    kv.forward(model, caches, [np.array(prompt[1:], dtype=np.uint32) for prompt in prompts])
 
     together = next_logits(model, caches, [5, 5])
     for prompt, logits in zip(prompts, together, strict=True):
@@ -95,7 +95,7 @@ def test_formats_by_layer_hold_for_their_layers_only() -> None:
     layers = list(quantized(caches, ((1, FORM), (2, four), (3, FORM))))
 
     assert (layers[0], layers[1], layers[4]) == (caches[0], window, caches[4])
-    assert (layers[2].form, layers[3].caches[1].form) == (four, FORM)
+    assert (layers[2].kv_format, layers[3].caches[1].kv_format) == (four, FORM)
 
 
 def test_joined_rows_with_formats_by_layer_compute_as_alone(model: Any) -> None:

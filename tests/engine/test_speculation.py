@@ -155,8 +155,7 @@ def test_message_names_the_model_whose_caches_cannot_roll_back(caplog: pytest.Lo
         DraftCounts(),
         name="m",
         digest="",
-        speculation="lookup",
-        max_draft_tokens=7,
+        settings=EngineSettings(speculation="lookup"),
         backend=METAL,
     )
     assert "model m decodes without drafts: its layers keep their state in a ChunkedKVCache" in caplog.text

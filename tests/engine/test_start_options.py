@@ -22,7 +22,7 @@ from mlxctl.models.lora_files import read_lora
 from mlxctl.settings import EngineSettings, LibrarySettings, ModelSettings, Settings
 from mlxctl.stores import CapabilityStore
 from tests import tiny_models
-from tests.engine.harness import GREEDY, Output, finish, running_engine
+from tests.engine.harness import GREEDY, Output, finish, running_engine, submit
 from tests.engine.vision_harness import noise, prepared
 from tests.option_table import read_option_table
 from tests.prefix_cache.test_reuse import text
@@ -55,11 +55,11 @@ async def ask(
     token_ids, images = prompt
     choices = () if adapter is None else (LoraChoice(name="a"),)
     digest = stack_digest((adapter.digest, 1.0) for adapter in [adapter] if adapter is not None)
-    stream = client.submit(
-        model="m",
-        prompt_token_ids=token_ids,
+    stream = submit(
+        client,
+        "m",
+        token_ids,
         sampling=sampling,
-        stop_token_ids=frozenset(),
         max_tokens=12,
         images=images,
         cache=CacheOptions(mode=mode, adapters_digest=digest),  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from mlxctl.models import read_model
 from mlxctl.probe.image_check import one_color_png
 from mlxctl.settings import EngineSettings
 
-from .harness import GREEDY, Output, finish, running_engine
+from .harness import Output, finish, running_engine, submit
 
 RED, BLUE = (220, 20, 20), (20, 40, 220)
 NUM_TOKENS = 8
@@ -54,13 +54,5 @@ def prepared(model: Path, *parts: ImagePart | TextPart) -> PreparedInput:
 async def answer(client: EngineClient, prompt: PreparedInput, cache: CacheOptions = _ALL_CACHED) -> Output:
     """Return the greedy answer to a prompt."""
     return await finish(
-        client.submit(
-            model="m",
-            prompt_token_ids=prompt.token_ids,
-            sampling=GREEDY,
-            stop_token_ids=frozenset(),
-            max_tokens=NUM_TOKENS,
-            images=prompt.images,
-            cache=cache,
-        )
+        submit(client, "m", prompt.token_ids, max_tokens=NUM_TOKENS, images=prompt.images, cache=cache)
     )

@@ -46,7 +46,9 @@ def exported(directory: Path, file: Path) -> Exported:
 
 
 def imported(directory: Path, file: Path, *, max_bytes: int = 1 << 30, min_free_bytes: int = 0) -> Imported:
-    return import_archive(directory, file, max_bytes=max_bytes, min_free_bytes=min_free_bytes, watch=quiet)
+    return import_archive(
+        directory, file, max_bytes=max_bytes, min_free_bytes=min_free_bytes, on_progress=quiet
+    )
 
 
 def with_conversations(directory: Path, *seeds: int, num_tokens: int = 1200) -> Path:

@@ -329,7 +329,7 @@ def look_at_cache(home: Path) -> None:
 def import_cache(home: Path) -> None:
     archive = home / "cache.archive"
     transfer.import_archive(
-        home / "other", archive, max_bytes=1 << 30, min_free_bytes=0, watch=lambda done, total: None
+        home / "other", archive, max_bytes=1 << 30, min_free_bytes=0, on_progress=lambda done, total: None
     )
 
 

@@ -14,6 +14,7 @@ from textual.widgets import Input, TextArea
 from mlxctl.ir import ImagePart
 from mlxctl.tui.app import ChatApp
 from mlxctl.tui.chat_backend import ChatBackend
+from mlxctl.tui.chat_setup import ChatSetup
 from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.tools.demo import DemoTools
@@ -100,14 +101,15 @@ def drive(
     """Run the chat with `backend` and hand its screen to `driver`."""
 
     async def play() -> None:
-        app = ChatApp(
-            backend,
-            ChatOptions(**options),
-            autosave=autosave,
-            conversation=conversation,
+        setup = ChatSetup(
+            backend=backend,
+            options=ChatOptions(**options),
+            autosave=autosave or SessionAutosave(None),
+            conversation=conversation or Conversation(),
             images=images,
             tools=tools or built_in_tools(),
         )
+        app = ChatApp(setup)
         async with app.run_test(size=size, notifications=True) as pilot:
             await driver(Screen(app, pilot))
 

@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual._xterm_parser import XTermParser
@@ -17,6 +18,7 @@ from mlxctl.stores import SessionStore
 from mlxctl.tui.app import ChatApp
 from mlxctl.tui.chat_backend import BackendModel, RemoteBackend
 from mlxctl.tui.chat_commands import COMMANDS, SlashCommand, UnknownCommand, completions, read_input
+from mlxctl.tui.chat_setup import ChatSetup
 from mlxctl.tui.conversation import ChatOptions
 from mlxctl.tui.external_editor import edit_text, editor_command
 from mlxctl.tui.option_values import describe_options, set_option
@@ -404,11 +406,17 @@ def test_status_shows_waiting_time_and_unreachable_server() -> None:
     drive(backend, interact)
 
 
+def chat_app(preferences: Preferences, backend: ScriptedBackend | None = None, **options: Any) -> ChatApp:
+    """A new chat without tools, with these preferences."""
+    setup = ChatSetup(backend=backend or ScriptedBackend(), options=ChatOptions(**options), tools=ToolBox())
+    return ChatApp(setup, preferences=preferences)
+
+
 def test_theme_is_saved(tmp_path: Path) -> None:
     preferences = Preferences(tmp_path / "state" / "screen.json")
 
     async def choose(name: str | None) -> str:
-        app = ChatApp(ScriptedBackend(), ChatOptions(), tools=ToolBox(), preferences=preferences)
+        app = chat_app(preferences)
         async with app.run_test() as pilot:
             screen = Screen(app, pilot)
             await screen.wait_for("ready")
@@ -438,9 +446,7 @@ def test_theme_is_saved(tmp_path: Path) -> None:
 )
 def test_damaged_preferences_fall_back_to_the_default(content: str, tmp_path: Path) -> None:
     (tmp_path / "screen.json").write_text(content)
-    app = ChatApp(
-        ScriptedBackend(), ChatOptions(), tools=ToolBox(), preferences=Preferences(tmp_path / "screen.json")
-    )
+    app = chat_app(Preferences(tmp_path / "screen.json"))
     assert app.theme == "textual-dark"
 
 
@@ -493,7 +499,7 @@ def test_sampling_values_are_remembered(tmp_path: Path) -> None:
     preferences.save_theme("nord")
 
     async def change_temperature() -> None:
-        app = ChatApp(ScriptedBackend(), ChatOptions(seed=7), tools=ToolBox(), preferences=preferences)
+        app = chat_app(preferences, seed=7)
         async with app.run_test() as pilot:
             screen = Screen(app, pilot)
             await screen.wait_for("ready")
@@ -505,7 +511,7 @@ def test_sampling_values_are_remembered(tmp_path: Path) -> None:
 
     async def first_request() -> SamplingOptions:
         backend = ScriptedBackend(text("Hi!"))
-        app = ChatApp(backend, ChatOptions(top_p=0.5), tools=ToolBox(), preferences=preferences)
+        app = chat_app(preferences, backend, top_p=0.5)
         async with app.run_test() as pilot:
             screen = Screen(app, pilot)
             await screen.wait_for("Remembered settings: temperature 0.25")
@@ -535,7 +541,7 @@ def test_statistics_below_answers_can_be_hidden_for_good(tmp_path: Path) -> None
 
     async def play(*steps: tuple[str, str]) -> tuple[str, str]:
         """Return the screen after an answer, and after further steps."""
-        app = ChatApp(ScriptedBackend(text("Hi!")), ChatOptions(), tools=ToolBox(), preferences=preferences)
+        app = chat_app(preferences, ScriptedBackend(text("Hi!")))
         async with app.run_test(notifications=True) as pilot:
             screen = Screen(app, pilot)
             await screen.wait_for("ready")

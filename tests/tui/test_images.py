@@ -18,6 +18,7 @@ from mlxctl.settings import ModelSettings, Settings
 from mlxctl.stores import SessionStore
 from mlxctl.tui.attachments import MAX_IMAGE_BYTES, read_images
 from mlxctl.tui.chat_backend import LocalBackend, RemoteBackend
+from mlxctl.tui.chat_setup import ChatSetup
 from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.plain_chat import PlainChat
 from mlxctl.tui.plain_terminal import PlainTerminal
@@ -190,15 +191,10 @@ def test_plain_chat_continues_after_a_rejected_image(server: ServerProcess, red:
     red.write_bytes(red.read_bytes()[:60])
     source, answers, diagnostics = TerminalInput(f"{QUESTION}\n{QUESTION}\n"), io.StringIO(), io.StringIO()
     backend = RemoteBackend(server.url, model="pixtral_colors")
-    chat = PlainChat(
-        backend,
-        ChatOptions(temperature=0),
-        SessionAutosave(None),
-        Conversation(),
-        read_images([red]),
-        terminal=PlainTerminal(source, answers, diagnostics),
-        tools=ToolBox(),
+    setup = ChatSetup(
+        backend=backend, options=ChatOptions(temperature=0), tools=ToolBox(), images=read_images([red])
     )
+    chat = PlainChat(setup, terminal=PlainTerminal(source, answers, diagnostics))
     assert asyncio.run(chat.run()) == 1
     assert answers.getvalue() == "\nI see no picture.\n"
     assert "image 1 cannot be decoded" in diagnostics.getvalue()

@@ -222,6 +222,23 @@ def test_long_paste_is_folded_and_sent_in_full() -> None:
     assert backend.requests[0].messages[0].text == pasted.strip()
 
 
+def test_mark_of_a_sent_paste_is_plain_text() -> None:
+    backend = ScriptedBackend(text("Long."), text("Short."))
+    mark = "[paste 1: 300 lines, 1,499 characters]"
+
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        screen.app.screen.query_one(Composer).post_message(events.Paste("\n".join(["word"] * 300)))
+        await screen.wait_for(mark)
+        await screen.press("enter")
+        await screen.wait_for("Long.")
+        await screen.ask(mark)
+        await screen.wait_for("Short.")
+
+    drive(backend, interact)
+    assert backend.requests[1].messages[-1].text == mark
+
+
 def test_prefill_progress_is_shown() -> None:
     progress = PromptProgress(num_processed=1500, num_cached=0, num_prompt_tokens=3000)
 

@@ -23,6 +23,7 @@ from mlxctl.ir import (
     text_message,
 )
 from mlxctl.stores import SessionStore
+from mlxctl.tui.chat_setup import ChatSetup
 from mlxctl.tui.conversation import ChatMessage, ChatOptions
 from mlxctl.tui.export import export
 from mlxctl.tui.launch import InitialConversation, load_initial_conversation
@@ -260,14 +261,11 @@ def test_plain_chat_continues_and_saves_a_chat(tmp_path: Path) -> None:
         load_initial_conversation(InitialConversation(is_last=True), ChatOptions(), again)
     )
     backend = ScriptedBackend(text("Still here."))
-    chat = PlainChat(
-        backend,
-        options,
-        again,
-        conversation,
-        terminal=PlainTerminal(io.StringIO("Are you there?\n"), io.StringIO(), io.StringIO()),
-        tools=ToolBox(),
+    setup = ChatSetup(
+        backend=backend, options=options, tools=ToolBox(), autosave=again, conversation=conversation
     )
+    terminal = PlainTerminal(io.StringIO("Are you there?\n"), io.StringIO(), io.StringIO())
+    chat = PlainChat(setup, terminal=terminal)
     assert asyncio.run(chat.run()) == 0
     _, kept_now = asyncio.run(
         load_initial_conversation(InitialConversation(is_last=True), ChatOptions(), autosave(tmp_path))

@@ -33,6 +33,7 @@ class AnswerGrammars:
     ) -> None:
         self._vocabulary = vocabulary
         self._validator = GrammarValidator(vocabulary, stop_token_ids)
+        self._eos_token_ids = tuple(sorted(stop_token_ids))
         self._thinking = thinking
         self._force_call = force_call
         control = [token for token in vocabulary.added.values() if token.is_control]
@@ -56,15 +57,18 @@ class AnswerGrammars:
         """
         grammar = self._grammar(request, prompt)
         thinking = self._thinking_limit(request, prompt)
-        if not grammar and thinking is None:
-            return None
-        return Guidance(grammar=grammar, grammar_start=grammar_start if grammar else "", thinking=thinking)
+        if not grammar:
+            return None if thinking is None else Guidance(thinking=thinking)
+        return Guidance(
+            grammar=grammar, grammar_start=grammar_start, eos_token_ids=self._eos_token_ids, thinking=thinking
+        )
 
     def text_guidance(self, constraint: Constraint | None) -> Guidance | None:
         """Return the guidance of a raw prompt's continuation."""
         if constraint is None:
             return None
-        return Guidance(grammar=compose("start: @output", {"output": self._validator.compile(constraint)}))
+        grammar = compose("start: @output", {"output": self._validator.compile(constraint)})
+        return Guidance(grammar=grammar, eos_token_ids=self._eos_token_ids)
 
     def _grammar(self, request: GenerationRequest, prompt: Prompt) -> str:
         output = None if request.constraint is None else self._validator.compile(request.constraint)

@@ -36,7 +36,7 @@ def import_records(
                 file,
                 max_bytes=max_bytes,
                 min_free_bytes=min_free_bytes,
-                watch=bar,
+                on_progress=bar,
             )
     if as_json:
         print_json(asdict(done))

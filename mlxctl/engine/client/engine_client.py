@@ -2,10 +2,11 @@
 
 import itertools
 import time
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
+
+import msgspec
 
 from mlxctl.engine.client.connection import EngineConnection
 from mlxctl.engine.client.launcher import Launcher
@@ -40,15 +41,14 @@ from mlxctl.engine.wire.reports import (
     Stats,
 )
 from mlxctl.errors import ModelError, QueueFull
-from mlxctl.ir import CacheOptions, Guidance, ModelSpec, ProcessedImage, SamplingParams
+from mlxctl.ir import CacheOptions, ModelSpec
 from mlxctl.ir.cache_policy import CachePolicy
-from mlxctl.ir.lora import LoraChoice, LoraSpec
+from mlxctl.ir.lora import LoraSpec
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
-from mlxctl.ir.tokens import Salt
+from mlxctl.ir.tokens import Salt, pack
 from mlxctl.prefix_cache.policy import Lifetime
 from mlxctl.settings import EngineSettings, SchedulerSettings, scheduler_policy
 
-_ALL_CACHED = CacheOptions()
 _DEFAULT_SCHEDULER = SchedulerSettings()
 
 
@@ -209,57 +209,34 @@ class EngineClient:
         """
         await self._supervisor.stop(drain_seconds=drain_seconds)
 
-    def submit(
-        self,
-        *,
-        model: str,
-        prompt_token_ids: Sequence[int],
-        sampling: SamplingParams,
-        stop_token_ids: frozenset[int],
-        max_tokens: int,
-        priority: int = 0,
-        fairness_key: str = "",
-        request_id: str = "",
-        cache: CacheOptions = _ALL_CACHED,
-        num_long_ttl_tokens: int = 0,
-        guidance: Guidance | None = None,
-        images: Sequence[ProcessedImage] = (),
-        scores_prompt: bool = False,
-        adapters: tuple[LoraChoice, ...] = (),
-    ) -> TokenStream:
-        """Start a sequence. Raises EngineRecovering, ShuttingDown, QueueFull.
+    def submit(self, request: Submit) -> TokenStream:
+        """Start a sequence, under a number of the client's own.
 
-        The first `num_long_ttl_tokens` prompt tokens are cached with the TTL of `cache.long_ttl`.
-        `request_id` appears in the engine's log and error messages.
+        Raises EngineRecovering, ShuttingDown, QueueFull.
         """
-        connection = self._begin(fairness_key)
+        connection = self._begin(request.fairness_key)
         stream = TokenStream(
-            next(self._numbers), self._cancel, rules=self._reading_rules, fairness_key=fairness_key
+            next(self._numbers),
+            self._cancel,
+            rules=self._reading_rules,
+            fairness_key=request.fairness_key,
         )
         self._requests.add(stream)
-        connection.send(
-            Submit(
-                sequence_id=stream.sequence_id,
-                request_id=request_id,
-                model=model,
-                prompt_token_ids=array("I", prompt_token_ids).tobytes(),
-                sampling=sampling,
-                stop_token_ids=sorted(stop_token_ids),
-                max_tokens=max_tokens,
-                priority=priority,
-                fairness_key=fairness_key,
-                cache_mode=cache.mode,
-                cache_namespace=cache.prefix_namespace,
-                lifetime=_lifetime(
-                    cache, num_long_ttl_tokens, default_seconds=self.cache_policy.cache_ttl_seconds
-                ),
-                guidance=guidance,
-                images=list(images),
-                scores_prompt=scores_prompt,
-                adapters=adapters,
-            )
-        )
+        connection.send(msgspec.structs.replace(request, sequence_id=stream.sequence_id))
         return stream
+
+    def lifetime(self, cache: CacheOptions, num_long_ttl_tokens: int = 0) -> Lifetime:
+        """Return how long a request's chunks stay in the prefix cache.
+
+        The first `num_long_ttl_tokens` prompt tokens have the TTL of `cache.long_ttl`. The policy's TTL holds
+        where the request sets none.
+        """
+        default_seconds = self.cache_policy.cache_ttl_seconds
+        return Lifetime(
+            seconds=default_seconds if cache.ttl_seconds is None else cache.ttl_seconds,
+            num_long_ttl_tokens=num_long_ttl_tokens,
+            long_ttl_seconds=cache.long_ttl.ttl_seconds if cache.long_ttl else None,
+        )
 
     async def embed(
         self,
@@ -274,7 +251,7 @@ class EngineClient:
         Cancelling the task stops the work. Raises EngineRecovering, ShuttingDown, QueueFull, EngineDied,
         SequenceFailed.
         """
-        packed = [array("I", text).tobytes() for text in texts]
+        packed = [pack(text).tobytes() for text in texts]
         command = partial(Embed, model=model, texts=packed, dimensions=dimensions, request_id=request_id)
         return await self._requests.jobs.run(
             self._begin(), next(self._numbers), command, VectorCollector(len(texts)).take
@@ -309,7 +286,7 @@ class EngineClient:
 
         Raises EngineRecovering, EngineDied.
         """
-        packed = array("I", prompt_token_ids).tobytes()
+        packed = pack(prompt_token_ids).tobytes()
         answer: LookedUp = await self._ask(
             partial(LookUp, model=model, prompt_token_ids=packed, salts=list(salts))
         )
@@ -373,15 +350,6 @@ class EngineClient:
         if self._supervisor.connection is not None:
             command = Pause if stream.is_paused else Unpause
             self._supervisor.connection.send(command(ids=[stream.sequence_id]))
-
-
-def _lifetime(cache: CacheOptions, num_long_ttl_tokens: int, *, default_seconds: float | None) -> Lifetime:
-    long_ttl_seconds = cache.long_ttl.ttl_seconds if cache.long_ttl else None
-    return Lifetime(
-        seconds=default_seconds if cache.ttl_seconds is None else cache.ttl_seconds,
-        num_long_ttl_tokens=num_long_ttl_tokens,
-        long_ttl_seconds=long_ttl_seconds,
-    )
 
 
 def _transcript(report: Transcribed) -> TranscribedWindow | None:

@@ -23,7 +23,7 @@ class DecoderEmbedder:
     A text of several slices holds its caches until its last slice, or until it is dropped.
     """
 
-    reads_in_parts = True
+    can_split_texts = True
 
     def __init__(self, model: Any, recipe: EmbeddingRecipe, *, kv_bytes_per_token: int) -> None:
         self._model = model
@@ -39,7 +39,7 @@ class DecoderEmbedder:
     def run(self, part: EmbeddingSlice, *, max_tokens: int) -> Computed:  # noqa: ARG002
         """Compute the slice, which fits a turn."""
         if part.start or not part.is_last_of_text:
-            return Computed(vectors=self._read_on(part), num_tokens=part.num_padded_tokens)
+            return Computed(vectors=self._forward(part), num_tokens=part.num_padded_tokens)
         texts = part.whole_texts
         pooled = pool_texts(self._recipe, texts, self._model.model(padded(texts, width=part.num_tokens)))
         vectors = self._finisher.packed(pooled, dimensions=part.job.dimensions)
@@ -49,7 +49,7 @@ class DecoderEmbedder:
         """Free the caches of a job's text."""
         self._begun.pop(job_id, None)
 
-    def _read_on(self, part: EmbeddingSlice) -> bytes:
+    def _forward(self, part: EmbeddingSlice) -> bytes:
         job, (place,) = part.job, part.places
         if not part.start:
             self._begun[job.job_id] = kv.new_caches(self._model), PooledText(self._recipe.pooling)

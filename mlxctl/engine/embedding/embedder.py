@@ -28,10 +28,10 @@ class Computed:
 class Embedder(Protocol):
     """Computes slices of jobs with one model.
 
-    With `reads_in_parts` a slice may be a part of a text.
+    With `can_split_texts` a slice may be a part of a text.
     """
 
-    reads_in_parts: bool
+    can_split_texts: bool
 
     @property
     def bytes_for(self) -> Callable[[int], int]:

@@ -32,7 +32,7 @@ class EncoderEmbedder:
     A slice of several turns holds its states until its last layer, or until its job is dropped.
     """
 
-    reads_in_parts = False
+    can_split_texts = False
 
     def __init__(
         self, model: Any, encoder: Encoder, recipe: EmbeddingRecipe, *, bytes_for: Callable[[int], int]

@@ -15,7 +15,7 @@ class EmbeddingJob:
     """The texts of one request.
 
     `order` holds the indices of open texts, the shortest last; `num_read` tokens of that one are computed. A
-    text may span several slices if `may_be_cut`. An `unfinished` slice has the next turn.
+    text may span several slices if `can_be_split`. An `unfinished` slice has the next turn.
     """
 
     job_id: int
@@ -23,7 +23,7 @@ class EmbeddingJob:
     model: str
     texts: Sequence[Tokens]
     dimensions: int | None = None
-    may_be_cut: bool = True
+    can_be_split: bool = True
     order: list[int] = field(init=False)
     num_read: int = 0
     unfinished: "EmbeddingSlice | None" = None
@@ -118,7 +118,7 @@ class EmbeddingQueue:
     def _longer_part(self, job: EmbeddingJob, max_tokens: int) -> EmbeddingSlice | None:
         place, start = job.order[-1], job.num_read
         num_left = len(job.texts[place]) - start
-        if not job.may_be_cut or (not start and num_left <= max_tokens):
+        if not job.can_be_split or (not start and num_left <= max_tokens):
             return None
         num_tokens = min(num_left, max_tokens)
         job.num_read += num_tokens

@@ -86,7 +86,7 @@ class EmbeddingWorkload(Workload):
                 model=command.model,
                 texts=texts,
                 dimensions=command.dimensions,
-                may_be_cut=embedder.reads_in_parts,
+                can_be_split=embedder.can_split_texts,
             )
         )
 

@@ -76,7 +76,7 @@ class CacheRollback:
         if len(rows) == 1:
             model(mx.array(rows[0])[None], cache=self._caches, **shifts)
         else:
-            kv.read(model, self._caches, rows, **shifts)
+            kv.forward(model, self._caches, rows, **shifts)
 
 
 def _is_window(layer: Any) -> bool:

@@ -16,7 +16,7 @@ from mlx.utils import tree_flatten
 from mlxctl.engine.generation.quantized_cache import BatchQuantizedKVCache, quantized
 from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS
 from mlxctl.ir.kv_cache_size import KVFormats
-from mlxctl.prefix_cache.records import growing_arrays, grows, hold, leaves
+from mlxctl.prefix_cache.records import growing_arrays, grows, leaves, set_arrays
 
 Caches = list[Any]
 Tokens = np.ndarray[Any, np.dtype[np.uint32]]
@@ -31,15 +31,15 @@ _POSITIONS_PER_SPARE_PADDING = 8
 _SPARE_ROWS_BYTES = 256 * 1024 * 1024
 
 
-def new_caches(model: Any, form: KVFormats | None = None) -> Caches:
+def new_caches(model: Any, kv_format: KVFormats | None = None) -> Caches:
     """Return empty caches for one sequence.
 
-    `form` quantizes those of layers that keep every token.
+    `kv_format` quantizes those of layers that keep every token.
     """
     from mlx_lm.models.cache import make_prompt_cache
 
     caches = make_prompt_cache(model)
-    return list(caches if form is None else quantized(caches, form))
+    return list(caches if kv_format is None else quantized(caches, kv_format))
 
 
 def arrays(caches: Caches) -> list[mx.array]:
@@ -126,7 +126,7 @@ def _extended(layers: Many[Any], num_rows: Many[int], num_spare: int) -> Any:
     if sum(num_rows) > held[0].shape[0]:
         num_more = sum(num_rows) + num_spare - held[0].shape[0]
         held = [mx.pad(array, [(0, num_more), (0, 0), (0, 0), (0, 0)]) for array in held]
-        hold(first, held)
+        set_arrays(first, held)
     place, end = num_rows[0], first.size()
     for layer, num in zip(others, num_rows[1:], strict=True):
         length = layer.size()
@@ -159,15 +159,15 @@ def _joined_growing(layers: Many[Any], num_rows: Many[int], num_spare: int) -> A
     held = [growing_arrays(layer) for layer in layers]
     if num_arrays := max(map(len, held)):
         columns = ([arrays[place] if arrays else None for arrays in held] for place in range(num_arrays))
-        hold(joined, [_stacked(column, num_rows, lengths, num_spare) for column in columns])
+        set_arrays(joined, [_stacked(column, num_rows, lengths, num_spare) for column in columns])
         joined.state = joined.keys, joined.values, joined.offset + longest, joined.left_padding, longest
     return joined
 
 
 def _empty_batch(layer: Any, left_padding: list[int]) -> Any:
     """Return an empty batch of the layer's kind."""
-    if hasattr(layer, "form"):
-        return BatchQuantizedKVCache(layer.form, left_padding)
+    if hasattr(layer, "kv_format"):
+        return BatchQuantizedKVCache(layer.kv_format, left_padding)
     # PERF: it imports mlx_lm's layers, which the engine need not have at its start.
     from mlxctl.engine.generation.spare_rows import SpareRowsKVCache
 
@@ -193,7 +193,7 @@ def _stacked(
     return stacked
 
 
-def read(model: Any, caches: Caches, rows: Many[Tokens], **shifts: mx.array) -> None:
+def forward(model: Any, caches: Caches, rows: Many[Tokens], **shifts: mx.array) -> None:
     """Run the next tokens of every row, padded to the longest.
 
     Every row has at least one token. `shifts` are those of the model's positions, if it has them.

@@ -15,7 +15,7 @@ class DraftCaches:
     def __init__(self, create: Callable[[], kv.Caches]) -> None:
         """`create` returns empty caches of one row."""
         self._create = create
-        self._apart: dict[int, kv.Caches] = {}
+        self._single: dict[int, kv.Caches] = {}
         self._ids: list[int] = []
         self._batch: kv.Caches = []
 
@@ -28,7 +28,7 @@ class DraftCaches:
             self._divide()
             parts = [self.of_row(each) for each in sequence_ids]
             for each in sequence_ids:
-                del self._apart[each]
+                del self._single[each]
             self._batch = parts[0] if len(parts) == 1 else kv.join(parts, [1] * len(parts))
             self._ids = sequence_ids
         return self._batch
@@ -37,9 +37,9 @@ class DraftCaches:
         """Return the caches of a row alone."""
         if sequence_id in self._ids:
             self._divide()
-        if sequence_id not in self._apart:
-            self._apart[sequence_id] = self._create()
-        return self._apart[sequence_id]
+        if sequence_id not in self._single:
+            self._single[sequence_id] = self._create()
+        return self._single[sequence_id]
 
     def trim(self, num_tokens: list[int]) -> None:
         """Drop the last tokens of each row of the batch."""
@@ -56,7 +56,7 @@ class DraftCaches:
 
     def drop(self, sequence_id: int) -> None:
         """Free the caches of a row."""
-        self._apart.pop(sequence_id, None)
+        self._single.pop(sequence_id, None)
         if sequence_id not in self._ids:
             return
         staying = kv.fewest_moves([index for index, each in enumerate(self._ids) if each != sequence_id])
@@ -70,5 +70,5 @@ class DraftCaches:
         """Give each row of the batch separate caches."""
         for index, sequence_id in enumerate(self._ids):
             alone = len(self._ids) == 1
-            self._apart[sequence_id] = self._batch if alone else kv.extract_row(self._batch, index)
+            self._single[sequence_id] = self._batch if alone else kv.extract_row(self._batch, index)
         self._ids, self._batch = [], []

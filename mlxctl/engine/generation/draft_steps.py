@@ -26,6 +26,7 @@ from mlxctl.engine.speculation.drafter import Drafter
 from mlxctl.engine.speculation.gate_store import GateStore
 from mlxctl.engine.speculation.prompt_lookup import PromptLookup
 from mlxctl.engine.speculation.speculator import DraftPlan, Speculator
+from mlxctl.settings import EngineSettings
 
 if TYPE_CHECKING:
     from mlxctl.engine.generation.lora_adapters import LoraAdapters
@@ -72,44 +73,25 @@ class DraftSteps:
         *,
         name: str,
         digest: str,
-        speculation: Literal["off", "auto", "lookup", "draft", "mtp"],
-        max_draft_tokens: int,
+        settings: EngineSettings,
         backend: Backend,
     ) -> "DraftSteps":
         """Return the steps of the model served as `name`.
 
         `digest` identifies its weights in the stored gates.
         """
-        if speculation == "off":
+        if settings.speculation == "off":
             return cls(None)
         if problem := rollback_problem(weights):
             _log.warning("model %s decodes without drafts: %s", name, problem)
             return cls(None)
-        drafters: list[Drafter] = []
-        states: HiddenStates | None = None
-        if speculation in ("auto", "lookup"):
-            drafters.append(PromptLookup())
-        if weights.mtp_head is not None:
-            states = HiddenStates(weights.state_recorder)
-            text_model = getattr(weights.model, "text_model", weights.model).language_model
-            drafters.append(
-                MtpDrafter(
-                    weights.mtp_head,
-                    text_model,
-                    states,
-                    lora.of_rows,
-                    vocabulary_size=weights.vocabulary_size,
-                    backend=backend,
-                )
-            )
-        if speculation in ("auto", "draft") and weights.draft_model is not None:
-            drafters.append(
-                DraftModel(weights.draft_model, vocabulary_size=weights.vocabulary_size, backend=backend)
-            )
-        by_name = {drafter.name: gates.gate(digest, drafter.name) for drafter in drafters}
+        states = HiddenStates(weights.state_recorder) if weights.mtp_head is not None else None
+        drafters = _create_drafters(weights, lora, states, speculation=settings.speculation, backend=backend)
         if not drafters:
             return cls(None, states)
-        return cls(Speculator(drafters, by_name, counts, max_draft_tokens=max_draft_tokens), states)
+        by_name = {drafter.name: gates.gate(digest, drafter.name) for drafter in drafters}
+        speculator = Speculator(drafters, by_name, counts, max_draft_tokens=settings.max_draft_tokens)
+        return cls(speculator, states)
 
     def begin(self, num_groups: int) -> None:
         """Start the clock of a step.
@@ -182,3 +164,37 @@ class DraftSteps:
         if self._speculator is not None:
             for sequence_id in sequence_ids:
                 self._speculator.drop(sequence_id)
+
+
+def _create_drafters(
+    weights: LoadedWeights,
+    lora: "LoraAdapters",
+    states: HiddenStates | None,
+    *,
+    speculation: Literal["off", "auto", "lookup", "draft", "mtp"],
+    backend: Backend,
+) -> list[Drafter]:
+    """Return the drafters of a model.
+
+    Its MTP head is one of them if there are `states`.
+    """
+    drafters: list[Drafter] = []
+    if speculation in ("auto", "lookup"):
+        drafters.append(PromptLookup())
+    if states is not None:
+        text_model = getattr(weights.model, "text_model", weights.model).language_model
+        drafters.append(
+            MtpDrafter(
+                weights.mtp_head,
+                text_model,
+                states,
+                lora.of_rows,
+                vocabulary_size=weights.vocabulary_size,
+                backend=backend,
+            )
+        )
+    if speculation in ("auto", "draft") and weights.draft_model is not None:
+        drafters.append(
+            DraftModel(weights.draft_model, vocabulary_size=weights.vocabulary_size, backend=backend)
+        )
+    return drafters

@@ -142,7 +142,7 @@ class LoraAdapters:
         if problem := self._layer_problem(spec, lora, path):
             raise LoraMismatch(f"layer {path!r} {problem}")
         a, b = tensors[lora.a], tensors[lora.b]
-        if spec.form == "peft" or layers.is_expert_layer(module):
+        if spec.format == "peft" or layers.is_expert_layer(module):
             a, b = a.swapaxes(-1, -2), b.swapaxes(-1, -2)
         *experts, num_in, num_out = layers.layer_shape(module)
         _check_shape(path, lora.a, a, (*experts, num_in, lora.rank))
@@ -171,7 +171,7 @@ class LoraAdapters:
         if lora.magnitude and (is_expert or is_embedding):
             return f"is of type {type(module).__name__}, for which DoRA is not supported"
         # PEFT adapts the input of such a layer only, mlx-lm its output as well.
-        if is_embedding and spec.form == "peft" and not self._has_output_head:
+        if is_embedding and spec.format == "peft" and not self._has_output_head:
             return "is the output head, too: adapters of PEFT for it are not supported"
         return ""
 

@@ -98,7 +98,7 @@ def check_kv_format(model: Any, formats: KVFormats) -> None:
     mlx-lm's attention refuses some models (sinks, as in gpt-oss), and models may take their cache apart
     (latent attention). Raises ValueError with the setting to change.
     """
-    if not any(hasattr(layer, "form") for layer in leaves(kv.new_caches(model, formats))):
+    if not any(hasattr(layer, "kv_format") for layer in leaves(kv.new_caches(model, formats))):
         raise ValueError(
             "no layer of the model that keeps all tokens has a format, so there is nothing to quantize: "
             "omit --kv-bits for it"

@@ -35,7 +35,7 @@ def leaves_padding_out(model: Any, create_caches: Callable[[], kv.Caches]) -> bo
     kv.evaluate(alone)
     try:
         beside = kv.join([create_caches(), create_caches()], [1, 1])
-        kv.read(model, beside, [tokens[:1], tokens])
+        kv.forward(model, beside, [tokens[:1], tokens])
     except FOREIGN_ERRORS:
         return False
     states = zip(_recurrent_arrays(alone) or (), _recurrent_arrays(beside) or (), strict=True)

@@ -17,7 +17,7 @@ from mlxctl.prefix_cache.cache import StorageFormat
 from mlxctl.prefix_cache.disk.promotion import Promotion
 from mlxctl.prefix_cache.entries import Chunk
 from mlxctl.prefix_cache.packing import Record
-from mlxctl.prefix_cache.records import growing_arrays, grows, hold, leaves
+from mlxctl.prefix_cache.records import growing_arrays, grows, leaves, set_arrays
 
 # Turns in which a long prompt's caches grow to their final size.
 _NUM_TURNS = 16
@@ -100,7 +100,7 @@ class CachePreallocator:
         if not (self._layers or self._allocated) or time.monotonic() < self._ready_at:
             return
         for layer, targets in self._allocated:
-            hold(
+            set_arrays(
                 layer,
                 [
                     _moved(array, target, layer.offset)

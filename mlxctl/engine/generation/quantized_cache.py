@@ -22,14 +22,14 @@ _STEP_TOKENS = 256
 class _Growing:
     """Arrays that grow, for caches of a sequence and a batch."""
 
-    def __init__(self, form: KVFormat) -> None:
-        self.bits = form.bits
-        self.group_size = form.group_size
+    def __init__(self, kv_format: KVFormat) -> None:
+        self.bits = kv_format.bits
+        self.group_size = kv_format.group_size
         self.keys: Packed | None = None
         self.values: Packed | None = None
 
     @property
-    def form(self) -> KVFormat:
+    def kv_format(self) -> KVFormat:
         """The quantization of its keys and values."""
         return KVFormat(bits=self.bits, group_size=self.group_size)
 
@@ -67,8 +67,8 @@ class _Growing:
 class PreallocatedQuantizedKVCache(_Growing):
     """The cache of one sequence, with `offset` tokens."""
 
-    def __init__(self, form: KVFormat) -> None:
-        super().__init__(form)
+    def __init__(self, kv_format: KVFormat) -> None:
+        super().__init__(kv_format)
         self.offset = 0
 
     @property
@@ -108,8 +108,8 @@ class BatchQuantizedKVCache(_Growing):
     may have room for more rows, after these.
     """
 
-    def __init__(self, form: KVFormat, left_padding: list[int]) -> None:
-        super().__init__(form)
+    def __init__(self, kv_format: KVFormat, left_padding: list[int]) -> None:
+        super().__init__(kv_format)
         self.left_padding = mx.array(left_padding)
         self.offset = -self.left_padding
         self.length = 0
@@ -168,7 +168,7 @@ class BatchQuantizedKVCache(_Growing):
 
     def extract(self, row: int) -> PreallocatedQuantizedKVCache:
         """Return a copy of a row."""
-        one = PreallocatedQuantizedKVCache(self.form)
+        one = PreallocatedQuantizedKVCache(self.kv_format)
         if self.keys is not None and self.values is not None:
             padding: Any = self.left_padding[row].item()
             span = slice(padding, self.length)
@@ -181,14 +181,14 @@ class BatchQuantizedKVCache(_Growing):
 def quantized(caches: Iterable[Any], formats: KVFormats) -> Iterator[Any]:
     """Return the caches with quantized ones for layers that keep every token."""
     for index, layer in enumerate(caches):
-        form = layer_format(formats, index)
-        yield layer if form is None else _quantized_layer(layer, form)
+        kv_format = layer_format(formats, index)
+        yield layer if kv_format is None else _quantized_layer(layer, kv_format)
 
 
-def _quantized_layer(layer: Any, form: KVFormat) -> Any:
+def _quantized_layer(layer: Any, kv_format: KVFormat) -> Any:
     if hasattr(layer, "caches"):
-        return type(layer)(*(_quantized_layer(part, form) for part in layer.caches))
-    return PreallocatedQuantizedKVCache(form) if type(layer).__name__ == "KVCache" else layer
+        return type(layer)(*(_quantized_layer(part, kv_format) for part in layer.caches))
+    return PreallocatedQuantizedKVCache(kv_format) if type(layer).__name__ == "KVCache" else layer
 
 
 def grown(array: mx.array | None, part: mx.array, end: int, num_more: int) -> mx.array:

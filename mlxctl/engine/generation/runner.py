@@ -243,7 +243,7 @@ class ModelRunner:
             if state.view is None:
                 self._model(mx.array(_tokens(sequence, start, end))[None], cache=caches)
             else:
-                encoder_layers = state.view.read(start, end, caches)
+                encoder_layers = state.view.forward(start, end, caches)
         return PrefillPass(caches, states=self.drafts.take_states(), encoder_layers=encoder_layers)
 
     def _score_prompt(self, sequence: Sequence, caches: kv.Caches, start: int, end: int) -> list[Score]:
@@ -272,7 +272,7 @@ class ModelRunner:
             for ends in prefill_passes(prompts):
                 rows = [_tokens(*each) for each in zip(prompts, reached, ends, strict=True)]
                 with self.lora.of_rows(prompts):
-                    kv.read(self._model, caches, rows)
+                    kv.forward(self._model, caches, rows)
                 self.drafts.add_prefill(prompts, reached, ends, self.drafts.take_states())
                 for row, (state, end) in enumerate(zip(states, ends, strict=True)):
                     at_checkpoint = end in state.sequence.checkpoint_positions

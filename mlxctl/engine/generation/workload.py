@@ -82,10 +82,8 @@ class GenerationWorkload(Workload):
         self._allocation_stream: mx.Stream | None = None
         self._submitted: list[Submit] = []
         self._lora_changes = LoraChanges(context.memory, context.publish, self._uses_adapter)
-        self._speculation = context.settings.speculation
-        self._max_draft_tokens = context.settings.max_draft_tokens
+        self._settings = context.settings
         self._gates = GateStore(context.settings.cache_dir)
-        self._memory_wait_seconds = context.settings.memory_wait_seconds
         self._is_waiting = False
         self._statistics = GenerationStatistics(self._scheduler, context.memory)
 
@@ -117,8 +115,7 @@ class GenerationWorkload(Workload):
             self._statistics.drafts,
             name=spec.name,
             digest=prefix_cache.storage.namespace.hex(),
-            speculation=self._speculation,
-            max_draft_tokens=self._max_draft_tokens,
+            settings=self._settings,
             backend=self._backend,
         )
         if self._allocation_stream is None:
@@ -239,7 +236,7 @@ class GenerationWorkload(Workload):
     def _fail_short_of_memory(self, available_bytes: int, now: float) -> None:
         """Fail prompts that waited too long for memory held by others."""
         short = self._scheduler.take_short_of_memory(
-            available_bytes=available_bytes, now=now, seconds=self._memory_wait_seconds
+            available_bytes=available_bytes, now=now, seconds=self._settings.memory_wait_seconds
         )
         for sequence, needed in short:
             self._fail(sequence, self._memory.describe_shortage(needed), "memory_shortage")

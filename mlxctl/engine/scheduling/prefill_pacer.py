@@ -225,7 +225,7 @@ class PrefillPacer:
         """Add the duration of a decode step that joined its rows first."""
         self._joins.observe(seconds - (self._steps.seconds(rows) or 0.0), rows=rows, alone=True)
 
-    def joins_apart(self, rows: int) -> bool:
+    def joins_separately(self, rows: int) -> bool:
         """Whether rows are joined in a separate decode step.
 
         True where a join right after a prefill pass would lengthen a gap by much.
@@ -287,7 +287,8 @@ class PrefillPacer:
         It may have one more group.
         """
         single_row = self._single_row_step()
-        return (self._steps.seconds(rows) or single_row) + (single_row if self.joins_apart(rows) else 0.0)
+        step = self._steps.seconds(rows) or single_row
+        return step + single_row if self.joins_separately(rows) else step
 
     def _single_row_step(self) -> float:
         """Return the duration of a one-row step, at first a guess."""

@@ -195,10 +195,10 @@ class Scheduler:
             return None
         name, queue, candidates = turn
         rows = queue.num_decoding
-        joins_apart = queue.pacer.joins_apart(rows)
+        joins_separately = queue.pacer.joins_separately(rows)
         is_after_decode = self._last_phase in ("decode", "join")
         # Prompts wait for one join at most.
-        joins_first = self._last_phase == "decode" and joins_apart and queue.can_join
+        joins_first = self._last_phase == "decode" and joins_separately and queue.can_join
         if candidates and (not rows or is_after_decode) and not joins_first:
             wait, target = max(now - row.served_at for row in candidates), self._policy.target_ttft_ms / 1e3
             lateness = wait / target if target else math.inf
@@ -215,7 +215,7 @@ class Scheduler:
                     sequence.left_queue_at = now
             return batch
         # A join right after a pass would be part of the same gap.
-        joins = (is_after_decode or not joins_apart) and queue.regroup()
+        joins = (is_after_decode or not joins_separately) and queue.regroup()
         self._last_phase = "join" if joins else "decode"
         groups = [list(group) for group in queue.groups]
         return Batch(phase="decode", model=name, groups=groups, joins=joins)

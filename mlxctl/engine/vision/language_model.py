@@ -93,7 +93,9 @@ class VisionLanguageModel:
         """Return a prompt (tokens,) with images, ready for prefill."""
         return MultimodalPrompt(self, token_ids, images)
 
-    def read(self, token_ids: mx.array, features: ImageFeatures, context: ForwardContext, cache: Any) -> None:
+    def forward(
+        self, token_ids: mx.array, features: ImageFeatures, context: ForwardContext, cache: Any
+    ) -> None:
         """Build the pass over a slice (tokens,); `features` replace its token embeddings."""
         with self._contexts.on(context):
             self._text_model(token_ids[None], cache=cache, input_embeddings=features.states[None])
@@ -131,7 +133,7 @@ class MultimodalPrompt:
         self._encoded: dict[int, ImageFeatures] = {}
         self._encoder_layers: list[Sequence[mx.array]] = []
 
-    def read(self, start: int, end: int, cache: Any) -> list[Sequence[mx.array]]:
+    def forward(self, start: int, end: int, cache: Any) -> list[Sequence[mx.array]]:
         """Build the pass over the slice; return the encoder's layers.
 
         These are evaluated first. Raises ValueError when an image cannot be encoded.
@@ -139,7 +141,7 @@ class MultimodalPrompt:
         try:
             features = self.features(start, end)
             context = self._model.context(self._images, start, end, features)
-            self._model.read(self._token_ids[start:end], features, context, cache)
+            self._model.forward(self._token_ids[start:end], features, context, cache)
         except FOREIGN_ERRORS as error:
             # An error in mlx-vlm's code ends the request, not the engine.
             raise ValueError(f"encoding an image failed: {error or type(error).__name__}") from error

@@ -1,4 +1,7 @@
-"""Prefix cache inspection from the front: contents and explanations."""
+"""Prefix cache inspection from the front: contents and explanations.
+
+Event-loop thread; explanations are computed in preparation processes.
+"""
 
 from mlxctl.inference.cache.divergence import Divergence, MissReason
 from mlxctl.inference.cache.explanation import Explanation

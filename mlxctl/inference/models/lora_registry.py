@@ -2,9 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from mlxctl.engine import EngineClient, ModelLoaded
@@ -13,10 +12,10 @@ from mlxctl.errors import (
     Conflict,
     InvalidRequest,
     ModelError,
-    ModelNotFoundOnDisk,
     UnknownModel,
     UnknownResource,
 )
+from mlxctl.inference.models.adapter_directories import AdapterDirectories, FindDirectory
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
@@ -26,9 +25,7 @@ from mlxctl.settings import AdapterSettings
 
 NO_ADAPTERS = "none"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_MAX_PATH_LENGTH = 4096
 Changed = TypeVar("Changed")
-FindDirectory = Callable[[str], Path]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -57,8 +54,7 @@ class LoraRegistry:
     """Adapters by model and name.
 
     The engine mounts an adapter when it is added, and again before the first request after its model or the
-    engine was loaded again. `find` returns the directory of a name of the library; it raises
-    ModelNotFoundOnDisk.
+    engine was loaded again. `find` as in AdapterDirectories.
     """
 
     def __init__(
@@ -68,7 +64,7 @@ class LoraRegistry:
         self._engine = engine
         self._models = models
         self._settings = settings
-        self._find = find
+        self._directories = AdapterDirectories(settings.dirs, find)
         self._adapters: dict[tuple[str, str], ServedAdapter] = {}
         # By model: its load, and the adapters that the engine has mounted since.
         self._mounted: dict[str, tuple[ModelLoaded, set[str]]] = {}
@@ -78,9 +74,8 @@ class LoraRegistry:
         self._tasks: set[asyncio.Task[Any]] = set()
         for text, path in settings.paths.items():
             base, _, name = text.rpartition(":")
-            own_name = self._own_name(base or None)
-            # The operator may name any directory; clients may not.
-            directory = path if path.is_dir() else self._named(path)
+            own_name = self.own_name(base or None)
+            directory = self._directories.find_configured(path)
             self._check_new(own_name, name)
             spec = read_lora(directory, name=name, base=models.model(own_name).facts.path)
             self._adapters[own_name, name] = ServedAdapter(base=own_name, spec=spec, shown_path=path.name)
@@ -157,13 +152,13 @@ class LoraRegistry:
     async def add(self, name: str, path: str, base: str | None) -> ServedAdapter:
         """Mount an adapter on a model, loading the model if needed.
 
-        `path` as in `_directory`. Raises UnknownModel, InvalidRequest, Conflict, EngineError.
+        `path` as in AdapterDirectories.find. Raises UnknownModel, InvalidRequest, Conflict, EngineError.
         """
-        return await self._finish(self._add(self._own_name(base), name, path))
+        return await self._finish(self._add(self.own_name(base), name, path))
 
     async def remove(self, name: str, base: str | None) -> ServedAdapter:
         """Unmount an adapter. Raises UnknownModel, UnknownResource, Conflict, EngineError."""
-        return await self._finish(self._remove(self._own_name(base), name))
+        return await self._finish(self._remove(self.own_name(base), name))
 
     async def _finish(self, change: Coroutine[Any, Any, Changed]) -> Changed:
         """Run a change to its end, even if its caller is cancelled.
@@ -223,9 +218,6 @@ class LoraRegistry:
 
         None is the first one. Raises UnknownModel.
         """
-        return self._own_name(base)
-
-    def _own_name(self, base: str | None) -> str:
         if base is None:
             return self._models.entries[0][1].name
         own_name = self._models.own_name(base)
@@ -287,54 +279,11 @@ class LoraRegistry:
 
     def _read(self, own_name: str, name: str, path: str) -> LoraSpec:
         try:
-            directory = self._directory(path)
+            directory = self._directories.find(path)
             spec = read_lora(directory, name=name, base=self._models.model(own_name).facts.path)
         except ModelError as error:
             raise InvalidRequest(error.without_path(path), param="path") from None
         return spec
-
-    def _directory(self, path: str) -> Path:
-        """Return the adapter directory below `adapters.dirs`, or of the library. Raises InvalidRequest.
-
-        SEC: clients must not read other directories; links that lead out are not followed.
-        """
-        if len(path) > _MAX_PATH_LENGTH or not path.isprintable():
-            raise InvalidRequest(
-                f"path must have at most {_MAX_PATH_LENGTH} printable characters", param="path"
-            )
-        try:
-            for root in (each.resolve() for each in self._settings.dirs):
-                directory = (root / path).resolve()
-                if directory != root and directory.is_relative_to(root) and directory.is_dir():
-                    files = [file.resolve() for file in directory.iterdir() if file.is_symlink()]
-                    if not all(file.is_relative_to(root) for file in files):
-                        raise InvalidRequest(
-                            f"adapter {path!r} has a link to a file outside adapters.dirs", param="path"
-                        )
-                    return directory
-        except OSError as error:
-            raise InvalidRequest(
-                f"path {path[:64]!r} cannot be read: {error.strerror}", param="path"
-            ) from None
-        if Path(path).is_absolute() or ".." in Path(path).parts:
-            raise InvalidRequest(f"path {path!r} is not below a directory of adapters.dirs", param="path")
-        try:
-            return self._find(path)
-        except ModelNotFoundOnDisk:
-            raise InvalidRequest(
-                f"there is no adapter {path!r} in the directories of adapters.dirs, and none of this name in "
-                "the library",
-                param="path",
-            ) from None
-
-    def _named(self, path: Path) -> Path:
-        try:
-            return self._find(str(path))
-        except ModelNotFoundOnDisk:
-            raise ModelNotFoundOnDisk(
-                path,
-                f"there is no adapter directory at {str(path)!r}, and no adapter of this name in the library",
-            ) from None
 
     def _names_mounted(self, own_name: str) -> set[str]:
         """Return the adapters mounted since the model was loaded last."""

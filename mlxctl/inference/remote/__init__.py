@@ -1,4 +1,7 @@
-"""Inference by any server with OpenAI's API, behind a URL."""
+"""Inference by any server with OpenAI's API, behind a URL.
+
+Event-loop thread only.
+"""
 
 from mlxctl.inference.remote.client import RemoteInference
 from mlxctl.inference.remote.generation import RemoteGeneration

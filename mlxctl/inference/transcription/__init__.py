@@ -1,6 +1,6 @@
 """Transcription of one request, window after window.
 
-Each window starts at the end of the last complete segment.
+Event-loop thread only. Each window starts at the end of the last complete segment.
 """
 
 from mlxctl.inference.transcription.transcriber import transcribe

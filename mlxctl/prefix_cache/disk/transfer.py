@@ -47,7 +47,7 @@ class Imported:
     num_without_room: int
 
 
-def export_archive(cache_directory: Path, file: Path, watch: ProgressCallback) -> Exported:
+def export_archive(cache_directory: Path, file: Path, on_progress: ProgressCallback) -> Exported:
     """Write all intact records into a new file with mode 0600.
 
     The file appears when it is complete. A server may be using the directory. Raises StoreError.
@@ -55,7 +55,7 @@ def export_archive(cache_directory: Path, file: Path, watch: ProgressCallback) -
     inspector = DiskInspector.open(cache_directory)
     try:
         with _atomic_file(file) as opened:
-            return _export(inspector, ArchiveWriter(opened), watch)
+            return _export(inspector, ArchiveWriter(opened), on_progress)
     except DATABASE_ERRORS as error:
         raise StoreError(f"cannot read the prefix cache in {str(cache_directory)!r}: {error}") from error
     except OSError as error:
@@ -65,7 +65,7 @@ def export_archive(cache_directory: Path, file: Path, watch: ProgressCallback) -
 
 
 def import_archive(
-    cache_directory: Path, file: Path, *, max_bytes: int, min_free_bytes: int, watch: ProgressCallback
+    cache_directory: Path, file: Path, *, max_bytes: int, min_free_bytes: int, on_progress: ProgressCallback
 ) -> Imported:
     """Import an archive, after a check of all of it.
 
@@ -75,10 +75,10 @@ def import_archive(
         with file.open("rb") as opened:
             size = os.fstat(opened.fileno()).st_size
             for _ in read_archive(opened):
-                watch(opened.tell(), 2 * size)
+                on_progress(opened.tell(), 2 * size)
             with _claimed(cache_directory) as directory:
-                adoption = ArchiveImporter(directory, max_bytes=max_bytes, min_free_bytes=min_free_bytes)
-                return _import(adoption, opened, lambda num_done: watch(size + num_done, 2 * size))
+                importer = ArchiveImporter(directory, max_bytes=max_bytes, min_free_bytes=min_free_bytes)
+                return _import(importer, opened, lambda num_done: on_progress(size + num_done, 2 * size))
     except ArchiveError as error:
         raise StoreError(f"{str(file)!r} is not taken: {error}") from error
     except DATABASE_ERRORS as error:
@@ -97,7 +97,7 @@ def _claimed(cache_directory: Path) -> Iterator[ClaimedDirectory]:
         directory.lock.release()
 
 
-def _export(inspector: DiskInspector, writer: ArchiveWriter, watch: ProgressCallback) -> Exported:
+def _export(inspector: DiskInspector, writer: ArchiveWriter, on_progress: ProgressCallback) -> Exported:
     now, total = time.time(), inspector.sizes().record_bytes
     written: set[Key] = set()
     num_left_out = num_done = 0
@@ -112,7 +112,7 @@ def _export(inspector: DiskInspector, writer: ArchiveWriter, watch: ProgressCall
             written.add(entry.key)
             _add(writer, entry, records, now)
         num_left_out += len(entry.records) - (writer.num_records - num_before)
-        watch(num_done, total)
+        on_progress(num_done, total)
     writer.end()
     return Exported(num_records=writer.num_records, num_bytes=writer.num_bytes, num_left_out=num_left_out)
 
@@ -142,12 +142,12 @@ def _add(writer: ArchiveWriter, entry: DiskEntry, records: dict[int | None, byte
         )
 
 
-def _import(adoption: ArchiveImporter, file: IO[bytes], watch: Callable[[int], object]) -> Imported:
+def _import(importer: ArchiveImporter, file: IO[bytes], on_progress: Callable[[int], object]) -> Imported:
     outcomes: Counter[ImportOutcome] = Counter()
     for frame, data in read_archive(file):
-        outcomes[adoption.take(frame, data)] += 1
-        watch(file.tell())
-    adoption.finish()
+        outcomes[importer.take(frame, data)] += 1
+        on_progress(file.tell())
+    importer.finish()
     return Imported(
         num_taken=outcomes["imported"], num_known=outcomes["stored"], num_without_room=outcomes["no_room"]
     )

@@ -27,7 +27,7 @@ from mlxctl.protocols.media import audio_from_base64, image_from_data_url
 from mlxctl.protocols.openai import chat_schema as schema
 from mlxctl.protocols.openai.chat_tools import tools_and_choice
 from mlxctl.protocols.openai.freeform import freeform_arguments
-from mlxctl.protocols.openai.refused_fields import check_refused
+from mlxctl.protocols.openai.unsupported_fields import check_refused
 from mlxctl.protocols.priority import requested_priority
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import (

@@ -13,7 +13,7 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ContextOverflow
 from mlxctl.protocols.openai.chat_answers import ChatCustomCall, ChatFunctionCall
 from mlxctl.protocols.openai.freeform import InputGrammar
-from mlxctl.protocols.openai.refused_fields import RefusedFields
+from mlxctl.protocols.openai.unsupported_fields import RefusedFields
 from mlxctl.protocols.priority import Priority, ServiceTier
 from mlxctl.protocols.ranges import (
     MaxTokens,

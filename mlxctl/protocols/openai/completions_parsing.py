@@ -9,8 +9,8 @@ from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai import completions_schema as schema
 from mlxctl.protocols.openai.chat_schema import check_stream_options, counts_every_chunk
-from mlxctl.protocols.openai.refused_fields import check_refused
 from mlxctl.protocols.openai.text_inputs import read_texts
+from mlxctl.protocols.openai.unsupported_fields import check_refused
 from mlxctl.protocols.ranges import MAX_ANSWERS
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import requested_constraint

@@ -9,9 +9,9 @@ from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl.protocols.openai.chat_answers import PromptLogprobs
 from mlxctl.protocols.openai.chat_schema import StreamOptions
-from mlxctl.protocols.openai.refused_fields import RefusedFields
 from mlxctl.protocols.openai.text_inputs import TextInputs
 from mlxctl.protocols.openai.token_reports import TokenIds
+from mlxctl.protocols.openai.unsupported_fields import RefusedFields
 from mlxctl.protocols.openai.usage import CompletionUsage
 from mlxctl.protocols.priority import Priority
 from mlxctl.protocols.ranges import (

@@ -24,14 +24,20 @@ from mlxctl.protocols.tokenization import (
     TokenList,
 )
 from mlxctl.server.embeddings import EmbeddingsResource
-from mlxctl.server.llama_cpp import LlamaResource
-from mlxctl.server.llama_slots import LoraAdapter, LoraAdaptersResource, Slot, SlotResource, SlotsResource
+from mlxctl.server.llama_cpp import (
+    LlamaResource,
+    LoraAdapter,
+    LoraAdaptersResource,
+    PropertiesResource,
+    ServerProperties,
+    Slot,
+    SlotResource,
+    SlotsResource,
+)
 from mlxctl.server.route import GENERATION_ERRORS, Operation, Query, Route
 from mlxctl.server.tokenization import (
     ChatTokenCountResource,
     DetokenizeResource,
-    PropertiesResource,
-    ServerProperties,
     TemplateResource,
     TokenizeResource,
     TokenizerInfo,

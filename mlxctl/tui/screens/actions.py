@@ -19,15 +19,16 @@ from textual.worker import Worker
 from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart, ToolCallPart, ToolResultPart
 from mlxctl.tui.attachments import read_images
-from mlxctl.tui.chat_backend import BackendModel, ChatBackend
+from mlxctl.tui.chat_backend import BackendModel
+from mlxctl.tui.chat_setup import ChatSetup
 from mlxctl.tui.conversation import ChatMessage, ChatOptions, Conversation, QueuedQuestion
 from mlxctl.tui.export import export, load_exported
 from mlxctl.tui.external_editor import edit_text, editor_command
 from mlxctl.tui.option_values import DEFAULT, describe_options, set_option
-from mlxctl.tui.session_autosave import SavedChat, SessionAutosave
+from mlxctl.tui.session_autosave import SavedChat
 from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.throughput_meter import ThroughputMeter
-from mlxctl.tui.tools.toolbox import Tool, ToolBox, refusal
+from mlxctl.tui.tools.toolbox import Tool, refusal
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
 from mlxctl.tui.widgets.notice import Notice
@@ -42,24 +43,14 @@ class ChatActions(Screen[None]):
     `ChatScreen` adds the conversation itself.
     """
 
-    def __init__(
-        self,
-        backend: ChatBackend,
-        options: ChatOptions,
-        autosave: SessionAutosave,
-        conversation: Conversation,
-        images: tuple[ImagePart, ...] = (),
-        *,
-        tools: ToolBox,
-    ) -> None:
-        """`images` are attached to the first question."""
+    def __init__(self, setup: ChatSetup) -> None:
         super().__init__()
-        self._tools = tools
-        self._backend = backend
-        self._options = options
-        self._autosave = autosave
-        self._conversation = conversation
-        self._attached = images
+        self._tools = setup.tools
+        self._backend = setup.backend
+        self._options = setup.options
+        self._autosave = setup.autosave
+        self._conversation = setup.conversation
+        self._attached = setup.images
         self._model: BackendModel | None = None
         self._opened = asyncio.Event()
         self._set_state("loading")
@@ -71,13 +62,13 @@ class ChatActions(Screen[None]):
         """Choose a saved chat to continue."""
         from mlxctl.tui.screens.sessions import SessionsScreen
 
-        async def go_on(chat: SavedChat | None) -> None:
+        async def continue_chat(chat: SavedChat | None) -> None:
             if chat is not None:
                 await self._stop_and_save()
                 self._autosave.continue_chat(chat)
                 await self._show_saved(chat.system_prompt, chat.messages)
 
-        self.app.push_screen(SessionsScreen(self._autosave), go_on)
+        self.app.push_screen(SessionsScreen(self._autosave), continue_chat)
 
     async def _load_file(self, path: Path) -> None:
         """Continue a conversation that was exported as .json, as a new chat."""

@@ -37,7 +37,6 @@ ListEntries = Callable[[int], "Awaitable[Sequence[CacheEntry]]"]
 _MAX_ROWS = 100
 # The server detokenizes each of them.
 _MAX_ENTRIES = 50
-_OPEN_STATES = frozenset({"waiting", "reading", "answering"})
 _NO_REQUEST = "No request yet."
 
 
@@ -283,7 +282,7 @@ class MonitorScreen(Screen[None]):
     def action_cancel(self) -> None:
         """Cancel the selected request after a confirmation."""
         view = self._selected
-        if view is None or view.state not in _OPEN_STATES:
+        if view is None or not view.is_open:
             self.notify("Select a request that is not ended.", severity="warning")
             return
 

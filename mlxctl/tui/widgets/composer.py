@@ -230,6 +230,8 @@ class Composer(TextArea):
     def _send(self) -> None:
         # Cleared at once: keys typed from now on belong to the next question.
         question, shown, self.text = self.question.strip(), self.text.strip(), ""
+        # No undo goes back beyond this.
+        self._folded.clear()
         self.post_message(QuestionSubmitted(question, shown=shown))
 
     @property

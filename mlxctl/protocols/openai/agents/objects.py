@@ -132,10 +132,10 @@ class AgentMessageList(Struct):
 
 
 def encode_agent(
-    agent: StoredAgent, standing: AgentCacheStatus, caches: list[AgentCache] | UnsetType = UNSET
+    agent: StoredAgent, cache_status: AgentCacheStatus, caches: list[AgentCache] | UnsetType = UNSET
 ) -> bytes:
     """Return the body for one agent."""
-    described = _agent_object(agent, standing)
+    described = _agent_object(agent, cache_status)
     described.caches = caches
     return msgspec.json.encode(described)
 
@@ -165,7 +165,7 @@ def encode_agent_deletion(agent_id: str) -> bytes:
     return msgspec.json.encode(Deletion(id=agent_id, object="agent", deleted=True))
 
 
-def _agent_object(agent: StoredAgent, standing: AgentCacheStatus) -> AgentObject:
+def _agent_object(agent: StoredAgent, cache_status: AgentCacheStatus) -> AgentObject:
     settings = _SETTINGS.decode(agent.settings)
     return AgentObject(
         id=agent.id,
@@ -179,7 +179,7 @@ def _agent_object(agent: StoredAgent, standing: AgentCacheStatus) -> AgentObject
         metadata=settings.metadata,
         persist=agent.is_persistent,
         num_messages=agent.num_messages,
-        status=standing.status,
-        context_tokens=standing.num_context_tokens,
-        cached_tokens=standing.num_cached_tokens,
+        status=cache_status.status,
+        context_tokens=cache_status.num_context_tokens,
+        cached_tokens=cache_status.num_cached_tokens,
     )

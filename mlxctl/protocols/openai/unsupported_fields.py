@@ -1,4 +1,4 @@
-"""Fields of chat completions and completions without effect, and those refused."""
+"""Unsupported fields of chat completions and completions: ignored or refused."""
 
 from typing import Any
 
