@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from mlxctl.parsers.argument_values import value_as_json
 from mlxctl.parsers.json_value import quote
+from mlxctl.parsers.markers import is_control_token
 from mlxctl.parsers.schemas import SchemaNode
 
 
@@ -50,6 +51,9 @@ class CallTags:
     a value may be a CDATA section. `read_value` converts a value that is no string to JSON text. With
     `only_available`, a call of another tool is text.
 
+    Arguments that are one JSON object may stand between tags that begin with `json_opener` and end with
+    `key_end`, and `json_closer`.
+
     Models forget tags: a call also ends before one of `block_closers`, and a key that ends with `key_closer`
     but has no value is dropped.
     """
@@ -69,7 +73,17 @@ class CallTags:
     read_key: Callable[[str], tuple[str, bool | None] | None] = plain_key
     has_cdata: bool = False
     only_available: bool = False
+    json_opener: str = ""
+    json_closer: str = ""
     read_value: Callable[[str, SchemaNode], str] = plain_value
+
+    @property
+    def skips_text(self) -> bool:
+        """Whether text between two tags is dropped.
+
+        Where tags are control tokens, what follows such text tells that the call goes on.
+        """
+        return is_control_token(self.key_opener)
 
     def line_end_of_key(self, text: str, at: int) -> int:
         """Return the line break after an unclosed key, -1 without one.

@@ -74,12 +74,14 @@ class ToolSchemas:
     def resolve(self, name: str) -> str:
         """Return the tool's name without a namespace or method around it.
 
-        Models add them: `functions.f`, `f.call`.
+        Models add them: `functions.f`, `f.call`, `f.f`.
         """
         if name in self._parameters:
             return name
-        candidates = (name.removesuffix(".call"), name.rpartition(".")[2])
-        return next((candidate for candidate in candidates if candidate in self._parameters), name)
+        space, _, last = name.rpartition(".")
+        candidates = (name.removesuffix(".call"), last)
+        known = next((candidate for candidate in candidates if candidate in self._parameters), name)
+        return last if known == name and space == last else known
 
     def only_tool(self, argument: str | None = None) -> str | None:
         """Return the name of the only tool, None if there are several.

@@ -9,7 +9,7 @@ a call without arguments as one tag, `<function=f/>`.
 import re
 from collections.abc import Sequence
 from html import unescape
-from typing import Any, Literal
+from typing import Literal
 
 from mlxctl.parsers.call_tags import CallTags
 from mlxctl.parsers.declarations import (
@@ -22,22 +22,19 @@ from mlxctl.parsers.declarations import (
     Signal,
 )
 from mlxctl.parsers.json_arguments import JsonArguments
-from mlxctl.parsers.json_value import escape, json_text, parse_json, quote
+from mlxctl.parsers.json_value import escape, json_text, quote
 from mlxctl.parsers.markers import MarkerSet
-from mlxctl.parsers.python_value import literal_as_json
 from mlxctl.parsers.schemas import STRING, SchemaNode, ToolSchemas
 from mlxctl.parsers.steps import Step, read_steps
+from mlxctl.parsers.value_wrappers import CDATA, CDATA_END, WRAPPERS, without_cdata, wrapped_arguments
 
 MAX_TAG_CHARS = 256
-_CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _NAME = re.compile(r"""["']?(?P<name>[^\s"'<>={}\[\](),]*?)["']?\s*(?P<end>/?)""")
 _NAME_TAG = re.compile(
     r"""\s*(?:["'](?P<quoted>[^"'\n]+)["'](?:\s[^\n]*)?|(?P<bare>[^\s"'<>={}\[\](),]+)\s*)"""
 )
 # The beginning of a tag with attributes, which is no text where the answer is cut off.
 _CUT_NAME_TAG = re.compile(r"""\s*["'][^"'\s]*(?:["']\s*(?:\w+(?:=["']?\w*["']?)?)?)?""")
-# Names that models wrap around all arguments of a call as if they were one.
-_WRAPPERS = ("arguments", "parameters", "properties", "input")
 
 State = Literal["between", "name", "named", "json", "json_end", "inside", "key", "value_start", "value"]
 
@@ -65,6 +62,9 @@ class TaggedCallsBody:
         self._json = JsonArguments()
         self._plain_closer = MarkerSet((tags.value_closer, *tags.value_ends), trims=tags.trims)
         self._closer = self._plain_closer
+        self._any_tag = MarkerSet(
+            (tags.key_opener, *tags.other_key_openers, tags.call_closer, *tags.block_closers)
+        )
 
     def read(self, text: str, start: int) -> Step:
         """Parse up to the next decision."""
@@ -173,13 +173,35 @@ class TaggedCallsBody:
             return begin + len(key_openers[opens.index(True)]), ()
         if None in (closes, *opens, *ends):
             return None
-        if self._state == "named" and text[begin] == "{":
-            self._state, self._json = "json", JsonArguments()
-            return begin, (CallStarted(name=self._name),)
-        return at, (BodyRejected(),) if self._state == "named" else (
-            CallEnded(is_complete=False),
-            BodyEnded(),
-        )
+        if self._state == "named":
+            return self._begin_json(text, begin)
+        return self._skip_text(text, begin)
+
+    def _begin_json(self, text: str, at: int) -> Step | None:
+        """Begin arguments that are one JSON object, perhaps in tags."""
+        opener = self._tags.json_opener
+        if opener and (opens := _compare(text, at, opener)) is not False:
+            end = text.find(self._tags.key_end, at) if opens else -1
+            if end < 0:
+                return None if len(text) - at <= MAX_TAG_CHARS else (at, (BodyRejected(),))
+            at = _skip_white_space(text, end + len(self._tags.key_end))
+            if at == len(text):
+                return None
+        if text[at] != "{":
+            return at, (BodyRejected(),)
+        self._state, self._json = "json", JsonArguments()
+        return at, (CallStarted(name=self._name),)
+
+    def _skip_text(self, text: str, at: int) -> Step | None:
+        """Skip text between two tags, where tags cannot be text."""
+        tags = self._tags
+        if tags.skips_text:
+            found = self._any_tag.find(text[at : at + MAX_TAG_CHARS])
+            if found is not None:
+                return at + found.start(), ()
+            if len(text) - at <= MAX_TAG_CHARS:
+                return None
+        return at, (CallEnded(is_complete=False), BodyEnded())
 
     def _read_json(self, text: str, at: int) -> Step | None:
         end, signals = self._json.read(text, at)
@@ -191,6 +213,11 @@ class TaggedCallsBody:
     def _read_json_end(self, text: str, at: int) -> Step | None:
         """Consume the closing tag after JSON arguments."""
         begin = _skip_white_space(text, at)
+        if closer := self._tags.json_closer:
+            closes = _compare(text, begin, closer)
+            if closes is None:
+                return None
+            begin = _skip_white_space(text, begin + len(closer) * closes)
         closes = _compare(text, begin, self._tags.call_closer)
         if closes is None:
             return None
@@ -263,7 +290,7 @@ class TaggedCallsBody:
         True only for a tool that has no argument of this name.
         """
         names = self._tools.argument_names(self._name)
-        return key in _WRAPPERS and not self._num_arguments and bool(names) and key not in names
+        return key in WRAPPERS and not self._num_arguments and bool(names) and key not in names
 
     @property
     def _separator(self) -> str:
@@ -288,11 +315,11 @@ class TaggedCallsBody:
         if "{name}" in self._tags.value_closer:
             self._closer = MarkerSet((self._value_closer, *self._tags.value_ends), trims=self._tags.trims)
         if self._tags.has_cdata:
-            found = _compare(text, _skip_white_space(text, at), _CDATA)
+            found = _compare(text, _skip_white_space(text, at), CDATA)
             if found is None:
                 return None
             if found:
-                self._closer = MarkerSet((_CDATA_END + self._tags.value_closer,))
+                self._closer = MarkerSet((CDATA_END + self._tags.value_closer,))
         trims = _compare(text, at, self._tags.trims)
         if trims is None:
             return None
@@ -308,9 +335,10 @@ class TaggedCallsBody:
             return (at + certain, self._take(rest[:certain])) if certain else None
         self._state = "inside"
         is_closed = end[0].endswith(self._value_closer)
-        length = end.start() + len(_CDATA_END) * end[0].startswith(_CDATA_END)
+        length = end.start() + len(CDATA_END) * end[0].startswith(CDATA_END)
+        is_trimmed = self._is_trimmed and not end[0].startswith(self._tags.trims)
         last = (
-            *self._take(rest[:length].removesuffix(self._tags.trims if self._is_trimmed else "")),
+            *self._take(rest[:length].removesuffix(self._tags.trims if is_trimmed else "")),
             *self._end_value(),
         )
         return at + (end.end() if is_closed else end.start()), last
@@ -330,10 +358,10 @@ class TaggedCallsBody:
         if self._is_streaming:
             return (CallArguments(json='"'),)
         text = "".join(self._pieces)
-        json = self._tags.read_value(_without_cdata(text) if self._tags.has_cdata else text, self._schema)
+        json = self._tags.read_value(without_cdata(text) if self._tags.has_cdata else text, self._schema)
         if not self._is_wrapper:
             return (CallArguments(json=json),)
-        arguments = _wrapped_arguments(json, self._tools.argument_names(self._name))
+        arguments = wrapped_arguments(json, self._tools.argument_names(self._name))
         if arguments is None:
             return (CallArguments(json=self._open_value() + json),)
         self._num_arguments += len(arguments)
@@ -348,36 +376,6 @@ class TaggedCallsBody:
             return ()
         more = self._take(rest[: len(rest) - self._closer.partial_length(rest)])
         return more if self._is_streaming else self._end_value()
-
-
-def _wrapped_arguments(json: str, names: Sequence[str]) -> dict[str, Any] | None:
-    """Return the arguments in a value that holds all of them.
-
-    It is an object, or the text of JSON or of a Python dictionary; None for others, and where no key is one
-    of the tool's `names`.
-    """
-    try:
-        value = parse_json(json)
-        if isinstance(value, str):
-            value = parse_json(literal_as_json(value) or value)
-    except ValueError:
-        return None
-    if not isinstance(value, dict) or not (not value or value.keys() & set(names)):
-        return None
-    return value if json_text(value) else None
-
-
-def _without_cdata(text: str) -> str:
-    """Return the content of a CDATA section.
-
-    `]]>` in it is written as the end of one section and the beginning of the next.
-    """
-    bare = text.strip()
-    if not (bare.startswith(_CDATA) and bare.endswith(_CDATA_END)):
-        return text
-    return bare[len(_CDATA) : -len(_CDATA_END)].replace(
-        _CDATA_END[:2] + _CDATA_END + _CDATA + _CDATA_END[2:], _CDATA_END
-    )
 
 
 def _skip_white_space(text: str, at: int) -> int:

@@ -2,13 +2,16 @@
 
 `<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>`. Before 4.7 there are line breaks
 between the tags; IQuest Q1 writes `<iquest_tool_call>`. Strings are written unchanged, other values as JSON.
+The models sometimes write a call as one JSON object.
 """
 
 from dataclasses import replace
 
 from mlxctl.ir import TagNotation
 from mlxctl.parsers.call_tags import CallTags, closed_key
-from mlxctl.parsers.declarations import Closing, Opening, ToolParser
+from mlxctl.parsers.declarations import BodyReader, Closing, Opening, ToolParser
+from mlxctl.parsers.first_character import FirstCharacterBody
+from mlxctl.parsers.json_calls import JsonCallsBody
 from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _OPENER, _CLOSER = "<tool_call>", "</tool_call>"
@@ -29,8 +32,13 @@ _TAGS = CallTags(
 _IQUEST_TAGS = replace(_TAGS, call_closer=_IQUEST_CLOSER)
 
 
-def _open_body(opening: Opening) -> TaggedCallsBody:
-    return TaggedCallsBody(_IQUEST_TAGS if opening.marker == _IQUEST_OPENER else _TAGS, opening.tools)
+def _open_body(opening: Opening) -> BodyReader:
+    tags = _IQUEST_TAGS if opening.marker == _IQUEST_OPENER else _TAGS
+
+    def choose(first: str) -> BodyReader:
+        return JsonCallsBody(opening.tools) if first == "{" else TaggedCallsBody(tags, opening.tools)
+
+    return FirstCharacterBody(choose)
 
 
 def _force_on_one_line(name: str | None) -> str:

@@ -1,7 +1,8 @@
 """Tool calls of Kimi K3: a `tools` section of XTML tags.
 
 `<|open|>call tool="f" index="1"<|sep|><|open|>argument key="a"
-type="number"<|sep|>1<|close|>argument<|sep|><|close|>call<|sep|>`.
+type="number"<|sep|>1<|close|>argument<|sep|><|close|>call<|sep|>`. Arguments may be
+one object in a `json` tag.
 """
 
 import re
@@ -33,6 +34,8 @@ _TAGS = CallTags(
     key_opener=_ARGUMENT,
     key_end=_SEP,
     value_closer=_ARGUMENT_END,
+    json_opener=f"{_OPEN}json",
+    json_closer=f"{_CLOSE}json{_SEP}",
     read_key=_read_key,
 )
 

@@ -6,7 +6,7 @@ The answer is in a section called `response`.
 from mlxctl.parsers.declarations import ThinkingParser
 
 _OPENER, _CLOSER = "<|open|>think<|sep|>", "<|close|>think<|sep|>"
-# Models forget the last token, and an answer may be cut off before it.
+# Models forget the last token, and an answer may be cut off before it. Some put spaces around the name.
 _ANSWER = ("<|open|>response", "<|close|>response", "<|close|>message")
 
 THINKING = ThinkingParser(
@@ -14,7 +14,10 @@ THINKING = ThinkingParser(
     opener=_OPENER,
     closer=_CLOSER,
     trims="\n",
-    wrappers=tuple(f"{begin}<|sep|>" for begin in _ANSWER),
+    wrappers=(
+        *(f"{begin}<|sep|>" for begin in _ANSWER),
+        *(f"{begin.replace('|>', '|> ')} <|sep|>" for begin in _ANSWER),
+    ),
     stray_markers=(*_ANSWER, "<|open|>", "<|close|>"),
     other_closers=("<|close|>think", "<|open|>response<|sep|>"),
     closed_block=f"{_OPENER}{_CLOSER}",

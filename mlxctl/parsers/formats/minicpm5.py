@@ -21,6 +21,7 @@ _TAGS = CallTags(
     other_key_openers=tuple(f"<param{space}name=" for space in _DAMAGED_SPACES),
     key_end=">",
     value_closer="</param>",
+    value_ends=("</function>",),
     has_cdata=True,
     only_available=True,
 )

@@ -15,7 +15,7 @@ from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _OPENER, _MESSAGE, _MESSAGE_END = "<|start|>assistant to=", "<|message|>", "<|eom|>"
 _CALLS, _CALLS_END, _INVOKE = "<atem:function_calls>", "</atem:function_calls>", "<atem:invoke name="
-_MAX_HEAD_CHARS = 256
+_BARE_HEADER, _MAX_HEAD_CHARS = " to=", 256
 _RECIPIENT = re.compile(r"[\w.:/-]*")
 
 _TAGS = CallTags(
@@ -33,6 +33,7 @@ class _MessageBody:
     """Parses a message header and its calls; rejects other messages."""
 
     def __init__(self, opening: Opening) -> None:
+        self._is_bare = not opening.marker
         self._calls = TaggedCallsBody(_TAGS, opening.tools)
         self._has_head = False
 
@@ -45,7 +46,8 @@ class _MessageBody:
         return self._calls.finish(rest) if self._has_head else (BodyRejected(),)
 
     def _read_head(self, text: str, at: int) -> tuple[int, Sequence[Signal]]:
-        recipient = _RECIPIENT.match(text, at)
+        begin = at + len(_BARE_HEADER) * self._is_bare
+        recipient = _RECIPIENT.match(text, begin)
         assert recipient is not None, "it may be empty"
         end = recipient.end()
         if not text.startswith(_MESSAGE, end):
@@ -75,7 +77,8 @@ def _force_call(name: str | None) -> str:
 TOOLS = ToolParser(
     id="muse",
     opener=_OPENER,
-    other_openers=(f"{_MESSAGE_END}assistant to=", f"{_MESSAGE_END} to="),
+    other_openers=(f"{_MESSAGE_END}assistant to=", f"{_MESSAGE_END} to=", "<|start|>assistantto="),
+    bare_calls=lambda name: (f"{_BARE_HEADER}{name}{_MESSAGE}{_CALLS}",),
     closer=_CALLS_END,
     other_closers=(_MESSAGE_END, "<|eot|>"),
     open_body=_MessageBody,

@@ -23,7 +23,7 @@ THINKING = ThinkingParser(
     ),
     other_closers=("<|eot|>",),
     wrappers=(_START, *_ANSWERS, f"{_START}to=user<|message|>", _END, "<|eot|>"),
-    dropped_openers=_HEADERS,
+    dropped_openers=(*_HEADERS, f"{_START}to="),
     header_ends=("<|message|>",),
     identifying_texts=(" to=self<|message|>",),
     has_messages=True,

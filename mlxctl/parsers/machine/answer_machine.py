@@ -19,6 +19,7 @@
   there is nothing else before thinking, before the first call, between calls or after the last.
 - Control tokens of calls are never text. At the end of the answer or of a thought, a call's marker is no text
   either, nor is the beginning of a marker or of an available tool's call. Nothing else is lost.
+- A block that is only its two markers is dropped before any text; later, text may quote the markers.
 - A call that the model leaves open is closed, unless the answer was cut off. Then the head of any call is
   dropped, too.
 """
@@ -187,7 +188,7 @@ class AnswerMachine:
             closed = self._thinking_reader.close_at_end()
             self._state = "text" if closed else "thinking"
             return closed
-        if is_cut_off:
+        if is_cut_off or self._buffer.offset >= 0:
             # The marker that only begins may itself begin with a shorter one.
             self._buffer.text = without_partial_marker(self._buffer.text, self._cut_markers)
         return self._state == "text" and bool(self._buffer) and self._advance_text(is_final=True)

@@ -60,6 +60,7 @@ class CallBlockReader:
         self._body: BodyReader | None = None
         self._opening_length = 0
         self._is_marked = False
+        self._may_be_empty = False
         self._dropped_opener = ""
         self._is_cut_off = False
 
@@ -74,6 +75,7 @@ class CallBlockReader:
         self.is_open, self.has_call = True, False
         self._dropped_opener = marker if is_dropped else ""
         self._is_marked = bool(marker)
+        self._may_be_empty = self._is_marked and self._events.is_blank
         # A call without a marker is text from its first character on.
         self._opening_length = length + (not marker)
         self._buffer.hold(length)
@@ -81,6 +83,8 @@ class CallBlockReader:
     def advance(self) -> bool:
         """Parse on in the buffer; return whether to continue."""
         assert self._body is not None
+        if self._may_be_empty and not self._has_content():
+            return not self.is_open
         end, signals = self._body.read(self._buffer.text, 0)
         self._buffer.hold(end)
         self._take_signals(signals)
@@ -92,10 +96,32 @@ class CallBlockReader:
         With `is_cut_off` a call that the model has not closed stays open, and the head of one is dropped.
         """
         assert self._body is not None
+        if self._may_be_empty:
+            self._drop(len(self._buffer.text))
+            return
         rest = self._buffer.text
         self._buffer.hold(len(rest))
         self._is_cut_off = is_cut_off
         self._take_signals(self._body.finish(rest), is_final=True)
+
+    def _has_content(self) -> bool:
+        """Whether a block before any text is more than its two markers.
+
+        Later, text may quote them.
+        """
+        text = self._buffer.text
+        begun = text.lstrip(WHITESPACE)
+        if closer := next(filter(begun.startswith, self._tools.closers), ""):
+            self._drop(len(text) - len(begun) + len(closer))
+        elif not any(closer.startswith(begun) for closer in (*self._tools.closers, "")):
+            self._may_be_empty = False
+        return not self._may_be_empty
+
+    def _drop(self, length: int) -> None:
+        """End a block without calls."""
+        self._buffer.hold(length)
+        self._buffer.clear_held()
+        self.is_open = False
 
     def _take_signals(self, signals: Sequence[Signal], *, is_final: bool = False) -> None:
         for signal in signals:

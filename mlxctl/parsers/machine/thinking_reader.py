@@ -136,10 +136,11 @@ class ThinkingReader:
         self._thinking = thinking
         self._tools = tools
         self._schemas = schemas
-        headers = thinking.headers if thinking.has_messages else frozenset[str]()
-        self._markers = MarkerSet(
-            thinking.closers | tools.openers | headers, thinking.trims + tools.space_before
-        )
+        markers = thinking.closers | tools.openers
+        if thinking.has_messages:
+            markers |= thinking.headers
+            markers |= {begin for name in schemas.names for begin in tools.bare_calls(name)}
+        self._markers = MarkerSet(markers, thinking.trims + tools.space_before)
         self._is_at_start = False
         self._call: ThoughtCall | None = None
 
