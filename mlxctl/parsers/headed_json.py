@@ -24,6 +24,9 @@ MAX_HEAD_CHARS = 256
 _REJECTED = (BodyRejected(),)
 _FIRST_KEY = re.compile(r'\{\s*(?:"(?P<name>[^"\\]*)"|(?P<other>[^\s"]))')
 
+# A name in a header, and the tag that begins after it.
+_WHOLE_NAME = re.compile(r"(?:^|[>\s])(?P<name>[\w./-]+)(?::\d*)?\s*[<\[]")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallHead:
@@ -68,10 +71,23 @@ class HeadedJsonBody:
                 return self._read_tail(text, start)
 
     def finish(self, rest: str) -> Sequence[Signal]:
-        """End a started call as incomplete; reject a header without arguments."""
+        """End a started call as incomplete; reject a header without a whole name."""
         if self._state == "arguments":
             return CallEnded(is_complete=False), BodyEnded()
+        if self._state == "head" and (name := self._whole_name(rest)):
+            return CallStarted(name=name), CallEnded(is_complete=False), BodyEnded()
         return (BodyEnded(),) if self._state == "after" and not rest.strip() else _REJECTED
+
+    def _whole_name(self, head: str) -> str | None:
+        """Return the available tool that a header without arguments names.
+
+        The name is whole if something follows it.
+        """
+        if self._head.is_bare:
+            return None
+        found = _WHOLE_NAME.search(head)
+        name = "" if found is None else self._tools.resolve(found["name"])
+        return name if self._tools.is_available(name) else None
 
     def _read_head(self, text: str, at: int) -> tuple[int, Sequence[Signal]]:
         end = text.find("{", at)

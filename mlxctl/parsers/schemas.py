@@ -81,7 +81,7 @@ class ToolSchemas:
         space, _, last = name.rpartition(".")
         candidates = (name.removesuffix(".call"), last)
         known = next((candidate for candidate in candidates if candidate in self._parameters), name)
-        return last if known == name and space == last else known
+        return last if self._parameters and known == name and space == last else known
 
     def only_tool(self, argument: str | None = None) -> str | None:
         """Return the name of the only tool, None if there are several.
