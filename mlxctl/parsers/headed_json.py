@@ -24,9 +24,6 @@ MAX_HEAD_CHARS = 256
 _REJECTED = (BodyRejected(),)
 _FIRST_KEY = re.compile(r'\{\s*(?:"(?P<name>[^"\\]*)"|(?P<other>[^\s"]))')
 
-# A name in a header, and the tag that begins after it.
-_WHOLE_NAME = re.compile(r"(?:^|[>\s])(?P<name>[\w./-]+)(?::\d*)?\s*[<\[]")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallHead:
@@ -35,7 +32,8 @@ class CallHead:
     `pattern` matches a whole header and has a group `name`. `may_begin` matches every beginning of one, so
     that other text is rejected early. `tails` may follow the arguments and are dropped; `opener` begins
     another header. With `is_bare`, the header has no marker: only available tools are called. `others` are
-    first parts of names that address another recipient, unless a tool has that name.
+    first parts of names that address another recipient, unless a tool has that name. `whole_name` matches a
+    header up to what follows the name: an answer that ends there is a call of an available tool.
     """
 
     pattern: re.Pattern[str]
@@ -44,6 +42,7 @@ class CallHead:
     opener: str = ""
     is_bare: bool = False
     others: frozenset[str] = frozenset()
+    whole_name: re.Pattern[str] | None = None
 
 
 class HeadedJsonBody:
@@ -79,13 +78,8 @@ class HeadedJsonBody:
         return (BodyEnded(),) if self._state == "after" and not rest.strip() else _REJECTED
 
     def _whole_name(self, head: str) -> str | None:
-        """Return the available tool that a header without arguments names.
-
-        The name is whole if something follows it.
-        """
-        if self._head.is_bare:
-            return None
-        found = _WHOLE_NAME.search(head)
+        """Return the available tool that a header without arguments names."""
+        found = self._head.whole_name.match(head) if self._head.whole_name else None
         name = "" if found is None else self._tools.resolve(found["name"])
         return name if self._tools.is_available(name) else None
 

@@ -49,7 +49,7 @@ TOOLS = ToolParser(
             notation=TagNotation(
                 begin='<param name="{name}">',
                 end="</param>",
-                ends=("</param>",),
+                ends=("</param>", "</function>"),
                 sections=("<![CDATA[", "]]>"),
             ),
         ),

@@ -32,6 +32,9 @@ _HEAD = CallHead(
     may_begin=re.compile(
         r"\s*(?:<\|plamo:[a-z_:|>]*)?\s*(?:<\|plamo:[a-z_:|>]*)?\s*[^\s<|{}]*\s*(?:<[^{}]*)?"
     ),
+    whole_name=re.compile(
+        rf"\s*(?:{re.escape(_CALL)})?\s*(?:{re.escape(_NAME)})?\s*(?P<name>[^\s<|{{}}]+)\s*<"
+    ),
     tails=(_ARGUMENTS_END, _CALL_END),
     opener=_CALL,
 )
