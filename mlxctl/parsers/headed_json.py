@@ -70,7 +70,7 @@ class HeadedJsonBody:
                 return self._read_tail(text, start)
 
     def finish(self, rest: str) -> Sequence[Signal]:
-        """End a started call as incomplete; reject a header without a whole name."""
+        """End a started call as incomplete; other headers are rejected."""
         if self._state == "arguments":
             return CallEnded(is_complete=False), BodyEnded()
         if self._state == "head" and (name := self._whole_name(rest)):
