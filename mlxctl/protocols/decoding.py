@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.protocols.integral_floats import MAX_REPLACEMENTS, with_integers
+from mlxctl.protocols.integral_floats import max_replacements, with_integers
 from mlxctl.protocols.validation_errors import explain
 
 # Jinja's tojson and json.dumps recurse per level, within Python's recursion limit of 1000 frames.
@@ -41,7 +41,7 @@ def _decode_as(
         # The validation error may precede a syntax error further on, which is reported first.
         _decode(text, _UNREAD)
         complaint, given = str(error), text
-        for _ in range(MAX_REPLACEMENTS):
+        for _ in range(max_replacements(memoryview(text).nbytes)):
             replaced = with_integers(given, complaint)
             if replaced is None:
                 break

@@ -10,12 +10,17 @@ import msgspec
 
 from mlxctl.protocols.validation_errors import STEP, value_at
 
-MAX_REPLACEMENTS = 32
-"""Most fields of one body whose floats are replaced; each takes one more decoding."""
+_MAX_REPLACEMENTS = 32
+_MAX_DECODED_BYTES = 32 << 20
 
 _ANY = msgspec.json.Decoder(Any)
 _COMPLAINT = re.compile(r"Expected `(?P<types>[^`]+)`, got `float` - at `\$(?P<path>.*)`", re.DOTALL)
 _LAST_STEP = re.compile(rf"(?P<parent>.*)(?:{STEP.pattern})", re.DOTALL)
+
+
+def max_replacements(num_bytes: int) -> int:
+    """Return how many floats of a body are replaced; each takes one more decoding."""
+    return min(_MAX_REPLACEMENTS, max(1, _MAX_DECODED_BYTES // num_bytes))
 
 
 def with_integers(text: bytes | msgspec.Raw, complaint: str) -> bytes | None:
