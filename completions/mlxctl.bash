@@ -63,7 +63,7 @@ _mlxctl_options() {
         " bench throughput") echo "--streams --answer-tokens --prompt-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench latency") echo "--requests --prompt-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench prefix") echo "--prompt-tokens --answer-tokens --restart --no-restart --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
-        " bench agents") echo "--turns --agents-at-once --system-tokens --result-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
+        " bench agents") echo "--turns --agents-at-once --system-tokens --result-tokens --answer-tokens --trace --think-seconds --scale --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench arrivals") echo "--rate --requests --prompt-tokens --answer-tokens --ttft-ms --token-ms --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench burst") echo "--requests --prompt-tokens --answer-tokens --restart --no-restart --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench contention") echo "--requests --prompt-tokens --answer-tokens --watch --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
@@ -304,6 +304,9 @@ _mlxctl_value() {
         " bench agents --system-tokens") echo "unknown" ;;
         " bench agents --result-tokens") echo "unknown" ;;
         " bench agents --answer-tokens") echo "unknown" ;;
+        " bench agents --trace") echo "files" ;;
+        " bench agents --think-seconds") echo "unknown" ;;
+        " bench agents --scale") echo "unknown" ;;
         " bench agents --model") echo "models" ;;
         " bench agents -m") echo "models" ;;
         " bench agents --url") echo "unknown" ;;

@@ -880,10 +880,13 @@ _mlxctl_bench_arrivals() {
 _mlxctl_bench_agents() {
     _arguments \
         '*--turns[Tool results of the session, one after the other]: :' \
-        '*--agents-at-once[Agents that then start at once]: :' \
+        '*--agents-at-once[Agents that then start at once; sessions of --trace]: :' \
         '*--system-tokens[Length of their shared instructions]: :' \
         '*--result-tokens[Length of each tool result]: :' \
         '*--answer-tokens[Length of each answer]: :' \
+        '*--trace[Replay recorded sessions instead]: :_files' \
+        '*--think-seconds[Longest recorded wait between turns to keep]: :' \
+        '*--scale[Share of the recorded lengths to use]: :' \
         '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*--url[Measure the server at this URL instead of starting one]: :' \

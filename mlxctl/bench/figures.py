@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Unit = Literal["s", "tokens/s", "requests/s", "share", "times", "tokens"]
+Unit = Literal["s", "tokens/s", "requests/s", "jobs/h", "share", "times", "tokens"]
 Better = Literal["lower", "higher"]
 
 

@@ -33,7 +33,7 @@ def format_like(value: float, first: float, unit: Unit) -> str:
             return f"{value:.1%}"
         case "times":
             return f"{value:,.2f}"
-        case "tokens/s" | "requests/s" | "tokens":
+        case "tokens/s" | "requests/s" | "jobs/h" | "tokens":
             return f"{value:,.1f}" if abs(first) < 100 else f"{value:,.0f}"
         case _:
             assert_never(unit)

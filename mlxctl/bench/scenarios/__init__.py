@@ -4,6 +4,7 @@ from typing import Any, Protocol
 
 from mlxctl.bench.figures import Chart, Figure, Sample
 from mlxctl.bench.prompts import Prompts
+from mlxctl.bench.scenarios.agent_trace import AgentTrace
 from mlxctl.bench.scenarios.agents import Agents
 from mlxctl.bench.scenarios.arrivals import Arrivals
 from mlxctl.bench.scenarios.burst import Burst
@@ -16,6 +17,7 @@ from mlxctl.bench.scenarios.throughput import Throughput
 from mlxctl.bench.target import BenchTarget
 
 __all__ = [
+    "AgentTrace",
     "Agents",
     "Arrivals",
     "Burst",

@@ -1,5 +1,6 @@
 """`mlxctl bench agents`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,7 +26,10 @@ def agents(
         ),
     ] = 12,
     agents_at_once: Annotated[
-        int, typer.Option(min=1, max=256, metavar="NUMBER", help="Agents that then start at once.")
+        int,
+        typer.Option(
+            min=1, max=256, metavar="NUMBER", help="Agents that then start at once; sessions of --trace."
+        ),
     ] = 4,
     system_tokens: Annotated[
         int, typer.Option(min=1, metavar="TOKENS", help="Length of their shared instructions.")
@@ -34,10 +38,33 @@ def agents(
         int, typer.Option(min=1, metavar="TOKENS", help="Length of each tool result.")
     ] = 300,
     answer_tokens: Annotated[int, typer.Option(min=1, metavar="TOKENS", help="Length of each answer.")] = 48,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Replay recorded sessions instead: a file or directory of agent traces (.json, as AIPerf's) "
+            "or chat requests (.jsonl).",
+        ),
+    ] = None,
+    think_seconds: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Longest recorded wait between turns to keep.")
+    ] = 0.0,
+    scale: Annotated[
+        float, typer.Option(min=0.001, max=1, metavar="SHARE", help="Share of the recorded lengths to use.")
+    ] = 1.0,
 ) -> "Scenario":
     """Coding agents: one session, then several at once on a cold prefix."""
-    from mlxctl.bench.scenarios import Agents
+    from mlxctl.bench.scenarios import Agents, AgentTrace
+    from mlxctl.bench.traces import read_traces
 
+    if trace is not None:
+        return AgentTrace(
+            path=trace,
+            sessions=tuple(read_traces(trace)),
+            num_agents=agents_at_once,
+            max_think_seconds=think_seconds,
+            scale=scale,
+        )
     return Agents(
         num_turns=turns,
         num_agents=agents_at_once,
