@@ -340,7 +340,7 @@ complete -c mlxctl -n "__mlxctl_at ' bench prefix'" -l out -r -F -d 'File or dir
 complete -c mlxctl -n "__mlxctl_at ' bench prefix'" -l json -d 'Print the whole result as JSON and nothing else'
 complete -c mlxctl -n "__mlxctl_at ' bench prefix'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' bench agents'" -l turns -x -d 'Tool results of the session, one after the other'
-complete -c mlxctl -n "__mlxctl_at ' bench agents'" -l agents-at-once -x -d 'Agents that then start at once; sessions of --trace'
+complete -c mlxctl -n "__mlxctl_at ' bench agents'" -l agents-at-once -x -d 'Agents that then start at once'
 complete -c mlxctl -n "__mlxctl_at ' bench agents'" -l system-tokens -x -d 'Length of their shared instructions'
 complete -c mlxctl -n "__mlxctl_at ' bench agents'" -l result-tokens -x -d 'Length of each tool result'
 complete -c mlxctl -n "__mlxctl_at ' bench agents'" -l answer-tokens -x -d 'Length of each answer'

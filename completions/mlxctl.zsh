@@ -880,7 +880,7 @@ _mlxctl_bench_arrivals() {
 _mlxctl_bench_agents() {
     _arguments \
         '*--turns[Tool results of the session, one after the other]: :' \
-        '*--agents-at-once[Agents that then start at once; sessions of --trace]: :' \
+        '*--agents-at-once[Agents that then start at once]: :' \
         '*--system-tokens[Length of their shared instructions]: :' \
         '*--result-tokens[Length of each tool result]: :' \
         '*--answer-tokens[Length of each answer]: :' \

@@ -1,4 +1,4 @@
-"""Agent traces: requests that real coding agents sent, as shared blocks of tokens.
+"""Agent traces: recorded requests of coding agents.
 
 Two kinds of file are read: a JSON object per session, as kv-cache-tester records and AIPerf replays them
 (`requests` of type `n`, `s` and `subagent`), and JSON Lines with an OpenAI chat request each. Texts of the
@@ -37,7 +37,7 @@ class TraceRequest:
 
     @property
     def units(self) -> Iterator[tuple[Hashable, int]]:
-        """The parts of the prompt that requests share, with their lengths in tokens or characters."""
+        """The parts of the prompt, with lengths in tokens or characters."""
         if self.messages:
             for part in ((self.fields or {}).get("tools"), *self.messages):
                 text = msgspec.json.encode(part)
@@ -61,7 +61,10 @@ class TraceRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSession:
-    """Requests of one agent, in order; each waits for the subagents before it."""
+    """Requests of one agent, in order.
+
+    Each waits for the answer, or the subagents, before it.
+    """
 
     name: str
     steps: "tuple[TraceRequest | tuple[TraceSession, ...], ...]"
@@ -89,9 +92,9 @@ class TraceSession:
 
 
 def read_traces(path: Path) -> list[TraceSession]:
-    """Return the sessions of a file, or of all `.json` and `.jsonl` files of a directory.
+    """Return the sessions of a file or directory.
 
-    Raises SettingsError.
+    Of a directory, all `.json` and `.jsonl` files are read. Raises SettingsError.
     """
     files = [path]
     if path.is_dir():
@@ -210,10 +213,10 @@ def _recorded_sessions(file: Path, content: bytes) -> list[TraceSession]:
 
 
 def reusable(prompts: Iterable[Iterable[tuple[Hashable, int]]]) -> tuple[int, int]:
-    """Return how much of the prompts, in this order, a cache could reuse at best, and their length.
+    """Return what a cache could reuse of the prompts, and their length.
 
-    A prompt is a sequence of units, with lengths. A unit is reusable where an earlier prompt has it after the
-    same units.
+    They arrive in this order. A prompt is a sequence of units, with lengths. A unit is reusable where an
+    earlier prompt has it after the same units.
     """
     known: dict[Hashable, Any] = {}
     num_reusable = length = 0

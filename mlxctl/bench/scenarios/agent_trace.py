@@ -1,4 +1,4 @@
-"""Recorded agent sessions, replayed: jobs per hour, and reuse beside the best possible."""
+"""Replay of recorded agent sessions."""
 
 import asyncio
 import time
@@ -21,10 +21,11 @@ _CONTEXT_SHARE = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTrace:
-    """The `sessions` of a trace, `num_agents` at once, each request after the answer before it.
+    """The `sessions` of a trace, `num_agents` at once.
 
-    Waits of the client between requests are kept up to `max_think_seconds`. Answers have the recorded length;
-    their text is discarded, so that every server gets the same prompts.
+    Each request follows the answer before it. Waits of the client between requests are kept up to
+    `max_think_seconds`. Answers have the recorded length; their text is discarded, so that every server gets
+    the same prompts.
     """
 
     path: Path
@@ -110,7 +111,7 @@ class _Replay:
                         self._blocks[name] = text.split()
 
     async def run(self, session: TraceSession, *, root: str | None = None) -> None:
-        """Send the requests of a session, and of its subagents at the same time."""
+        """Send the requests of a session; subagents at the same time."""
         name = root or session.name
         for step in session.steps:
             if isinstance(step, TraceRequest):

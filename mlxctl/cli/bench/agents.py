@@ -26,10 +26,7 @@ def agents(
         ),
     ] = 12,
     agents_at_once: Annotated[
-        int,
-        typer.Option(
-            min=1, max=256, metavar="NUMBER", help="Agents that then start at once; sessions of --trace."
-        ),
+        int, typer.Option(min=1, max=256, metavar="NUMBER", help="Agents that then start at once.")
     ] = 4,
     system_tokens: Annotated[
         int, typer.Option(min=1, metavar="TOKENS", help="Length of their shared instructions.")
