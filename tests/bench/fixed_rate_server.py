@@ -46,6 +46,8 @@ class FixedRateServer:
                 await writer.drain()
         finally:
             writer.close()
+            with suppress(ConnectionError, asyncio.CancelledError):
+                await writer.wait_closed()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -126,5 +128,5 @@ async def _end(loop: asyncio.AbstractEventLoop) -> None:
     for answer in answers:
         answer.cancel()
     await asyncio.gather(*answers, return_exceptions=True)
-    # Closing a connection takes one more loop iteration.
-    await asyncio.sleep(0)
+    # Closing a connection takes some more loop iterations.
+    await asyncio.sleep(0.01)

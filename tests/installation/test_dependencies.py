@@ -33,7 +33,12 @@ OPTIONAL = {
     "mlxctl/probe/speech_samples.py": {"espeakng_loader"},  # find_synthesizer
 }
 # Files that query installed packages, where absence is no error.
-LOOK_UPS = {"mlxctl/installed.py", "mlxctl/doctor/packages.py", "mlxctl/doctor/install_commands.py"}
+LOOK_UPS = {
+    "mlxctl/installed.py",
+    "mlxctl/doctor/packages.py",
+    "mlxctl/doctor/install_commands.py",
+    "mlxctl/server/routes/__init__.py",
+}
 LOOK_UP_MODULES = ("importlib.metadata", "importlib.util", "importlib.resources", "pkgutil", "pkg_resources")
 
 
