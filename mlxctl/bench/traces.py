@@ -29,14 +29,14 @@ class TraceRequest:
 
     num_answer_tokens: int
     num_prompt_tokens: int = 0
-    block_size: int = 1
+    block_size: float = 1.0
     block_ids: tuple[int, ...] = ()
     messages: tuple[dict[str, Any], ...] = ()
     fields: dict[str, Any] | None = None
     think_seconds: float = 0.0
 
     @property
-    def units(self) -> Iterator[tuple[Hashable, int]]:
+    def units(self) -> Iterator[tuple[Hashable, float]]:
         """The parts of the prompt, with lengths in tokens or characters."""
         if self.messages:
             for part in ((self.fields or {}).get("tools"), *self.messages):
@@ -55,7 +55,7 @@ class TraceRequest:
             self,
             num_answer_tokens=max(1, round(share * self.num_answer_tokens)),
             num_prompt_tokens=max(1, round(share * self.num_prompt_tokens)),
-            block_size=max(1, round(share * self.block_size)),
+            block_size=share * self.block_size,
         )
 
 
@@ -212,14 +212,14 @@ def _recorded_sessions(file: Path, content: bytes) -> list[TraceSession]:
     return [TraceSession(name=name, steps=tuple(requests)) for name, requests in sessions.items()]
 
 
-def reusable(prompts: Iterable[Iterable[tuple[Hashable, int]]]) -> tuple[int, int]:
+def reusable(prompts: Iterable[Iterable[tuple[Hashable, float]]]) -> tuple[float, float]:
     """Return what a cache could reuse of the prompts, and their length.
 
     They arrive in this order. A prompt is a sequence of units, with lengths. A unit is reusable where an
     earlier prompt has it after the same units.
     """
     known: dict[Hashable, Any] = {}
-    num_reusable = length = 0
+    num_reusable = length = 0.0
     for prompt in prompts:
         node, is_known = known, True
         for unit, size in prompt:

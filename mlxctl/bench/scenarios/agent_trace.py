@@ -107,7 +107,8 @@ class _Replay:
                 for block in request.block_ids:
                     name = (session.name, block)
                     if name not in self._blocks:
-                        text = self._prompts.prose(f"{session.name} {block}", request.block_size)
+                        num_tokens = int(request.block_size + 2 * self._prompts.tokens_per_word)
+                        text = self._prompts.prose(f"{session.name} {block}", num_tokens)
                         self._blocks[name] = text.split()
 
     async def run(self, session: TraceSession, *, root: str | None = None) -> None:
@@ -149,7 +150,11 @@ class _Replay:
             content = first.get("content")
             parts = [{"type": "text", "text": start}, *content] if isinstance(content, list) else None
             return [{**first, "content": parts or f"{start} {content or ''}"}, *others]
-        words = [start, *(word for block in request.block_ids for word in self._blocks[session, block])]
+        words, size = [start], request.block_size / self._prompts.tokens_per_word
+        for position, block in enumerate(request.block_ids):
+            # Rounded by position, so that errors do not add up.
+            num_words = round((position + 1) * size) - round(position * size)
+            words += self._blocks[session, block][:num_words]
         num_words = max(1, round(request.num_prompt_tokens / self._prompts.tokens_per_word))
         rest = self._prompts.prose(f"{session} {id(request)}", request.num_prompt_tokens).split()
         return user(" ".join([*words[:num_words], *rest[: max(0, num_words - len(words))]]))
@@ -177,7 +182,7 @@ class _Replay:
             figures["cached_of_possible"] = share * length / num_reusable
         return {**figures, "cached_share": share}
 
-    def _units(self) -> Iterator[Iterator[tuple[Hashable, int]]]:
+    def _units(self) -> Iterator[Iterator[tuple[Hashable, float]]]:
         """Yield the units of the answered prompts; block ids differ between sessions."""
         for session, request, _ in self._answered:
             yield (((session if request.block_ids else "", unit), size) for unit, size in request.units)
