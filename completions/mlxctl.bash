@@ -66,7 +66,7 @@ _mlxctl_options() {
         " bench agents") echo "--turns --agents-at-once --system-tokens --result-tokens --answer-tokens --trace --think-seconds --scale --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench arrivals") echo "--rate --requests --prompt-tokens --answer-tokens --ttft-ms --token-ms --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench burst") echo "--requests --prompt-tokens --answer-tokens --restart --no-restart --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
-        " bench contention") echo "--requests --prompt-tokens --answer-tokens --watch --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
+        " bench contention") echo "--requests --prompts --pause --prompt-tokens --answer-tokens --watch --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench mixed") echo "--requests --clients --prompt-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench speculation") echo "--streams --document-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench probe") echo "--rounds --warmups --out --json --help -h" ;;
@@ -353,6 +353,8 @@ _mlxctl_value() {
         " bench burst --bandwidth") echo "unknown" ;;
         " bench burst --out") echo "files" ;;
         " bench contention --requests") echo "unknown" ;;
+        " bench contention --prompts") echo "unknown" ;;
+        " bench contention --pause") echo "unknown" ;;
         " bench contention --prompt-tokens") echo "unknown" ;;
         " bench contention --answer-tokens") echo "unknown" ;;
         " bench contention --watch") echo "unknown" ;;

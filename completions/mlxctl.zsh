@@ -805,7 +805,9 @@ _mlxctl_bench_mixed() {
 _mlxctl_bench_contention() {
     _arguments \
         '*--requests[Short requests in each situation]: :' \
-        '*--prompt-tokens[Length of the long prompt]: :' \
+        '*--prompts[Long prompts sent at once]: :' \
+        '*--pause[Time between two short requests]: :' \
+        '*--prompt-tokens[Length of each long prompt]: :' \
         '*--answer-tokens[Length of the short answers]: :' \
         '*--watch[Time for which the stream is measured alone]: :' \
         '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \

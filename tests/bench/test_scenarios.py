@@ -201,6 +201,18 @@ def test_contention_measures_during_a_long_prefill() -> None:
     assert sample["ttft_beside_prompt"] < 1.4
 
 
+def test_contention_sends_all_long_prompts_at_once() -> None:
+    scenario = Contention(
+        num_requests=1, num_prompts=3, prompt_tokens=400, answer_tokens=2, watch_seconds=0.05
+    )
+    with fixed_rate_server(word_seconds=0.002) as server:
+        sample = measure(scenario, target_on(server))
+        long = [body for body in server.bodies if len(body["messages"][0]["content"].split()) > 200]
+    # Beside a stream, and without one.
+    assert len(long) == 2 * 3
+    assert sample["ttft_beside_prompt"] > 0
+
+
 def test_decode_rate_covers_the_common_interval() -> None:
     early = Stream(events=[0.0, 1.0, 2.0, 3.0], num_tokens=8)
     late = Stream(events=[1.5, 2.0, 2.5, 3.5], num_tokens=4)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -10,27 +11,37 @@ from mlxctl.bench.prompts import Prompts, user
 from mlxctl.bench.target import BenchTarget
 
 
-class LongPrompt:
-    """A long prompt in prefill."""
+class LongPrompts:
+    """Long prompts in prefill, sent at once."""
 
-    def __init__(self, target: BenchTarget, text: str) -> None:
-        self._first = asyncio.Event()
-        self._task = asyncio.create_task(target.ask(user(text), max_tokens=4, on_first=self._first))
+    def __init__(self, target: BenchTarget, texts: Sequence[str]) -> None:
+        self._firsts = [asyncio.Event() for _ in texts]
+        self._tasks = [
+            asyncio.create_task(target.ask(user(text), max_tokens=4, on_first=first))
+            for text, first in zip(texts, self._firsts, strict=True)
+        ]
 
     @property
-    def is_prefilled(self) -> bool:
-        """Whether its answer has begun or the request has ended."""
-        return self._first.is_set() or self._task.done()
+    def are_prefilled(self) -> bool:
+        """Whether every answer has begun or its request has ended."""
+        return all(
+            first.is_set() or task.done() for first, task in zip(self._firsts, self._tasks, strict=True)
+        )
 
     async def wait_prefilled(self, *, within_seconds: float) -> None:
-        """Wait until it is prefilled or failed, within the timeout."""
-        await _wait_first_token(self._first, self._task, within_seconds=within_seconds)
+        """Wait until all are prefilled or failed, within the timeout."""
+        waits = map(_wait_first_token, self._firsts, self._tasks)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_seconds):
+                await asyncio.gather(*waits)
 
     async def stop(self) -> None:
-        """Cancel it; raises the server's error."""
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+        """Cancel them; raises the server's error."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
 
 
 class DecodingStream:
@@ -76,13 +87,10 @@ class DecodingStream:
             number += 1
 
 
-async def _wait_first_token(
-    first: asyncio.Event, task: "asyncio.Task[Any]", *, within_seconds: float | None = None
-) -> None:
-    """Wait for the first token or the task's end, within the timeout."""
+async def _wait_first_token(first: asyncio.Event, task: "asyncio.Task[Any]") -> None:
+    """Wait for the first token or the task's end."""
     waiting = asyncio.create_task(first.wait())
     try:
-        await asyncio.wait({waiting, task}, timeout=within_seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         waiting.cancel()
-    waiting.cancel()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from mlxctl.bench.figures import Chart, Figure, Sample, percentile
 from mlxctl.bench.prompts import Prompts, user
-from mlxctl.bench.scenarios.background import DecodingStream, LongPrompt
+from mlxctl.bench.scenarios.background import DecodingStream, LongPrompts
 from mlxctl.bench.target import BenchTarget
 
 _QUESTION_TOKENS = 16
@@ -21,10 +21,13 @@ _HEAD_START_SECONDS = 0.05
 class Contention:
     """`num_requests` short requests in each situation.
 
-    The undisturbed stream is observed for `watch_seconds`.
+    The undisturbed stream is observed for `watch_seconds`. `num_prompts` long prompts arrive at once;
+    short requests pause for `pause_seconds` in between.
     """
 
     num_requests: int = 5
+    num_prompts: int = 1
+    pause_seconds: float = 0.0
     prompt_tokens: int = 8192
     answer_tokens: int = 6
     watch_seconds: float = 1.0
@@ -94,21 +97,24 @@ class Contention:
         figure: str,
         stream: DecodingStream | None = None,
     ) -> Sample:
-        """Observe the stream and send short requests during one long prefill."""
-        text = prompts.text(f"{key} long", target.fit(self.prompt_tokens, max_tokens=self.answer_tokens))
-        prompt, started = LongPrompt(target, text), time.perf_counter()
+        """Observe the stream, send short requests, until all long prompts are prefilled."""
+        num_tokens = target.fit(self.prompt_tokens, max_tokens=self.answer_tokens)
+        texts = [prompts.text(f"{key} long {number}", num_tokens) for number in range(self.num_prompts)]
+        long, started = LongPrompts(target, texts), time.perf_counter()
         seconds: list[float] = []
         sample: Sample = {}
         try:
-            await prompt.wait_prefilled(within_seconds=_HEAD_START_SECONDS)
-            if stream is not None and not prompt.is_prefilled:
-                await prompt.wait_prefilled(within_seconds=self.watch_seconds)
+            await long.wait_prefilled(within_seconds=_HEAD_START_SECONDS)
+            if stream is not None and not long.are_prefilled:
+                await long.wait_prefilled(within_seconds=self.watch_seconds)
                 if gaps := stream.gaps_since(started):
                     sample["gap_beside_prompt_p99"] = percentile(gaps, 0.99)
-            while len(seconds) < self.num_requests and not prompt.is_prefilled:
+            while len(seconds) < self.num_requests and not long.are_prefilled:
                 seconds.append(await self._short(target, prompts, f"{key} {len(seconds)}"))
+                # Spread over the prefill: those that wait in the meantime must not come first.
+                await long.wait_prefilled(within_seconds=self.pause_seconds)
         finally:
-            await prompt.stop()
+            await long.stop()
         if not seconds:
             target.note("the prefill ended before other requests were sent; use a larger --prompt-tokens")
             return sample

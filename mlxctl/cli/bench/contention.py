@@ -19,8 +19,14 @@ def contention(
     requests: Annotated[
         int, typer.Option(min=1, max=1000, metavar="NUMBER", help="Short requests in each situation.")
     ] = 5,
+    prompts: Annotated[
+        int, typer.Option(min=1, max=256, metavar="NUMBER", help="Long prompts sent at once.")
+    ] = 1,
+    pause: Annotated[
+        float, typer.Option(min=0, max=600, metavar="SECONDS", help="Time between two short requests.")
+    ] = 0.0,
     prompt_tokens: Annotated[
-        int, typer.Option(min=1, metavar="TOKENS", help="Length of the long prompt.")
+        int, typer.Option(min=1, metavar="TOKENS", help="Length of each long prompt.")
     ] = 8192,
     answer_tokens: Annotated[
         int, typer.Option(min=1, metavar="TOKENS", help="Length of the short answers.")
@@ -36,5 +42,10 @@ def contention(
     from mlxctl.bench.scenarios import Contention
 
     return Contention(
-        num_requests=requests, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens, watch_seconds=watch
+        num_requests=requests,
+        num_prompts=prompts,
+        pause_seconds=pause,
+        prompt_tokens=prompt_tokens,
+        answer_tokens=answer_tokens,
+        watch_seconds=watch,
     )
