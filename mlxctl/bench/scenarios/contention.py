@@ -37,7 +37,9 @@ class Contention:
         Figure(name="ttft_idle", unit="s", better="lower", meaning="a short request alone"),
         Figure(name="ttft_beside_stream", unit="s", better="lower", meaning="beside a decoding stream"),
         Figure(name="ttft_beside_prompt", unit="s", better="lower", meaning="beside a long prefill"),
+        Figure(name="ttft_beside_prompt_max", unit="s", better="lower", meaning="the slowest of them"),
         Figure(name="ttft_beside_both", unit="s", better="lower", meaning="beside both"),
+        Figure(name="ttft_beside_both_max", unit="s", better="lower", meaning="the slowest of them"),
         Figure(name="gap_idle", unit="s", better="lower", meaning="between tokens of the stream alone, p50"),
         Figure(name="gap_beside_prompt_p99", unit="s", better="lower", meaning="during a long prefill, p99"),
     )
@@ -118,4 +120,4 @@ class Contention:
         if not seconds:
             target.note("the prefill ended before other requests were sent; use a larger --prompt-tokens")
             return sample
-        return sample | {figure: statistics.median(seconds)}
+        return sample | {figure: statistics.median(seconds), f"{figure}_max": max(seconds)}
