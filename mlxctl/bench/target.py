@@ -98,11 +98,17 @@ class BenchTarget:
             return prompts.tokens_per_word
         return stream.num_prompt_tokens / len(words.split())
 
+    def room(self, *, max_tokens: int) -> int | None:
+        """Return the longest prompt beside an answer; None if unknown."""
+        if self.context_length is None:
+            return None
+        return int(self.context_length * _CONTEXT_MARGIN) - max_tokens
+
     def fit(self, num_prompt_tokens: int, *, max_tokens: int) -> int:
         """Return the prompt length that fits into the context; notes a reduction."""
-        if self.context_length is None:
+        room = self.room(max_tokens=max_tokens)
+        if room is None:
             return num_prompt_tokens
-        room = int(self.context_length * _CONTEXT_MARGIN) - max_tokens
         if room <= 0:
             raise SettingsError(
                 f"answers of {max_tokens} tokens do not fit into the context of {self.context_length} tokens"

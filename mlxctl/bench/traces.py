@@ -47,7 +47,7 @@ class TraceRequest:
                 if (rest := self.num_prompt_tokens - position * self.block_size) > 0:
                     yield (block, min(rest, self.block_size)), min(rest, self.block_size)
             if (rest := self.num_prompt_tokens - len(self.block_ids) * self.block_size) > 0:
-                yield id(self), rest
+                yield (len(self.block_ids), self.num_prompt_tokens), rest
 
     def scaled(self, share: float) -> "TraceRequest":
         """Return the request with `share` of its tokens in each block."""
@@ -102,7 +102,7 @@ def read_traces(path: Path) -> list[TraceSession]:
     if not files or len(files) > MAX_FILES:
         raise SettingsError(f"{path}: expected 1 to {MAX_FILES} files that end with .json or .jsonl")
     sessions = [session for file in files for session in _read_file(file)]
-    if not any(True for session in sessions for _ in session.requests()):
+    if not [request for session in sessions for request in session.requests()]:
         raise SettingsError(f"{path}: the trace has no requests")
     return sessions
 

@@ -88,8 +88,8 @@ def test_native_stream_is_the_whole_answer_in_pieces(native: httpx.Client) -> No
 
 @pytest.mark.parametrize("streams", [False, True])
 def test_native_chat_continues_a_stored_answer(native: httpx.Client, streams: bool) -> None:
-    told = ask(native, "Remember the codeword 'apple'.", stream=streams)
-    first = events(told)[-1]["result"] if streams else told.json()
+    answer = ask(native, "Remember the codeword 'apple'.", stream=streams)
+    first = events(answer)[-1]["result"] if streams else answer.json()
     text = [{"type": "text", "content": "What is the codeword?"}]
     second = ask(native, text, previous_response_id=first["response_id"]).json()
     alone = ask(native, text).json()

@@ -14,10 +14,6 @@ from mlxctl.bench.target import BenchTarget
 from mlxctl.bench.traces import TraceRequest, TraceSession, reusable
 from mlxctl.errors import InvalidRequest, SettingsError
 
-# Tokens of the template around the prompt, of its unique start and of inexact block lengths.
-_MARGIN_TOKENS = 64
-_CONTEXT_SHARE = 0.9
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTrace:
@@ -86,7 +82,7 @@ class AgentTrace:
 
         started = time.monotonic()
         await asyncio.gather(*(work() for _ in range(min(self.num_agents, len(sessions)))))
-        return replay.sample(num_sessions=len(sessions), seconds=time.monotonic() - started)
+        return replay.sample(sessions, seconds=time.monotonic() - started)
 
 
 class _Replay:
@@ -99,6 +95,8 @@ class _Replay:
         self._max_think_seconds = max_think_seconds
         self._blocks: dict[tuple[str, int], list[str]] = {}
         self._answered: list[tuple[str, TraceRequest, Stream]] = []
+        self._incomplete: set[str] = set()
+        self._refusal: str | None = None
 
     def prepare(self, sessions: Sequence[TraceSession]) -> None:
         """Write the texts of all blocks, before the clock starts."""
@@ -121,8 +119,9 @@ class _Replay:
                 await asyncio.gather(*(self.run(agent, root=name) for agent in step))
 
     async def _ask(self, request: TraceRequest, session: str) -> None:
-        if not self._fits(request):
-            self._target.note("requests that are longer than the model's context were left out")
+        room = self._target.room(max_tokens=request.num_answer_tokens)
+        if room is not None and request.num_prompt_tokens > room:
+            self._leave_out(session, "requests that are longer than the model's context were left out")
             return
         messages = self._messages(request, session)
         await asyncio.sleep(min(request.think_seconds, self._max_think_seconds))
@@ -131,16 +130,15 @@ class _Replay:
                 messages, max_tokens=request.num_answer_tokens, **(request.fields or {})
             )
         except InvalidRequest as error:
-            self._target.note(f"requests were refused and left out: {error}")
+            if self._refusal is None:
+                self._refusal = f"requests were refused and left out, the first with: {error}"
+            self._leave_out(session, self._refusal)
             return
         self._answered.append((session, request, stream))
 
-    def _fits(self, request: TraceRequest) -> bool:
-        context = self._target.context_length
-        if context is None or request.messages:
-            return True
-        wanted = request.num_prompt_tokens + request.num_answer_tokens + _MARGIN_TOKENS
-        return wanted <= context * _CONTEXT_SHARE
+    def _leave_out(self, session: str, note: str) -> None:
+        self._incomplete.add(session)
+        self._target.note(f"{note}; their sessions do not count as finished")
 
     def _messages(self, request: TraceRequest, session: str) -> list[dict[str, Any]]:
         # No server may know the trace from an earlier round.
@@ -156,18 +154,21 @@ class _Replay:
             num_words = round((position + 1) * size) - round(position * size)
             words += self._blocks[session, block][:num_words]
         num_words = max(1, round(request.num_prompt_tokens / self._prompts.tokens_per_word))
-        rest = self._prompts.prose(f"{session} {id(request)}", request.num_prompt_tokens).split()
-        return user(" ".join([*words[:num_words], *rest[: max(0, num_words - len(words))]]))
+        if len(words) < num_words:
+            key = f"{session} {len(request.block_ids)} {request.num_prompt_tokens}"
+            words += self._prompts.prose(key, request.num_prompt_tokens).split()
+        return user(" ".join(words[:num_words]))
 
-    def sample(self, *, num_sessions: int, seconds: float) -> Sample:
+    def sample(self, sessions: Sequence[TraceSession], *, seconds: float) -> Sample:
         """Return the figures of the round. Raises SettingsError without answers."""
         streams = [stream for _, _, stream in self._answered]
         if not streams:
             raise SettingsError(
                 "no request of the trace fits into the model's context; shorten them with --scale"
             )
+        num_finished = sum(session.name not in self._incomplete for session in sessions)
         figures = {
-            "jobs_per_hour": 3600 * num_sessions / seconds,
+            "jobs_per_hour": 3600 * num_finished / seconds,
             **percentiles("turn", [stream.seconds for stream in streams]),
             **percentiles("ttft", [stream.ttft for stream in streams]),
             "tokens_per_second": sum(stream.num_counted for stream in streams) / seconds,

@@ -36,12 +36,12 @@ class LongPrompts:
                 await asyncio.gather(*waits)
 
     async def stop(self) -> None:
-        """Cancel them; raises the server's error."""
+        """Cancel them; raises the server's first error."""
         for task in self._tasks:
             task.cancel()
-        for task in self._tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        for ended in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
 
 
 class DecodingStream:
