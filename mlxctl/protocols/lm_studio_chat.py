@@ -78,7 +78,8 @@ class LMStudioChatRequest(Struct, kw_only=True):
     """Body of a chat; only the new message of a conversation.
 
     `previous_response_id` continues a stored answer. A new `system_prompt` replaces that of the conversation.
-    Without `store` false the answer is stored. `context_length` changes nothing, `integrations` are refused.
+    Without `store` false the answer is stored. `context_length` limits the conversation; `integrations` are
+    refused.
     """
 
     model: Name
@@ -207,6 +208,7 @@ class LMStudioNativeChatFormatter:
             ),
             thinking=thinking_options(switches=(switch,)),
             max_tokens=decoded.max_output_tokens,
+            max_context_tokens=decoded.context_length,
             stream=bool(decoded.stream),
         )
 

@@ -134,3 +134,9 @@ def test_native_models_have_state_and_capabilities(native: httpx.Client) -> None
     (model,) = native.get("/models").json()["models"]
     assert (model["key"], model["type"], model["capabilities"]["vision"]) == (MODEL, "llm", False)
     assert model["loaded_instances"][0]["config"]["context_length"] == model["max_context_length"]
+
+
+def test_native_chat_is_limited_to_its_context_length(native: httpx.Client) -> None:
+    refused = ask(native, "word " * 200, context_length=100)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["code"] == "context_length_exceeded"
