@@ -4,13 +4,15 @@ Pure; owned by the MLX thread.
 """
 
 from collections.abc import Iterable, Iterator
+from enum import IntEnum
 
 from mlxctl.engine.scheduling.sequence import Sequence
 
 _MAX_KEYS = 4096
 # A policy, not a measurement: new messages of a conversation whose start is cached are mostly shorter.
 _SMALL_TOKENS = 512
-# Tokens of other prompts that are computed for each token of one that they overtake.
+# Tokens of other prompts for each token of one that they overtake. Those of callers that were served
+# more count three times.
 _OVERTAKING_SHARE = 3
 # Response ratio: of longer prompts, only the wait counts.
 _MAX_SIZE_TOKENS = 4096
@@ -112,12 +114,20 @@ class FairQueue:
             )
 
 
-def _group(sequence: Sequence, current: Sequence | None) -> int:
-    """Return the order of a prompt beside `current`, which is being finished."""
+class _Group(IntEnum):
+    """Order of prompts beside the current one, which is being finished."""
+
+    OVERTAKEN = 0
+    SMALL = 1
+    CURRENT = 2
+    LATER = 3
+
+
+def _group(sequence: Sequence, current: Sequence | None) -> _Group:
     if sequence is current:
-        return 0 if sequence.num_overtaking_tokens < 0 else 2
+        return _Group.OVERTAKEN if sequence.num_overtaking_tokens < 0 else _Group.CURRENT
     if current is None:
-        return 2
+        return _Group.CURRENT
     if sequence.has_begun_prefill or sequence.num_uncomputed_tokens >= current.num_uncomputed_tokens:
-        return 3
-    return 1 if sequence.num_uncomputed_tokens <= _SMALL_TOKENS else 2
+        return _Group.LATER
+    return _Group.SMALL if sequence.num_uncomputed_tokens <= _SMALL_TOKENS else _Group.CURRENT
