@@ -225,12 +225,12 @@ def test_short_prompt_overtakes_partially_prefilled_long_one() -> None:
 
 def test_lower_priority_goes_first_until_aging_overtakes() -> None:
     scheduler = make_scheduler()
-    scheduler.add(make_sequence(1, num_tokens=20, priority=1, arrived_at=0.0, served_at=0.0))
-    scheduler.add(make_sequence(2, num_tokens=20, priority=0, arrived_at=1.9, served_at=1.9))
+    scheduler.add(make_sequence(1, num_tokens=20, priority=1, arrived_at=0.0))
+    scheduler.add(make_sequence(2, num_tokens=20, priority=0, arrived_at=1.9))
 
     (fresh, *_) = scheduler.next_batch(now=1.9, available_bytes=PLENTY).prompts
     scheduler.cancel([2])
-    scheduler.add(make_sequence(3, num_tokens=20, priority=0, arrived_at=2.1, served_at=2.1))
+    scheduler.add(make_sequence(3, num_tokens=20, priority=0, arrived_at=2.1))
     (aged, *_) = scheduler.next_batch(now=2.1, available_bytes=PLENTY).prompts
 
     assert (fresh.sequence_id, aged.sequence_id) == (2, 1)
@@ -369,8 +369,8 @@ def test_prompt_waits_for_producer_and_raises_its_priority() -> None:
     assert producer.priority == -3
     while waiter.state is SequenceState.WAITING:
         run_step(scheduler)
-    assert producer.num_computed_tokens >= 899
-    assert 899 in producer.checkpoint_positions
+    assert producer.prefill.num_computed_tokens >= 899
+    assert 899 in producer.prefill.checkpoint_positions
 
 
 def test_waiter_replaces_cancelled_producer() -> None:
@@ -409,9 +409,9 @@ def test_prefill_pauses_at_checkpoints() -> None:
     ends = []
     while sequence.state is SequenceState.PREFILLING:
         run_step(scheduler)
-        ends.append(sequence.num_computed_tokens)
+        ends.append(sequence.prefill.num_computed_tokens)
 
-    assert sequence.num_cached_tokens == 10
+    assert sequence.prefill.num_cached_tokens == 10
     assert {50, 120, 199} <= set(ends)
 
 

@@ -112,14 +112,13 @@ class Scheduler:
         """
         for sequence_id in sequence_ids:
             if sequence := self._by_id.get(sequence_id):
-                sequence.is_paused, sequence.has_place = True, False
+                sequence.standing.pause()
 
     def unpause(self, sequence_ids: Iterable[int], *, now: float) -> None:
         """Let paused sequences continue."""
         for sequence_id in sequence_ids:
             if sequence := self._by_id.get(sequence_id):
-                # The pause is no wait that counts for aging or the target time to first token.
-                sequence.is_paused, sequence.served_at = False, now
+                sequence.standing.unpause(now=now)
 
     @property
     def has_work(self) -> bool:
@@ -183,7 +182,7 @@ class Scheduler:
         """
         if preemption := self._preemption.next(now=now, available_bytes=available_bytes):
             if preemption.beneficiary is not None:
-                preemption.beneficiary.has_place = True
+                preemption.beneficiary.standing.reserve_place()
             return Batch(
                 phase="preempt",
                 model=preemption.row.model,
@@ -200,7 +199,8 @@ class Scheduler:
         # Prompts wait for one join at most.
         joins_first = self._last_phase == "decode" and joins_separately and queue.can_join
         if candidates and (not rows or is_after_decode) and not joins_first:
-            wait, target = max(now - row.served_at for row in candidates), self._policy.target_ttft_ms / 1e3
+            wait = max(now - row.standing.served_at for row in candidates)
+            target = self._policy.target_ttft_ms / 1e3
             lateness = wait / target if target else math.inf
             ranked = self._fair.ranked(candidates, now=now)
             batch = self._planner.next_batch(name, queue, ranked, available_bytes, lateness=lateness)
@@ -209,10 +209,9 @@ class Scheduler:
                     return Batch(phase="read", model=name, groups=[started])
                 self._last_phase = "prefill"
             for sequence in batch.prompts:
-                if sequence.needs_restore:
-                    sequence.admitted_priority = self._fair.aged_priority(sequence, now=now)
-                if sequence.left_queue_at is None:
-                    sequence.left_queue_at = now
+                if sequence.prefill.needs_restore:
+                    sequence.standing.note_admission(self._fair.aged_priority(sequence, now=now))
+                sequence.statistics.note_batch(now=now)
             return batch
         # A join right after a pass would be part of the same gap.
         joins = (is_after_decode or not joins_separately) and queue.regroup()
@@ -262,7 +261,8 @@ class Scheduler:
         # A prompt with a cache can always continue, except while it is read from disk; without such prompts,
         # the next one is always admitted, unless it is paused.
         assert any(
-            queue.restoring or any(row.is_paused for row in queue.waiting) for queue in self._queues.values()
+            queue.restoring or any(row.standing.is_paused for row in queue.waiting)
+            for queue in self._queues.values()
         )
         return None
 
