@@ -117,6 +117,7 @@ def test_state_amid_a_pass_is_not_stored_when_the_client_leaves(engine: SteppedE
     assert prompt is not None
 
     engine.cancel(left)
+    engine.cancel(stream)
     again = engine.submit(LONG)
     engine.run(lambda: engine.is_done(again))
 
