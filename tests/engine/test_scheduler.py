@@ -264,32 +264,6 @@ def test_service_that_no_other_caller_wanted_is_no_debt() -> None:
     ] == [2, 4, 3]
 
 
-def test_at_most_max_rows_hold_a_cache() -> None:
-    scheduler = make_scheduler(max_rows=2)
-    for sequence_id in range(5):
-        scheduler.add(make_sequence(sequence_id, max_tokens=4))
-
-    most = 0
-    while scheduler.has_work:
-        run_step(scheduler)
-        counts = scheduler.counts()
-        most = max(most, counts.num_prefilling + counts.num_decoding)
-
-    assert most == 2
-
-
-def test_prompt_without_memory_waits_for_running_rows() -> None:
-    scheduler = make_scheduler()
-    scheduler.add(make_sequence(1, max_tokens=2))
-    run_step(scheduler)
-    run_step(scheduler)
-    scheduler.add(make_sequence(2, num_tokens=500))
-
-    phases = [scheduler.next_batch(now=0, available_bytes=400).phase for _ in range(3)]
-
-    assert phases == ["decode"] * 3
-
-
 def test_rows_of_different_lengths_decode_in_separate_groups() -> None:
     scheduler = make_scheduler(costs=ModelCosts(weights_bytes=100, kv_bytes_per_token=1))
     for sequence_id, num_tokens in enumerate([5, 8, 300, 310]):
@@ -413,20 +387,6 @@ def test_prefill_pauses_at_checkpoints() -> None:
 
     assert sequence.prefill.num_cached_tokens == 10
     assert {50, 120, 199} <= set(ends)
-
-
-def test_model_without_memory_is_skipped_until_some_is_freed() -> None:
-    scheduler = make_scheduler(max_rows=1)
-    scheduler.open_model("n", COSTS)
-    scheduler.add(make_sequence(1, max_tokens=3))
-    other = make_sequence(2, max_tokens=3)
-    other.model = "n"
-    run_step(scheduler)
-    scheduler.add(other)
-
-    models = [batch.model for batch in run_until_idle(scheduler)]
-
-    assert models == ["m"] * 5 + ["n"] * 6
 
 
 def test_model_is_in_use_while_sequences_wait_or_run() -> None:
