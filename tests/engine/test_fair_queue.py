@@ -41,3 +41,14 @@ def test_only_small_prompts_overtake_the_begun_one_of_a_less_served_caller(
     fair.charge(other, 1000)
 
     assert (fair.ranked([long, other], now=0.0)[0] is other) == goes_first
+
+
+def test_idle_caller_earns_no_credit_beside_active_ones() -> None:
+    fair = FairQueue(aging_seconds=2.0)
+    busy = make_sequence(1, fairness_key="busy", arrived_at=0.0)
+    late = make_sequence(2, fairness_key="late", arrived_at=1.0)
+    fair.enter("busy", [])
+    fair.charge(busy, 1000)
+    fair.enter("late", ["busy"])
+
+    assert fair.ranked([late, busy], now=1.5)[0] is busy
