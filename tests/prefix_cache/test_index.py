@@ -266,7 +266,8 @@ def with_state(index: PrefixIndex[Payload], trunk: int, tail: int, state_bytes: 
 
 
 def bytes_of_states(index: PrefixIndex[Payload]) -> int:
-    return sum(state.num_bytes for state in {state for chunk in index.chunks() for state in chunk.checkpoints})
+    states = {state for chunk in index.chunks() for state in chunk.checkpoints}
+    return sum(state.num_bytes for state in states)
 
 
 def salts_of(caller: bytes, salt: bytes = b"") -> tuple[Salt, ...]:
