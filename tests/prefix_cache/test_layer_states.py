@@ -1,4 +1,4 @@
-"""Eviction of layer states that prompts were restored from."""
+"""Layer states in the prefix cache: where they are planned, and which are evicted."""
 
 from typing import Any
 
@@ -26,11 +26,25 @@ def computed(tokens: Tokens) -> ComputedTokens:
     return ComputedTokens(tokens=tokens, caches=[attention, recurrent])
 
 
-def test_state_of_the_last_restored_prompt_is_evicted_last() -> None:
+def new_cache() -> tuple[PrefixIndex[Record], PrefixCache]:
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 30, buffers_of=lambda record: record.num_buffers)
-    cache = PrefixCache(
-        index, storage=StorageFormat(namespace=b"weights"), layout=CacheLayout(empty_caches())
-    )
+    storage = StorageFormat(namespace=b"weights")
+    return index, PrefixCache(index, storage=storage, layout=CacheLayout(empty_caches()))
+
+
+def test_state_is_planned_where_a_match_ends_without_one() -> None:
+    _, cache = new_cache()
+    stored = pack([1] * NUM_TOKENS)
+    cache.store(computed(stored), NUM_TOKENS, last_chunk=None, at_checkpoint=True)
+
+    plan = cache.plan(pack([*stored[:40], *[2] * 60]), boundary_ids=frozenset())
+
+    assert (plan.num_matched, plan.num_cached) == (40, 0)
+    assert plan.checkpoint_positions == (40, 99)
+
+
+def test_state_of_the_last_restored_prompt_is_evicted_last() -> None:
+    index, cache = new_cache()
     first, second = (pack([token] * NUM_TOKENS) for token in (1, 2))
     for tokens in (first, second):
         cache.store(computed(tokens), NUM_TOKENS, last_chunk=None, at_checkpoint=True)
