@@ -3,19 +3,17 @@
 Event-loop thread only.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 from mlxctl.adapters import StreamProcessor
 from mlxctl.engine import RowUpdate, Score, TokenStream
-from mlxctl.errors import MlxctlError, RequestCancelled
-from mlxctl.inference.cache.recent_prompts import RecordedPrompt
+from mlxctl.errors import MlxctlError
+from mlxctl.inference.answer_record import AnswerRecord
 from mlxctl.inference.prompt_echo import PromptEcho
-from mlxctl.inference.request_entry import RequestEntry
 from mlxctl.ir import (
     Collector,
-    Finished,
     GeneratedTokens,
     PromptProgress,
     StreamEvent,
@@ -32,38 +30,29 @@ class Generation:
     list is Finished. Raises EngineError if the engine cannot finish the answer. Waiting for the next list may
     be cancelled and resumed. The holder must `cancel` it at the end, however the answer ended.
 
-    `echo` comes before generated text. `generated_ids` is empty at first and gets the answer's tokens.
-    `on_complete` gets all of them when the engine has ended the sequence. `on_end` is called at every end,
-    possibly twice. With `reported_prompt` the tokens are reported; the first report has the prompt's.
+    `echo` comes before generated text. With `reported_prompt` the tokens are reported; the first report has
+    the prompt's.
     """
 
     def __init__(
         self,
         tokens: TokenStream,
         processor: StreamProcessor,
-        entry: RequestEntry,
-        recorded: RecordedPrompt,
+        record: AnswerRecord,
+        echo: PromptEcho,
         *,
         num_prompt_tokens: int,
-        on_complete: Callable[[Sequence[int]], None],
-        on_end: Callable[[], None],
-        generated_ids: list[int],
-        echo: PromptEcho,
         reported_prompt: Sequence[int] | None = None,
     ) -> None:
         self.num_prompt_tokens = num_prompt_tokens
-        self._entry = entry
-        self._recorded = recorded
-        self._on_complete = on_complete
-        self._on_end = on_end
-        self._generated_ids = generated_ids
-        self._echo = echo
         self._tokens = tokens
         self._processor = processor
+        self._record = record
+        self._echo = echo
         self._is_over = False
         self._reports_tokens = reported_prompt is not None
         self._unreported_prompt = tuple(reported_prompt or ())
-        entry.on_cancel = tokens.abort
+        record.on_cancel(tokens.abort)
 
     def __aiter__(self) -> "Generation":
         return self
@@ -85,7 +74,7 @@ class Generation:
         try:
             return await self._tokens.next()
         except MlxctlError as error:
-            self._entry.end("stopped" if isinstance(error, RequestCancelled) else "failed")
+            self._record.fail(error)
             raise
 
     @property
@@ -105,10 +94,8 @@ class Generation:
         """Stop the sequence: a guardrail ends the answer."""
         if not self._is_over:
             self._is_over = True
-            self._entry.finish_reason = "refusal"
-            self._entry.end("finished")
             self._tokens.cancel()
-            self._on_end()
+            self._record.refuse()
 
     async def result(self) -> TextResult:
         """Wait for the end and return the whole answer."""
@@ -116,7 +103,7 @@ class Generation:
         async for events in self:
             for event in events:
                 collector.add(event)
-        prefill_seconds, decode_seconds = self._entry.seconds
+        prefill_seconds, decode_seconds = self._record.seconds
         return replace(collector.result(), prefill_seconds=prefill_seconds, decode_seconds=decode_seconds)
 
     def nudge(self) -> None:
@@ -128,31 +115,24 @@ class Generation:
 
     def cancel(self) -> None:
         """Stop the sequence if it still runs. Idempotent."""
-        self._entry.end("stopped")
         self._tokens.cancel()
-        self._on_end()
+        self._record.stop()
 
     def _events(self, updates: list[RowUpdate]) -> list[StreamEvent]:
         events: list[StreamEvent] = []
         last = updates[-1]
         token_ids = [token_id for update in updates for token_id in update.token_ids]
+        self._record.add(updates)
         for update in updates:
             self._processor.num_accepted_draft_tokens += update.num_accepted_draft_tokens
             self._processor.num_rejected_draft_tokens += update.num_rejected_draft_tokens
             if update.num_processed is not None:
-                self._processor.cache_usage = self._recorded.cache_usage = update.cache_usage
-                usage = update.cache_usage
-                self._entry.prefilled(update.num_processed, usage.num_cached_tokens, hit=usage.hit)
-                self._entry.prefill = update.prefill or self._entry.prefill
-            if update.interruption is not None or update.has_resumed:
-                self._entry.interrupted(update.interruption)
+                self._processor.cache_usage = update.cache_usage
         self._echo.add(updates)
         events += self._echo.take()
         if not token_ids and last.num_processed is not None:
             events += self._progress(last.num_processed, last.cache_usage.num_cached_tokens)
-        self._generated_ids += token_ids
         if token_ids:
-            self._entry.generated(len(token_ids))
             num_before = self._processor.num_completion_tokens
             deltas = self._processor.feed(token_ids, [_token_score(*pair) for pair in _scored(updates)])
             num_read = self._processor.num_completion_tokens - num_before
@@ -163,8 +143,7 @@ class Generation:
             # A stop string ended it; the engine matches only tokens.
             self._end(events)
         elif last.finish_reason is not None:
-            self._recorded.answer_ids = self._generated_ids
-            self._on_complete(self._generated_ids)
+            self._record.complete()
             reason: Literal["stop", "length"] = "length" if last.finish_reason == "length" else "stop"
             events += self._processor.finish(reason)
             self._end(events)
@@ -190,13 +169,8 @@ class Generation:
 
     def _end(self, events: list[StreamEvent]) -> None:
         self._is_over = True
-        for event in events:
-            if isinstance(event, Finished):
-                self._entry.finish_reason = event.reason
-                self._entry.num_thinking = event.usage.num_thinking_tokens
-        self._entry.end("finished")
         self._tokens.cancel()
-        self._on_end()
+        self._record.finish(events)
 
 
 def _scored(updates: list[RowUpdate]) -> list[tuple[int, Score]]:

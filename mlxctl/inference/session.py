@@ -4,6 +4,7 @@ Event-loop thread only.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 from mlxctl.adapters import PreparedInput, StreamProcessor
@@ -71,25 +72,24 @@ class ModelSession:
         Of the request, only its options are read.
         """
         eos_token_ids = frozenset() if request.ignore_eos else prepared.stop_token_ids
-        return self._engine.submit(
-            Submit(
-                model=self.name,
-                prompt_token_ids=pack(prepared.token_ids).tobytes(),
-                sampling=prepared.sampling,
-                stop_token_ids=sorted(eos_token_ids.union(request.stop_token_ids)),
-                max_tokens=prepared.max_tokens,
-                priority=request.priority or 0,
-                fairness_key=request.fairness_key,
-                request_id=request.request_id,
-                cache_mode=request.cache.mode,
-                cache_namespace=request.cache.prefix_namespace,
-                lifetime=self._engine.lifetime(request.cache, prepared.num_long_ttl_tokens),
-                guidance=prepared.guidance,
-                images=list(prepared.images),
-                scores_prompt=prepared.scores_prompt,
-                adapters=request.adapters or (),
-            )
+        command = partial(
+            Submit,
+            model=self.name,
+            prompt_token_ids=pack(prepared.token_ids).tobytes(),
+            sampling=prepared.sampling,
+            stop_token_ids=sorted(eos_token_ids.union(request.stop_token_ids)),
+            max_tokens=prepared.max_tokens,
+            priority=request.priority or 0,
+            request_id=request.request_id,
+            cache_mode=request.cache.mode,
+            cache_namespace=request.cache.prefix_namespace,
+            lifetime=self._engine.lifetime(request.cache, prepared.num_long_ttl_tokens),
+            guidance=prepared.guidance,
+            images=list(prepared.images),
+            scores_prompt=prepared.scores_prompt,
+            adapters=request.adapters or (),
         )
+        return self._engine.submit(command, fairness_key=request.fairness_key)
 
     async def complete(
         self, request: GenerationRequest, prepared: PreparedInput, *, on_tokens: Callable[[int], None]

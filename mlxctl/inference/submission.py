@@ -7,6 +7,7 @@ from functools import partial
 from mlxctl.engine import EngineClient
 from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.inference.active_agents import ActiveAgents
+from mlxctl.inference.answer_record import AnswerRecord
 from mlxctl.inference.answers import choice_of
 from mlxctl.inference.cache import CacheInspector
 from mlxctl.inference.generation import Generation
@@ -85,11 +86,11 @@ class Submissions:
         entry = self._log.begin(head.model, num_prompt_tokens=num_prompt_tokens, caller=head.caller)
         entry.session_id, entry.num_images = head.cache.session_id, len(prepared.images)
         entry.adapter = "+".join(choice.name for choice in head.adapters or ()) or None
-        generated_ids: list[int] = []
+        answer_ids: list[int] = []
         if (context := current_request.get()) is not None and context.keeps_content:
             entry.content = RequestContent(
                 prompt_ids=prepared.token_ids,
-                answer_ids=generated_ids,
+                answer_ids=answer_ids,
                 bytes_of=session.reader.tokens.bytes_of,
             )
         normalized = (
@@ -102,16 +103,19 @@ class Submissions:
         entry.agent = self._agents.name_of(head, preparation.opening)
         if entry.agent is not None:
             self._agents.record(entry.agent, recorded, head)
+        record = AnswerRecord(
+            entry,
+            recorded,
+            answer_ids=answer_ids,
+            on_complete=partial(self._preparation.record_answer, session.name, preparation.opened[number]),
+            on_end=lease.share().release,
+        )
         return Generation(
             tokens,
             processor,
-            entry,
-            recorded,
+            record,
+            PromptEcho.of(prepared, session.reader),
             num_prompt_tokens=num_prompt_tokens,
-            on_complete=partial(self._preparation.record_answer, session.name, preparation.opened[number]),
-            on_end=lease.share().release,
-            generated_ids=generated_ids,
-            echo=PromptEcho.of(prepared, session.reader),
             reported_prompt=prepared.token_ids if head.reports_tokens else None,
         )
 

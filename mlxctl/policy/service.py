@@ -93,10 +93,11 @@ class PolicyService:
         """
         if self.store is None or not caller.is_stored:
             return lambda: None
-        requests = self._open.setdefault(caller.name, {})
-        requests[id(end)] = end
+        self._open.setdefault(caller.name, {})[id(end)] = end
 
         def untrack() -> None:
+            # After the key's end, newer requests of the key are in another dict.
+            requests = self._open.get(caller.name, {})
             requests.pop(id(end), None)
             if not requests:
                 self._open.pop(caller.name, None)

@@ -97,11 +97,6 @@ class PrefixIndex(Generic[P]):
         return max(self._clock() - oldest.used_at, 0.0) if oldest is not None else None
 
     @property
-    def num_state_bytes(self) -> int:
-        """Bytes of the states alone."""
-        return self._tree.states.num_bytes
-
-    @property
     def num_buffers(self) -> int:
         """Buffers of all payloads and states."""
         return self._tree.num_buffers

@@ -6,6 +6,7 @@ The real loop, tiny real models, and EngineClient.
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from mlxctl.engine import (
@@ -79,23 +80,24 @@ def submit(
     stop: frozenset[int] = frozenset(),
     cache: CacheOptions = _ALL_CACHED,
     images: Sequence[ProcessedImage] = (),
+    fairness_key: str = "",
     **fields: Any,
 ) -> TokenStream:
     """Submit a sequence to the engine; `fields` are others of the command."""
-    return client.submit(
-        Submit(
-            model=model,
-            prompt_token_ids=pack(prompt).tobytes(),
-            sampling=sampling,
-            stop_token_ids=sorted(stop),
-            max_tokens=max_tokens,
-            cache_mode=cache.mode,
-            cache_namespace=cache.prefix_namespace,
-            lifetime=client.lifetime(cache),
-            images=list(images),
-            **fields,
-        )
+    command = partial(
+        Submit,
+        model=model,
+        prompt_token_ids=pack(prompt).tobytes(),
+        sampling=sampling,
+        stop_token_ids=sorted(stop),
+        max_tokens=max_tokens,
+        cache_mode=cache.mode,
+        cache_namespace=cache.prefix_namespace,
+        lifetime=client.lifetime(cache),
+        images=list(images),
+        **fields,
     )
+    return client.submit(command, fairness_key=fairness_key)
 
 
 def result_of(pieces: Generator[int, None, LoadedWeights]) -> LoadedWeights:

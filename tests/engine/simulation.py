@@ -43,7 +43,7 @@ class Machine:
             joins = self.join_row * num_rows if batch.joins else 0.0
             return self.step_fixed * len(batch.groups) + self.step_row * num_rows + joins
         num_tokens = padded_tokens(batch.prompts) if len(batch.prompts) > 1 else batch.num_tokens
-        context = max(prompt.num_computed_tokens for prompt in batch.prompts)
+        context = max(prompt.prefill.num_computed_tokens for prompt in batch.prompts)
         return self.pass_seconds(num_tokens, context=context) if batch.num_tokens else 0.0
 
     def pass_seconds(self, num_tokens: int, *, context: int = 0) -> float:
@@ -113,7 +113,6 @@ class Simulation:
             max_tokens=num_tokens,
             fairness_key=caller,
             arrived_at=self.now,
-            served_at=self.now,
         )
         self._requests[sequence_id] = Request(arrived=self.now)
         self._scheduler.add(sequence)

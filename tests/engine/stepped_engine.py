@@ -113,12 +113,10 @@ class SteppedEngine:
     def prompt_amid_pass(self) -> Sequence | None:
         """The prompt of an unfinished pass that began at no checkpoint."""
         for row in self._workload._scheduler.sequences:
-            has_more = row.num_computed_tokens > row.num_cached_tokens
-            if (
-                row.has_unfinished_pass
-                and has_more
-                and row.num_computed_tokens not in row.checkpoint_positions
-            ):
+            prefill = row.prefill
+            has_more = prefill.num_computed_tokens > prefill.num_cached_tokens
+            is_checkpoint = prefill.num_computed_tokens in prefill.checkpoint_positions
+            if prefill.has_unfinished_pass and has_more and not is_checkpoint:
                 return row
         return None
 

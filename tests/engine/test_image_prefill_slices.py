@@ -23,7 +23,7 @@ def prompt(
         )
         for start, end in spans
     ]
-    return Sequence(
+    sequence = Sequence(
         sequence_id=1,
         model="m",
         prompt_token_ids=pack(range(num_tokens)),
@@ -31,8 +31,10 @@ def prompt(
         stop_token_ids=frozenset(),
         max_tokens=9,
         images=tuple(images),
-        checkpoint_positions=list(stops),
     )
+    for stop in stops:
+        sequence.prefill.add_checkpoint(stop)
+    return sequence
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_bidirectional_image_is_prefilled_in_one_slice(
     num_computed: int, quota: int, num_tokens: int
 ) -> None:
     sequence = prompt((10, 30))
-    sequence.num_computed_tokens = num_computed
+    sequence.prefill.finish_pass(num_computed)
     assert sequence.slice_tokens(quota) == num_tokens
 
 
@@ -66,9 +68,9 @@ def test_causal_image_may_be_split() -> None:
 def test_slices_never_split_a_bidirectional_image(quotas: list[int], stops: list[int]) -> None:
     sequence = prompt((3, 19), (19, 35), (60, 76), stops=tuple(sorted(stops)))
     ends = []
-    while sequence.num_tokens_to_prefill:
-        sequence.num_computed_tokens += sequence.slice_tokens(quotas[len(ends) % len(quotas)])
-        ends.append(sequence.num_computed_tokens)
+    while sequence.prefill.num_remaining_tokens:
+        sequence.prefill.finish_pass(sequence.slice_tokens(quotas[len(ends) % len(quotas)]))
+        ends.append(sequence.prefill.num_computed_tokens)
     assert ends[-1] == 99
     assert not any(image.start < end < image.end for end in ends for image in sequence.images)
 
@@ -88,7 +90,8 @@ def test_image_is_encoded_where_its_prefill_starts(
     num_cached: int, num_computed: int, num_tokens: int, encodes_image: bool
 ) -> None:
     sequence = prompt((10, 30), is_whole=False)
-    sequence.num_cached_tokens, sequence.num_computed_tokens = num_cached, num_computed
+    sequence.prefill.restore(num_cached)
+    sequence.prefill.finish_pass(num_computed - num_cached)
     assert sequence.encodes_image(num_tokens) is encodes_image
 
 

@@ -14,6 +14,7 @@ from mlxctl.settings import EngineSettings
 
 from .harness import finish, running_engine, submit
 from .simulation import Machine, Simulation
+from .test_scheduler import PLENTY, make_scheduler, make_sequence, start_stream
 
 HOURS = 3600.0
 
@@ -69,6 +70,17 @@ def test_prompt_is_refused_after_its_time_without_memory_only() -> None:
     simulation.available_bytes = 1 << 40
     simulation.run(until=lambda: len(late.tokens) == 2)
     assert simulation.num_refused == 1
+
+
+def test_prompt_that_fits_meanwhile_starts_to_wait_anew() -> None:
+    scheduler = make_scheduler()
+    start_stream(scheduler)
+    scheduler.add(make_sequence(2))
+    refused = [
+        scheduler.take_short_of_memory(available_bytes=available_bytes, now=now, seconds=6.0)
+        for now, available_bytes in ((0.0, 0), (5.0, PLENTY), (8.0, 0), (13.9, 0), (14.1, 0))
+    ]
+    assert [len(rows) for rows in refused] == [0, 0, 0, 0, 1]
 
 
 def test_memory_held_by_another_row_fails_with_its_arithmetic() -> None:

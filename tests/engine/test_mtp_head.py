@@ -151,8 +151,8 @@ def test_only_the_last_states_of_a_row_are_held() -> None:
         sampling=SamplingParams(),
         stop_token_ids=frozenset(),
         max_tokens=1000,
-        num_computed_tokens=9,
     )
+    row.prefill.finish_pass(9)
     for step in range(MAX_STATES + 50):
         row.num_sampled_tokens += 1
         recorder.record(mx.full((1, 1, 4), step))

@@ -20,17 +20,16 @@ def prompt(
 
     `remaining_checkpoints` are relative to the current position.
     """
-    return Sequence(
+    sequence = Sequence(
         sequence_id=1,
         model="m",
         prompt_token_ids=pack(range(num_computed + num_left + 1)),
         sampling=SamplingParams(),
         stop_token_ids=frozenset(),
         max_tokens=9,
-        num_computed_tokens=num_computed,
-        checkpoint_positions=[num_computed + pause for pause in remaining_checkpoints],
-        needs_restore=False,
     )
+    sequence.prefill.restore(num_computed, [num_computed + pause for pause in remaining_checkpoints])
+    return sequence
 
 
 def choose(
@@ -120,8 +119,8 @@ def test_every_pass_advances_every_prompt_and_meets_checkpoints(
     ends = prefill_passes(prompts)
 
     for row, one in enumerate(prompts):
-        places = [one.num_computed_tokens, *(places[row] for places in ends)]
+        places = [one.prefill.num_computed_tokens, *(places[row] for places in ends)]
         assert all(after > before for before, after in pairwise(places))
-        assert set(one.remaining_checkpoints) <= set(places)
+        assert set(one.prefill.remaining_checkpoints) <= set(places)
         assert places[-1] == one.num_prompt_tokens - 1
-    assert len(ends) == max(len(one.remaining_checkpoints) for one in prompts)
+    assert len(ends) == max(len(one.prefill.remaining_checkpoints) for one in prompts)

@@ -117,9 +117,10 @@ def test_state_amid_a_pass_is_not_stored_when_the_client_leaves(engine: SteppedE
     assert prompt is not None
 
     engine.cancel(left)
+    engine.cancel(stream)
     again = engine.submit(LONG)
     engine.run(lambda: engine.is_done(again))
 
-    stored_by_passes = {0, prompt.num_computed_tokens} if engine.family == "qwen3" else {0}
-    assert engine.num_cached_tokens(again) in stored_by_passes | set(prompt.checkpoint_positions)
+    stored_by_passes = {0, prompt.prefill.num_computed_tokens} if engine.family == "qwen3" else {0}
+    assert engine.num_cached_tokens(again) in stored_by_passes | set(prompt.prefill.checkpoint_positions)
     assert engine.tokens(again)

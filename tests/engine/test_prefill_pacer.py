@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
+from mlxctl.engine.scheduling.prefill_progress import MeasuredPass
 
 STEP = 0.02
 # Of one long prompt beside rows.
@@ -181,32 +182,34 @@ def test_steps_of_many_rows_lengthen_only_passes_beside_them() -> None:
 
 
 def test_one_layer_of_a_pass_by_layers_takes_a_turn() -> None:
-    pacer, passes = make_pacer(num_layers=11), [(32, 0.1, 0)]
+    pacer, passes = make_pacer(num_layers=11), [MeasuredPass(32, 0.1, 0)]
     for _ in range(20):
         num_tokens = pacer.chunk_tokens(rows=1, last_passes=passes[-3:])
-        passes.append((num_tokens, 0.02 + 0.001 * num_tokens, 0))
+        passes.append(MeasuredPass(num_tokens, 0.02 + 0.001 * num_tokens, 0))
 
-    assert passes[-1][1] == pytest.approx(10 * TURN, rel=0.05)
+    assert passes[-1].seconds == pytest.approx(10 * TURN, rel=0.05)
     assert pacer.turn_seconds(rows=1) == pytest.approx(TURN)
 
 
 def test_layers_of_a_long_context_take_no_longer_than_a_turn() -> None:
-    pacer, passes, context = make_pacer(num_layers=11), [(32, 0.01, 0)], 32
+    pacer, passes, context = make_pacer(num_layers=11), [MeasuredPass(32, 0.01, 0)], 32
     for _ in range(40):
         num_tokens = pacer.chunk_tokens(rows=1, context=context, last_passes=passes[-3:])
-        passes.append((num_tokens, num_tokens * (512 + context + num_tokens / 2) * 1e-6, context))
+        seconds = num_tokens * (512 + context + num_tokens / 2) * 1e-6
+        passes.append(MeasuredPass(num_tokens, seconds, context))
         context += num_tokens
 
-    assert max(seconds for _, seconds, _ in passes) <= 1.1 * 10 * TURN
-    assert passes[-1][1] >= 0.8 * 10 * TURN
+    assert max(each.seconds for each in passes) <= 1.1 * 10 * TURN
+    assert passes[-1].seconds >= 0.8 * 10 * TURN
 
 
 def test_size_of_pass_by_layers_follows_costs_and_not_single_delays() -> None:
-    pacer, usual = make_pacer(num_layers=11), (380, 0.3, 0)
+    pacer, usual = make_pacer(num_layers=11), MeasuredPass(380, 0.3, 0)
 
-    assert pacer.chunk_tokens(rows=1, last_passes=[usual, usual, (380, 3.0, 0)]) == pytest.approx(380, abs=1)
-    assert pacer.chunk_tokens(rows=1, last_passes=[(380, 3.0, 0)] * 3) == 190
-    assert pacer.chunk_tokens(rows=1, last_passes=[(380, 0.03, 0)] * 3) == 760
+    delayed, quick = usual._replace(seconds=3.0), usual._replace(seconds=0.03)
+    assert pacer.chunk_tokens(rows=1, last_passes=[usual, usual, delayed]) == pytest.approx(380, abs=1)
+    assert pacer.chunk_tokens(rows=1, last_passes=[delayed] * 3) == 190
+    assert pacer.chunk_tokens(rows=1, last_passes=[quick] * 3) == 760
 
 
 @settings(max_examples=50)

@@ -78,8 +78,7 @@ def test_draft_of_a_repeated_cycle_continues_it() -> None:
 def test_preempted_row_is_drafted_for_as_before() -> None:
     row = make_row([1, 2, 3, 50, 60, 9], [1, 2, 3])
     before = PromptLookup().draft([row], [2])[0]
-    row.num_computed_tokens, row.num_sampled_tokens = 5, 3
-    row.preempt(now=1.0)
+    row.append_output_to_prompt()
     assert PromptLookup().draft([row], [2])[0] == before
     assert before.token_ids == (50, 60)
 

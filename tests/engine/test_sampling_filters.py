@@ -108,6 +108,14 @@ def test_top_k_and_top_p_of_large_vocabulary_equal_a_full_sort(
     assert kept(beside_greedy.apply(mx.array(rows))) == [set(range(width)), expected]
 
 
+def test_top_p_of_one_keeps_all_tokens_of_top_k() -> None:
+    # In float32 the probability of the first token rounds to 1.
+    row = mx.array([[40.0, 1.0, 0.0]])
+    for top_k in (2, 65):
+        [token_filter] = token_filters([SamplingParams(temperature=1.0, top_k=top_k, top_p=1)], 3)
+        assert kept(token_filter.apply(row)) == [set(range(min(top_k, 3)))]
+
+
 def test_rows_with_small_and_large_top_k_share_a_batch() -> None:
     width = 10_001
     rows = np.random.default_rng(1).normal(size=(2, width)).astype(np.float32)

@@ -225,12 +225,12 @@ def test_short_prompt_overtakes_partially_prefilled_long_one() -> None:
 
 def test_lower_priority_goes_first_until_aging_overtakes() -> None:
     scheduler = make_scheduler()
-    scheduler.add(make_sequence(1, num_tokens=20, priority=1, arrived_at=0.0, served_at=0.0))
-    scheduler.add(make_sequence(2, num_tokens=20, priority=0, arrived_at=1.9, served_at=1.9))
+    scheduler.add(make_sequence(1, num_tokens=20, priority=1, arrived_at=0.0))
+    scheduler.add(make_sequence(2, num_tokens=20, priority=0, arrived_at=1.9))
 
     (fresh, *_) = scheduler.next_batch(now=1.9, available_bytes=PLENTY).prompts
     scheduler.cancel([2])
-    scheduler.add(make_sequence(3, num_tokens=20, priority=0, arrived_at=2.1, served_at=2.1))
+    scheduler.add(make_sequence(3, num_tokens=20, priority=0, arrived_at=2.1))
     (aged, *_) = scheduler.next_batch(now=2.1, available_bytes=PLENTY).prompts
 
     assert (fresh.sequence_id, aged.sequence_id) == (2, 1)
@@ -262,32 +262,6 @@ def test_service_that_no_other_caller_wanted_is_no_debt() -> None:
     assert [
         sequence.sequence_id for batch in batches if batch.phase == "restore" for sequence in batch.prompts
     ] == [2, 4, 3]
-
-
-def test_at_most_max_rows_hold_a_cache() -> None:
-    scheduler = make_scheduler(max_rows=2)
-    for sequence_id in range(5):
-        scheduler.add(make_sequence(sequence_id, max_tokens=4))
-
-    most = 0
-    while scheduler.has_work:
-        run_step(scheduler)
-        counts = scheduler.counts()
-        most = max(most, counts.num_prefilling + counts.num_decoding)
-
-    assert most == 2
-
-
-def test_prompt_without_memory_waits_for_running_rows() -> None:
-    scheduler = make_scheduler()
-    scheduler.add(make_sequence(1, max_tokens=2))
-    run_step(scheduler)
-    run_step(scheduler)
-    scheduler.add(make_sequence(2, num_tokens=500))
-
-    phases = [scheduler.next_batch(now=0, available_bytes=400).phase for _ in range(3)]
-
-    assert phases == ["decode"] * 3
 
 
 def test_rows_of_different_lengths_decode_in_separate_groups() -> None:
@@ -369,8 +343,8 @@ def test_prompt_waits_for_producer_and_raises_its_priority() -> None:
     assert producer.priority == -3
     while waiter.state is SequenceState.WAITING:
         run_step(scheduler)
-    assert producer.num_computed_tokens >= 899
-    assert 899 in producer.checkpoint_positions
+    assert producer.prefill.num_computed_tokens >= 899
+    assert 899 in producer.prefill.checkpoint_positions
 
 
 def test_waiter_replaces_cancelled_producer() -> None:
@@ -409,24 +383,10 @@ def test_prefill_pauses_at_checkpoints() -> None:
     ends = []
     while sequence.state is SequenceState.PREFILLING:
         run_step(scheduler)
-        ends.append(sequence.num_computed_tokens)
+        ends.append(sequence.prefill.num_computed_tokens)
 
-    assert sequence.num_cached_tokens == 10
+    assert sequence.prefill.num_cached_tokens == 10
     assert {50, 120, 199} <= set(ends)
-
-
-def test_model_without_memory_is_skipped_until_some_is_freed() -> None:
-    scheduler = make_scheduler(max_rows=1)
-    scheduler.open_model("n", COSTS)
-    scheduler.add(make_sequence(1, max_tokens=3))
-    other = make_sequence(2, max_tokens=3)
-    other.model = "n"
-    run_step(scheduler)
-    scheduler.add(other)
-
-    models = [batch.model for batch in run_until_idle(scheduler)]
-
-    assert models == ["m"] * 5 + ["n"] * 6
 
 
 def test_model_is_in_use_while_sequences_wait_or_run() -> None:

@@ -61,7 +61,6 @@ class SchedulerMachine(RuleBasedStateMachine):
             priority=priority,
             fairness_key=key,
             arrived_at=self.now,
-            served_at=self.now,
         )
         self.open[self.num_added] = sequence
         self.num_tokens[self.num_added] = 0
@@ -114,7 +113,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     @rule()
     def finish_disk_read(self) -> None:
         sequence = self.on_disk.pop()
-        sequence.needs_restore = False
+        sequence.prefill.restore(0)
         self.scheduler.resume(sequence)
 
     @precondition(lambda self: self.scheduler.has_work)
@@ -136,7 +135,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         if batch.turn is not None:
             (prompt,) = batch.prompts
             assert batch.num_decoding_rows
-            assert prompt.num_pass_tokens in (0, batch.num_tokens), "a pass goes on as it began"
+            assert prompt.prefill.num_pass_tokens in (0, batch.num_tokens), "a pass goes on as it began"
         is_unfinished = interrupts and batch.turn is not None
         results = self.results(batch, fails=fails == 0, reads_disk=reads_disk, is_unfinished=is_unfinished)
         rows = [row for group in batch.groups for row in group]
@@ -193,9 +192,9 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @invariant()
     def paused_sequences_do_not_get_a_place(self) -> None:
-        places = [row for row in self.open.values() if row.has_place]
-        assert not any(row.is_paused for row in places)
-        assert self.paused == {number for number, row in self.open.items() if row.is_paused}
+        places = [row for row in self.open.values() if row.standing.has_place]
+        assert not any(row.standing.is_paused for row in places)
+        assert self.paused == {number for number, row in self.open.items() if row.standing.is_paused}
 
     @invariant()
     def every_open_sequence_is_counted_once(self) -> None:
@@ -248,7 +247,7 @@ def test_flood_of_higher_priority_does_not_starve_lowest() -> None:
         # As many arrive as the server can serve, all of the highest precedence.
         if scheduler.counts().num_waiting < 3:
             number += 1
-            scheduler.add(make_sequence(number, priority=-100, max_tokens=1, arrived_at=now, served_at=now))
+            scheduler.add(make_sequence(number, priority=-100, max_tokens=1, arrived_at=now))
         batch = scheduler.next_batch(now=now, available_bytes=PLENTY)
         assert batch is not None
         results = [RowResult(sequence=row) for row in batch.prompts] if batch.phase == "restore" else []

@@ -1,5 +1,7 @@
 """Events are emitted as early as they are certain."""
 
+import pytest
+
 from mlxctl.ir import (
     StreamEvent,
     TextDelta,
@@ -38,6 +40,19 @@ def test_thinking_streams_without_its_last_line_break() -> None:
     assert machine.feed("two") == [ThinkingDelta(text="\ntwo")]
     assert machine.feed("\n</think>") == []
     assert not machine.is_thinking
+
+
+@pytest.mark.parametrize(
+    ("text", "marker"), [("Hello ", "<tool_call>"), ("Hello ", "<think>"), ("<think>\nHmm", "</think>")]
+)
+def test_begun_marker_of_a_cut_off_answer_is_dropped(text: str, marker: str) -> None:
+    events = []
+    # Up to two characters may be text.
+    for length in range(3, len(marker)):
+        machine = _machine()
+        events.append([*machine.feed(text + marker[:length]), *machine.finish(is_cut_off=True)])
+    expected = ThinkingDelta(text="Hmm") if text.startswith("<think>") else TextDelta(text="Hello ")
+    assert events == [[expected]] * (len(marker) - 3)
 
 
 def test_call_starts_with_the_first_character_of_its_arguments() -> None:

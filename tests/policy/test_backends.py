@@ -174,6 +174,23 @@ def test_change_by_another_process_is_noticed(tmp_path: Path) -> None:
     assert ended == [key.id]
 
 
+def test_late_end_of_an_ended_request_leaves_newer_ones_tracked(tmp_path: Path) -> None:
+    now = [0.0]
+    policy = PolicyService(SettingsPolicy(), stored(tmp_path), now=lambda: now[0])
+    key = policy.admin.add(NewKey(name="one", expires=10))
+    caller = policy.identify(authorization=None, x_api_key=str(key.key))
+    ended: list[str] = []
+    untrack = policy.track(caller, lambda: ended.append("first"))
+    now[0] = 20
+    policy.end_revoked()
+    policy.admin.change(key.id, KeyChange(expires=30))
+    policy.track(caller, lambda: ended.append("second"))
+    untrack()
+    now[0] = 40
+    policy.end_revoked()
+    assert ended == ["first", "second"]
+
+
 def test_last_use_of_a_key_is_stored_once_a_minute(tmp_path: Path) -> None:
     clock = [0.0]
     mine = StoredPolicy(PolicyStore(tmp_path / "policy.sqlite"), SettingsPolicy(), clock=lambda: clock[0])

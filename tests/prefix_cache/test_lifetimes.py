@@ -126,6 +126,19 @@ def test_longer_chunk_inherits_pin() -> None:
     assert num_matched(index, conversation(0, 7, 80)) == 80
 
 
+def test_leased_chunk_is_not_replaced_by_a_longer_one() -> None:
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 20)
+    short = publish(index, conversation(0, 7, 40))
+    assert short is not None
+    match = index.match(NAMESPACE, conversation(0, 7, 40))
+    index.lease(match)
+    publish(index, conversation(0, 7, 80))
+
+    assert index.contains(short)
+    assert num_matched(index, conversation(0, 7, 80)) == 80
+    index.release(match)
+
+
 def test_missing_chunk_cannot_be_pinned_or_unpinned() -> None:
     index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 20)
     chunk = publish(index, conversation(0, 7))

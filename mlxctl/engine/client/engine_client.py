@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
-import msgspec
-
 from mlxctl.engine.client.connection import EngineConnection
 from mlxctl.engine.client.launcher import Launcher
 from mlxctl.engine.client.open_requests import OpenRequests
@@ -209,20 +207,17 @@ class EngineClient:
         """
         await self._supervisor.stop(drain_seconds=drain_seconds)
 
-    def submit(self, request: Submit) -> TokenStream:
-        """Start a sequence, under a number of the client's own.
+    def submit(self, command: Callable[..., Submit], *, fairness_key: str = "") -> TokenStream:
+        """Start a sequence; `command` gets its id and `fairness_key`.
 
         Raises EngineRecovering, ShuttingDown, QueueFull.
         """
-        connection = self._begin(request.fairness_key)
+        connection = self._begin(fairness_key)
         stream = TokenStream(
-            next(self._numbers),
-            self._cancel,
-            rules=self._reading_rules,
-            fairness_key=request.fairness_key,
+            next(self._numbers), self._cancel, rules=self._reading_rules, fairness_key=fairness_key
         )
         self._requests.add(stream)
-        connection.send(msgspec.structs.replace(request, sequence_id=stream.sequence_id))
+        connection.send(command(sequence_id=stream.sequence_id, fairness_key=fairness_key))
         return stream
 
     def lifetime(self, cache: CacheOptions, num_long_ttl_tokens: int = 0) -> Lifetime:

@@ -134,7 +134,7 @@ class PrefixCoordinator:
         sequence = state.sequence
         if preempted := self._preempted.pop(sequence.sequence_id, None):
             state.caches, state.storage = preempted.caches, preempted.storage
-            usage = replace(sequence.cache_usage, num_cached_tokens=sequence.num_prompt_tokens - 1)
+            usage = replace(sequence.statistics.cache_usage, num_cached_tokens=sequence.num_prompt_tokens - 1)
             return RowResult(sequence=sequence, cache_usage=usage)
         if sequence.cache_mode == "off":
             state.caches = self._create_caches()

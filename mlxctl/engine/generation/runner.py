@@ -120,7 +120,7 @@ class ModelRunner:
             state = self._states.get(sequence_id)
             # Caches in the middle of a pass hold no state of any position; what came before it is stored.
             if state is not None and state.caches is not None and state.unfinished_pass is None:
-                self.prefixes.store(state, state.sequence.num_computed_tokens, state.caches)
+                self.prefixes.store(state, state.sequence.prefill.num_computed_tokens, state.caches)
         for batch in self._batches:
             if any(row.sequence_id in dropped for row in batch.rows):
                 self._drop_rows(batch, dropped)
@@ -185,7 +185,7 @@ class ModelRunner:
 
     def _prefill(self, state: PrefillState, num_tokens: int, *, turn: TurnLimit | None) -> list[RowResult]:
         sequence = state.sequence
-        start = sequence.num_computed_tokens
+        start = sequence.prefill.num_computed_tokens
         end = start + num_tokens
         assert state.caches is not None, "a prompt is restored first"
         scores: list[Score] | None = []
@@ -197,9 +197,11 @@ class ModelRunner:
             return [_failed_prefill(sequence, error)]
         if scores is None:
             return [RowResult(sequence=sequence, is_unfinished=True)]
-        self.prefixes.store(state, end, state.caches, at_checkpoint=end in sequence.checkpoint_positions)
-        is_done = sequence.num_tokens_to_prefill == num_tokens
-        if is_done and end - sequence.num_cached_tokens >= _MANY_SIZES_TOKENS:
+        self.prefixes.store(
+            state, end, state.caches, at_checkpoint=end in sequence.prefill.checkpoint_positions
+        )
+        is_done = sequence.prefill.num_remaining_tokens == num_tokens
+        if is_done and end - sequence.prefill.num_cached_tokens >= _MANY_SIZES_TOKENS:
             mx.clear_cache()
         if is_done and sequence.max_tokens:
             self._start_decoding([sequence], state.take_caches())
@@ -216,7 +218,7 @@ class ModelRunner:
         """
         sequence = state.sequence
         scores: list[Score] = []
-        if sequence.scores_prompt:
+        if sequence.computes_prompt_scores:
             scores = self._score_prompt(sequence, caches, start, end)
             states = self.drafts.take_states()
         else:
@@ -224,7 +226,7 @@ class ModelRunner:
             encoded = begun.encode_seconds
             state.unfinished_pass = None if begun.run(turn) else begun
             if sequence.images:
-                sequence.vision_seconds = (sequence.vision_seconds or 0.0) + begun.encode_seconds - encoded
+                sequence.statistics.add_vision_seconds(begun.encode_seconds - encoded)
             if state.unfinished_pass is not None:
                 return None
             states = begun.states
@@ -266,7 +268,7 @@ class ModelRunner:
         They are one decode batch from then on.
         """
         prompts = [state.sequence for state in states]
-        reached = [sequence.num_computed_tokens for sequence in prompts]
+        reached = [sequence.prefill.num_computed_tokens for sequence in prompts]
         try:
             caches = kv.join([state.take_caches() for state in states], [1] * len(states))
             for ends in prefill_passes(prompts):
@@ -275,7 +277,7 @@ class ModelRunner:
                     kv.forward(self._model, caches, rows)
                 self.drafts.add_prefill(prompts, reached, ends, self.drafts.take_states())
                 for row, (state, end) in enumerate(zip(states, ends, strict=True)):
-                    at_checkpoint = end in state.sequence.checkpoint_positions
+                    at_checkpoint = end in state.sequence.prefill.checkpoint_positions
                     self.prefixes.store(state, end, caches, row=row, at_checkpoint=at_checkpoint)
                 reached = list(ends)
         except FOREIGN_ERRORS as error:

@@ -225,7 +225,7 @@ class GenerationWorkload(Workload):
     def _add(self, submit: Submit, constraint: TokenConstraint | None) -> None:
         sequence = Sequence.from_submit(submit, now=time.monotonic(), constraint=constraint)
         prefixes = self._runners[submit.model].prefixes
-        sequence.expected_cached_tokens = prefixes.expected_cached_tokens(sequence)
+        sequence.prefill.expect(prefixes.expected_cached_tokens(sequence))
         self._scheduler.add(sequence)
 
     def _fail(self, request: Submit | Sequence, failure: str, kind: FailureKind = "failed") -> None:

@@ -66,8 +66,8 @@ class FairQueue:
         served = self._served.get(sequence.fairness_key, 0.0)
         for other in others:
             is_behind = self._served.get(other.fairness_key, 0.0) < served
-            other.num_overtaking_tokens -= (_OVERTAKING_SHARE if is_behind else 1) * num_tokens
-        sequence.num_overtaking_tokens = _OVERTAKING_SHARE * num_tokens
+            other.standing.note_overtaking((_OVERTAKING_SHARE if is_behind else 1) * num_tokens)
+        sequence.standing.let_overtake(_OVERTAKING_SHARE * num_tokens)
 
     def ranked(self, candidates: Iterable[Sequence], *, now: float) -> list[Sequence]:
         """Return the candidates, the next one first.
@@ -89,22 +89,22 @@ class FairQueue:
         return sequence.priority - self._age(sequence, now)
 
     def _age(self, sequence: Sequence, now: float) -> int:
-        return int((now - sequence.served_at) / self.aging_seconds)
+        return int((now - sequence.standing.served_at) / self.aging_seconds)
 
     def _ranks(self, sequences: list[Sequence], now: float) -> Iterator[tuple[tuple[float, ...], Sequence]]:
         """Yield the ranks of the candidates of one priority."""
         age = max(self._age(sequence, now) for sequence in sequences)
-        begun = [sequence for sequence in sequences if sequence.has_begun_prefill]
+        begun = [sequence for sequence in sequences if sequence.prefill.has_begun]
         current = min(begun, key=lambda sequence: sequence.num_uncomputed_tokens, default=None)
         for sequence in sequences:
-            wait = now - sequence.served_at + _INITIAL_WAIT * self.aging_seconds
+            wait = now - sequence.standing.served_at + _INITIAL_WAIT * self.aging_seconds
             yield (
                 (
-                    not sequence.has_place,
+                    not sequence.standing.has_place,
                     sequence.priority - age,
                     _group(sequence, current),
                     self._served.get(sequence.fairness_key, 0.0),
-                    not sequence.resumes_first,
+                    not sequence.standing.resumes_first,
                     -wait / (min(sequence.num_uncomputed_tokens, _MAX_SIZE_TOKENS) + _PASS_TOKENS),
                     # After a time slice, a sequence waits after those that have not had a row yet.
                     sequence.was_preempted,
@@ -125,9 +125,9 @@ class _Group(IntEnum):
 
 def _group(sequence: Sequence, current: Sequence | None) -> _Group:
     if sequence is current:
-        return _Group.OVERTAKEN if sequence.num_overtaking_tokens < 0 else _Group.CURRENT
+        return _Group.OVERTAKEN if sequence.standing.num_overtaking_tokens < 0 else _Group.CURRENT
     if current is None:
         return _Group.CURRENT
-    if sequence.has_begun_prefill or sequence.num_uncomputed_tokens >= current.num_uncomputed_tokens:
+    if sequence.prefill.has_begun or sequence.num_uncomputed_tokens >= current.num_uncomputed_tokens:
         return _Group.LATER
     return _Group.SMALL if sequence.num_uncomputed_tokens <= _SMALL_TOKENS else _Group.CURRENT

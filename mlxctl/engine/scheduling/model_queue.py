@@ -105,14 +105,19 @@ class ModelQueue:
         self.waiting.remove(sequence)
         self.prefilling.append(sequence)
         sequence.state = SequenceState.PREFILLING
-        sequence.has_place = False
+        sequence.standing.take_place()
 
-    def preempt(self, sequence: Sequence, *, now: float) -> None:
-        """Move a decoding sequence back to the waiting ones."""
+    def preempt(self, sequence: Sequence, *, resumes_first: bool, now: float) -> None:
+        """Move a decoding sequence back to the waiting ones; it keeps its output.
+
+        With `resumes_first` it continues before new sequences of its caller and priority.
+        """
         self.groups = [[row for row in group if row is not sequence] for group in self.groups]
         self.groups = [group for group in self.groups if group]
-        sequence.preempt(now=now)
+        sequence.append_output_to_prompt()
+        sequence.standing.note_preemption(resumes_first=resumes_first, now=now)
         self.waiting.append(sequence)
+        sequence.state = SequenceState.WAITING
 
     def wait_for_disk(self, sequence: Sequence) -> None:
         """Move a prefilling sequence to those restored from disk."""
@@ -132,7 +137,6 @@ class ModelQueue:
         for sequence in group:
             self.prefilling.remove(sequence)
             sequence.state = SequenceState.DECODING
-            sequence.num_slice_tokens = 0
         self.groups.append(group)
 
     @property
@@ -179,6 +183,6 @@ class QueueCounts:
             num_decoding=sum(queue.num_decoding for queue in queues),
             num_groups=sum(len(queue.groups) for queue in queues),
             num_preempted=sum(row.was_preempted for row in waiting),
-            num_paused=sum(row.is_paused for row in waiting),
+            num_paused=sum(row.standing.is_paused for row in waiting),
             waiting_by_priority=dict(sorted(Counter(row.priority for row in waiting).items())),
         )

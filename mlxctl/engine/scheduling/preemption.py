@@ -85,7 +85,7 @@ class PreemptionPlanner:
         """
         for queue in self._queues.values():
             for row in queue.decoding:
-                if row.is_paused and row.num_slice_tokens and not row.is_exhausted:
+                if row.standing.is_paused and row.num_slice_tokens and not row.is_exhausted:
                     return Preemption(row=row, beneficiary=None, reason="pause")
         policy = self.policy
         if not (policy.enable_preemption or policy.max_timeslice_tokens or policy.share_rows):
@@ -113,7 +113,7 @@ class PreemptionPlanner:
         policy = self.policy
         if not policy.enable_preemption or waiting.priority > policy.high_priority_threshold:
             return []
-        return [row for row in rows if row.admitted_priority > waiting.priority]
+        return [row for row in rows if row.standing.admitted_priority > waiting.priority]
 
     def _past_slice(self, waiting: Sequence, rows: list[Sequence], now: float) -> list[Sequence]:
         num_tokens = self.policy.max_timeslice_tokens
@@ -137,7 +137,7 @@ class PreemptionPlanner:
             return []
         queues = self._queues.values()
         held = Counter(row.fairness_key for queue in queues for row in (*queue.admitted, *queue.decoding))
-        waits = (row for queue in queues for row in queue.waiting if not row.is_paused)
+        waits = (row for queue in queues for row in queue.waiting if not row.standing.is_paused)
         callers = {row.fairness_key for row in waits} | held.keys()
         share = max(1, self.policy.max_rows // len(callers))
         most = max(held, key=lambda key: held[key])
@@ -159,4 +159,4 @@ class PreemptionPlanner:
 
 
 def _rank(row: Sequence) -> tuple[float, ...]:
-    return (row.admitted_priority, row.num_slice_tokens, row.arrived_at, row.sequence_id)
+    return (row.standing.admitted_priority, row.num_slice_tokens, row.arrived_at, row.sequence_id)

@@ -45,7 +45,9 @@ def _select(
         return selected
     for prompt in ranked[1:]:
         together = [*selected, prompt]
-        added_padding = padded_tokens(together) - padded_tokens(selected) - prompt.num_tokens_to_prefill
+        added_padding = (
+            padded_tokens(together) - padded_tokens(selected) - prompt.prefill.num_remaining_tokens
+        )
         if (
             not prompt.prefills_alone
             and added_padding <= max_added_padding_tokens
@@ -58,7 +60,7 @@ def _select(
 
 def padded_tokens(prompts: Sequence[Prompt]) -> int:
     """Return the tokens of one pass over all remaining prompts, with padding."""
-    return len(prompts) * max(prompt.num_tokens_to_prefill for prompt in prompts)
+    return len(prompts) * max(prompt.prefill.num_remaining_tokens for prompt in prompts)
 
 
 def prefill_passes(prompts: Sequence[Prompt]) -> list[tuple[int, ...]]:
@@ -67,17 +69,17 @@ def prefill_passes(prompts: Sequence[Prompt]) -> list[tuple[int, ...]]:
     The prompt with the most checkpoints sets the number of passes. Every prompt computes at least one token
     in each, because a row of padding alone would change a recurrent state.
     """
-    num_passes = max(len(prompt.remaining_checkpoints) for prompt in prompts)
+    num_passes = max(len(prompt.prefill.remaining_checkpoints) for prompt in prompts)
     return list(zip(*(_with_more_checkpoints(prompt, num_passes) for prompt in prompts), strict=True))
 
 
 def _fits(prompts: Sequence[Prompt], max_tokens: int) -> bool:
     least, num_passes = (
-        min(prompt.num_tokens_to_prefill for prompt in prompts),
-        max(len(prompt.remaining_checkpoints) for prompt in prompts),
+        min(prompt.prefill.num_remaining_tokens for prompt in prompts),
+        max(len(prompt.prefill.remaining_checkpoints) for prompt in prompts),
     )
     if least == 0:
-        return all(prompt.num_tokens_to_prefill == 0 for prompt in prompts)
+        return all(prompt.prefill.num_remaining_tokens == 0 for prompt in prompts)
     return padded_tokens(prompts) <= max_tokens and least >= num_passes
 
 
@@ -86,10 +88,10 @@ def _padding(prompts: Iterable[Prompt]) -> int:
 
 
 def _with_more_checkpoints(prompt: Prompt, num_passes: int) -> list[int]:
-    remaining_checkpoints = set(prompt.remaining_checkpoints)
+    remaining_checkpoints = set(prompt.prefill.remaining_checkpoints)
     more = (
         position
-        for position in range(max(remaining_checkpoints) - 1, prompt.num_computed_tokens, -1)
+        for position in range(max(remaining_checkpoints) - 1, prompt.prefill.num_computed_tokens, -1)
         if position not in remaining_checkpoints
     )
     while len(remaining_checkpoints) < num_passes:

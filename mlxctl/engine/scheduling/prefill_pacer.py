@@ -25,6 +25,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from mlxctl.engine.scheduling.pass_costs import PassCost, PassCosts, lower_quartile
+from mlxctl.engine.scheduling.prefill_progress import MeasuredPass
 
 _ALONE_STEPS = 5
 # Measured beside 8,000 tokens (5M parameters, 2 cores): p99 gaps of 3.8 steps, 4.7 with 2; simulated, the
@@ -145,18 +146,18 @@ class PrefillPacer:
         num_waiting: int = 1,
         lateness: float = 0.0,
         context: int = 0,
-        last_passes: Sequence[tuple[int, float, int]] = (),
+        last_passes: Sequence[MeasuredPass] = (),
     ) -> int:
         """Return the size of the next pass over part of a prompt.
 
-        `last_passes` have tokens, seconds and context of the prompt's last passes. Beside rows, the next one
-        is so large that one layer of it takes a turn: its size follows from the quickest of them, since
-        delays only lengthen a pass, and from the growth of the context.
+        `last_passes` are those of the prompt. Beside rows, the next one is so large that one layer of it
+        takes a turn: its size follows from the quickest of them, since delays only lengthen a pass, and from
+        the growth of the context.
         """
         seconds = self._turn_target(rows=rows, num_waiting=num_waiting, lateness=lateness)
         if not rows or self._max_turns == 1 or not last_passes:
             return self._tokens(seconds, rows, context)
-        last_tokens, _, _ = last_passes[-1]
+        last_tokens = last_passes[-1].num_tokens
         seconds_per_token = min(
             duration / num_tokens / (_ATTENTION_CONTEXT + before + num_tokens / 2)
             for num_tokens, duration, before in last_passes

@@ -34,7 +34,7 @@ class Places:
 
     def is_free_for(self, row: Sequence) -> bool:
         """Whether a waiting sequence may get one."""
-        return self.num_free > (0 if row.has_place else self.num_reserved)
+        return self.num_free > (0 if row.standing.has_place else self.num_reserved)
 
 
 class PrefillPlanner:
@@ -55,7 +55,7 @@ class PrefillPlanner:
         return queue.prefilling + [
             row
             for row in queue.waiting
-            if not (row.waits_for_producer or row.is_paused)
+            if not (row.waits_for_producer or row.standing.is_paused)
             and self._can_admit(queue, row, available_bytes, places)
         ]
 
@@ -67,31 +67,31 @@ class PrefillPlanner:
         `ranked` are the candidates, the first of which is part of it. `lateness` as in PrefillPacer.
         """
         # Prompts that waited for the first one's prefix are restored now, to be prefilled with it.
-        followers = [row for row in ranked if row.needs_restore and row.producer is ranked[0]]
-        if ranked[0].needs_restore or followers:
+        followers = [row for row in ranked if row.prefill.needs_restore and row.producer is ranked[0]]
+        if ranked[0].prefill.needs_restore or followers:
             prompts = self._admit(queue, followers or ranked, available_bytes)
             return Batch(phase="restore", model=model, prompts=prompts)
-        pacer, rows, context = queue.pacer, queue.num_decoding, ranked[0].num_computed_tokens
+        pacer, rows, context = queue.pacer, queue.num_decoding, ranked[0].prefill.num_computed_tokens
         is_burst = _is_burst(ranked, queue)
         final_pass_tokens = pacer.final_pass_tokens(
             rows=rows, lateness=lateness, is_burst=is_burst, context=context
         )
         prompts = select_prefill_batch(
-            [row for row in ranked if not row.needs_restore],
+            [row for row in ranked if not row.prefill.needs_restore],
             max_tokens=final_pass_tokens,
             max_finishing_tokens=pacer.finishing_tokens(final_pass_tokens, rows=rows, is_burst=is_burst),
             max_added_padding_tokens=pacer.break_even_tokens(rows=rows, context=context),
             affordable_padding_tokens=queue.costs.affordable_prompt_padding_tokens,
         )
-        num_tokens = sum(row.num_tokens_to_prefill for row in prompts)
+        num_tokens = sum(row.prefill.num_remaining_tokens for row in prompts)
         turn: TurnLimit | None = None
         if len(prompts) == 1:
             (prompt,) = prompts
             # The end of a long prompt takes turns like the rest of it.
-            is_final = rows and num_tokens <= final_pass_tokens and not prompt.has_begun_prefill
+            is_final = rows and num_tokens <= final_pass_tokens and not prompt.prefill.has_begun
             if not is_final:
                 num_tokens, turn = _part_of(prompt, pacer, rows, num_waiting=len(ranked), lateness=lateness)
-            num_tokens = prompt.num_pass_tokens or prompt.slice_tokens(num_tokens)
+            num_tokens = prompt.prefill.num_pass_tokens or prompt.slice_tokens(num_tokens)
         return Batch(
             phase="prefill",
             model=model,
@@ -113,17 +113,14 @@ class PrefillPlanner:
             # A preempted row has sent tokens already, so it waits without a time limit.
             is_short = (
                 places.is_free_for(row)
-                and not (row.waits_for_producer or row.was_preempted or row.is_paused)
+                and not (row.waits_for_producer or row.was_preempted or row.standing.is_paused)
                 and not self.fits(queue, row, available_bytes)
             )
-            if not is_short:
-                row.memory_short_since = None
-            elif row.memory_short_since is None:
-                row.memory_short_since = now
+            row.standing.note_memory(is_short=is_short, now=now)
         return [
             row
             for row in queue.waiting
-            if row.memory_short_since is not None and now - row.memory_short_since > seconds
+            if (since := row.standing.memory_short_since) is not None and now - since > seconds
         ]
 
     def blocked(self, queue: ModelQueue, available_bytes: int) -> list[Sequence]:
@@ -132,14 +129,14 @@ class PrefillPlanner:
         return [
             row
             for row in queue.waiting
-            if not (row.waits_for_producer or row.is_paused)
+            if not (row.waits_for_producer or row.standing.is_paused)
             and self._is_long_allowed(queue, row)
             and not (places.is_free_for(row) and self.fits(queue, row, available_bytes))
         ]
 
     def _places(self) -> Places:
         num_free = self.max_rows - self._num_with_cache
-        num_reserved = sum(row.has_place for queue in self._queues.values() for row in queue.waiting)
+        num_reserved = sum(row.standing.has_place for queue in self._queues.values() for row in queue.waiting)
         return Places(num_free, num_reserved)
 
     @property
@@ -176,7 +173,7 @@ class PrefillPlanner:
             return True
         costs = queue.costs
         reserved = sum(
-            costs.cache_bytes(other.num_prompt_tokens) - costs.cache_bytes(other.num_computed_tokens)
+            costs.cache_bytes(other.num_prompt_tokens) - costs.cache_bytes(other.prefill.num_computed_tokens)
             for other in queue.admitted
         )
         return queue.prompt_bytes(row.num_prompt_tokens, row.max_tokens) <= available_bytes - reserved
@@ -191,7 +188,7 @@ class PrefillPlanner:
         num_tokens = 0
         for row in ranked:
             # A prompt admitted in this loop may have become the producer of this one, or used its slot.
-            if not row.needs_restore or row.waits_for_producer:
+            if not row.prefill.needs_restore or row.waits_for_producer:
                 continue
             if admitted and num_tokens + row.num_prompt_tokens > max_tokens:
                 break
@@ -220,13 +217,13 @@ def _part_of(
         rows=rows,
         num_waiting=num_waiting,
         lateness=lateness,
-        context=prompt.num_computed_tokens,
-        last_passes=prompt.last_passes if turn is not None else (),
+        context=prompt.prefill.num_computed_tokens,
+        last_passes=prompt.prefill.last_passes if turn is not None else (),
     )
     # A target gap may leave no time beside a decode step.
     growth = limit.finishing_seconds / seconds if seconds > 0 else 1.0
-    is_last = prompt.num_tokens_to_prefill <= pacer.bounded(growth * num_tokens)
-    return prompt.num_tokens_to_prefill if is_last else num_tokens, turn
+    is_last = prompt.prefill.num_remaining_tokens <= pacer.bounded(growth * num_tokens)
+    return prompt.prefill.num_remaining_tokens if is_last else num_tokens, turn
 
 
 def wait_for_shared_prefix(waiting: Sequence, producer: Sequence) -> None:
@@ -247,6 +244,6 @@ def wait_for_shared_prefix(waiting: Sequence, producer: Sequence) -> None:
 
 def _is_burst(prompts: Iterable[Sequence], queue: ModelQueue) -> bool:
     """Whether the decoding rows started when an unstarted prompt arrived."""
-    arrivals = [row.arrived_at for row in prompts if not row.has_begun_prefill]
-    started = min((row.served_at for group in queue.groups for row in group), default=0.0)
+    arrivals = [row.arrived_at for row in prompts if not row.prefill.has_begun]
+    started = min((row.standing.served_at for group in queue.groups for row in group), default=0.0)
     return bool(arrivals) and started >= min(arrivals) - _BURST_SECONDS

@@ -13,8 +13,9 @@ from mlxctl.engine.scheduling.model_queue import ModelQueue
 from mlxctl.engine.scheduling.preemption import FairnessCounters
 from mlxctl.engine.scheduling.prefill_batching import padded_tokens
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
+from mlxctl.engine.scheduling.prefill_progress import MeasuredPass
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.wire.reports import PreemptionReason, PrefillFigures, RowUpdate, Score
+from mlxctl.engine.wire.reports import PreemptionReason, RowUpdate, Score
 
 # PERF: shortest interval of progress reports, since each one wakes the front and its client.
 _PROGRESS_SECONDS = 0.1
@@ -58,15 +59,8 @@ class ResultProcessor:
             if result.is_restoring:
                 self._queues[sequence.model].wait_for_disk(sequence)
                 continue
-            sequence.needs_restore = False
-            if sequence.restored_at is None:
-                sequence.restored_at = now
-            if not sequence.was_preempted:
-                sequence.cache_usage = result.cache_usage
-            sequence.num_cached_tokens = sequence.num_computed_tokens = result.cache_usage.num_cached_tokens
-            sequence.checkpoint_positions = sorted(
-                {*sequence.checkpoint_positions, *result.checkpoint_positions}
-            )
+            sequence.statistics.note_restore(result.cache_usage, now=now)
+            sequence.prefill.restore(result.cache_usage.num_cached_tokens, result.checkpoint_positions)
         return updates
 
     def _apply_prefill(
@@ -78,16 +72,16 @@ class ResultProcessor:
             return [self._fail(result) for result in failures]
         if any(result.is_unfinished for result in results):
             (prompt,) = batch.prompts
-            prompt.num_pass_tokens = batch.num_tokens
-            prompt.pass_seconds += queue.pacer.added_seconds(seconds, rows=batch.num_decoding_rows)
-            prompt.served_at = now
+            added_seconds = queue.pacer.added_seconds(seconds, rows=batch.num_decoding_rows)
+            prompt.prefill.interrupt_pass(batch.num_tokens, seconds=added_seconds)
+            prompt.standing.serve(now=now)
             return []
         self._observe_prefill(queue.pacer, batch, seconds)
         for sequence in batch.prompts:
-            num_tokens = batch.num_tokens if len(batch.prompts) == 1 else sequence.num_tokens_to_prefill
-            sequence.num_computed_tokens += num_tokens
-            sequence.num_pass_tokens, sequence.pass_seconds = 0, 0.0
-            sequence.served_at = now
+            is_alone = len(batch.prompts) == 1
+            num_tokens = batch.num_tokens if is_alone else sequence.prefill.num_remaining_tokens
+            sequence.prefill.finish_pass(num_tokens)
+            sequence.standing.serve(now=now)
             self._fair.overtake(queue.prefilling, sequence, num_tokens)
             self._charge(sequence, num_tokens)
         self.num_prompt_tokens += batch.num_tokens
@@ -98,7 +92,7 @@ class ResultProcessor:
             if not sequence.was_preempted
             and (_is_progress_due(sequence, now) or sequence.sequence_id in scores)
         ]
-        if all(sequence.num_tokens_to_prefill == 0 for sequence in batch.prompts):
+        if all(sequence.prefill.num_remaining_tokens == 0 for sequence in batch.prompts):
             updates += self._start_decoding(queue, batch.prompts)
         return updates
 
@@ -122,21 +116,20 @@ class ResultProcessor:
         if not batch.num_tokens or batch.prompts[0].encodes_image(batch.num_tokens):
             return
         num_tokens = batch.num_tokens if len(batch.prompts) == 1 else padded_tokens(batch.prompts)
-        context = max(prompt.num_computed_tokens for prompt in batch.prompts)
+        context = max(prompt.prefill.num_computed_tokens for prompt in batch.prompts)
         seconds = pacer.observe_prefill(
             num_tokens,
             seconds,
             rows=batch.num_decoding_rows,
             context=context,
-            earlier_seconds=batch.prompts[0].pass_seconds,
+            earlier_seconds=batch.prompts[0].prefill.pass_seconds,
         )
         if len(batch.prompts) == 1 and seconds > 0:
-            batch.prompts[0].last_passes.append((num_tokens, seconds, context))
+            batch.prompts[0].prefill.measure_pass(MeasuredPass(num_tokens, seconds, context))
 
     def _append_tokens(self, result: RowResult) -> RowUpdate:
         sequence, token_ids = result.sequence, list(result.token_ids)
         sequence.output_token_ids += token_ids
-        sequence.num_slice_tokens += len(token_ids)
         self._charge(sequence, len(token_ids))
         self.num_generated_tokens += len(token_ids)
         reason: Literal["stop", "length"] | None = None
@@ -168,9 +161,8 @@ class ResultProcessor:
         )
         if sequence.is_finished:
             return update
-        self._queues[sequence.model].preempt(sequence, now=now)
         # A row that was interrupted for others continues before its caller's new ones.
-        sequence.resumes_first = reason != "timeslice"
+        self._queues[sequence.model].preempt(sequence, resumes_first=reason != "timeslice", now=now)
         self.fairness.add_interruption(reason)
         return msgspec.structs.replace(update, interruption=reason)
 
@@ -187,28 +179,21 @@ class ResultProcessor:
 
 
 def _is_progress_due(sequence: Sequence, now: float) -> bool:
-    return sequence.num_tokens_to_prefill == 0 or now - sequence.reported_at >= _PROGRESS_SECONDS
-
-
-def _progress(sequence: Sequence, now: float, scores: list[Score]) -> RowUpdate:
-    sequence.reported_at = now
-    is_prefilled = sequence.num_tokens_to_prefill == 0
-    return RowUpdate(
-        sequence_id=sequence.sequence_id,
-        num_processed=sequence.num_computed_tokens,
-        cache_usage=sequence.cache_usage,
-        prefill=_prefill_figures(sequence, now) if is_prefilled else None,
-        prompt_scores=scores,
-        finish_reason="length" if is_prefilled and not sequence.max_tokens else None,
+    return (
+        sequence.prefill.num_remaining_tokens == 0
+        or now - sequence.statistics.reported_at >= _PROGRESS_SECONDS
     )
 
 
-def _prefill_figures(sequence: Sequence, now: float) -> PrefillFigures:
-    left_queue_at = sequence.left_queue_at
-    assert left_queue_at is not None, "a batch comes before its results"
-    return PrefillFigures(
-        queue_seconds=left_queue_at - sequence.arrived_at,
-        prefill_seconds=now - left_queue_at,
-        restore_seconds=(sequence.restored_at or left_queue_at) - left_queue_at,
-        vision_seconds=sequence.vision_seconds,
+def _progress(sequence: Sequence, now: float, scores: list[Score]) -> RowUpdate:
+    statistics = sequence.statistics
+    statistics.note_report(now=now)
+    is_prefilled = sequence.prefill.num_remaining_tokens == 0
+    return RowUpdate(
+        sequence_id=sequence.sequence_id,
+        num_processed=sequence.prefill.num_computed_tokens,
+        cache_usage=statistics.cache_usage,
+        prefill=statistics.figures(arrived_at=sequence.arrived_at, now=now) if is_prefilled else None,
+        prompt_scores=scores,
+        finish_reason="length" if is_prefilled and not sequence.max_tokens else None,
     )

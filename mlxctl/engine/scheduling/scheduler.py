@@ -15,7 +15,7 @@ from typing import Literal
 from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.fair_queue import FairQueue
 from mlxctl.engine.scheduling.model_queue import ModelCosts, ModelQueue, QueueCounts
-from mlxctl.engine.scheduling.preemption import FairnessCounters, PreemptionPlanner
+from mlxctl.engine.scheduling.preemption import FairnessCounters, Preemption, PreemptionPlanner
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.engine.scheduling.prefill_planner import PrefillPlanner, wait_for_shared_prefix
 from mlxctl.engine.scheduling.result_processor import ResultProcessor
@@ -112,14 +112,13 @@ class Scheduler:
         """
         for sequence_id in sequence_ids:
             if sequence := self._by_id.get(sequence_id):
-                sequence.is_paused, sequence.has_place = True, False
+                sequence.standing.pause()
 
     def unpause(self, sequence_ids: Iterable[int], *, now: float) -> None:
         """Let paused sequences continue."""
         for sequence_id in sequence_ids:
             if sequence := self._by_id.get(sequence_id):
-                # The pause is no wait that counts for aging or the target time to first token.
-                sequence.is_paused, sequence.served_at = False, now
+                sequence.standing.unpause(now=now)
 
     @property
     def has_work(self) -> bool:
@@ -182,14 +181,7 @@ class Scheduler:
         fit into `available_bytes` keeps waiting until running ones have freed memory.
         """
         if preemption := self._preemption.next(now=now, available_bytes=available_bytes):
-            if preemption.beneficiary is not None:
-                preemption.beneficiary.has_place = True
-            return Batch(
-                phase="preempt",
-                model=preemption.row.model,
-                groups=[[preemption.row]],
-                reason=preemption.reason,
-            )
+            return _preempting(preemption)
         turn = self._next_model(available_bytes)
         if turn is None:
             return None
@@ -200,20 +192,7 @@ class Scheduler:
         # Prompts wait for one join at most.
         joins_first = self._last_phase == "decode" and joins_separately and queue.can_join
         if candidates and (not rows or is_after_decode) and not joins_first:
-            wait, target = max(now - row.served_at for row in candidates), self._policy.target_ttft_ms / 1e3
-            lateness = wait / target if target else math.inf
-            ranked = self._fair.ranked(candidates, now=now)
-            batch = self._planner.next_batch(name, queue, ranked, available_bytes, lateness=lateness)
-            if batch.phase == "prefill":
-                if started := [row for row in queue.decoding if row.has_first_token_in_flight]:
-                    return Batch(phase="read", model=name, groups=[started])
-                self._last_phase = "prefill"
-            for sequence in batch.prompts:
-                if sequence.needs_restore:
-                    sequence.admitted_priority = self._fair.aged_priority(sequence, now=now)
-                if sequence.left_queue_at is None:
-                    sequence.left_queue_at = now
-            return batch
+            return self._next_prompts(name, queue, candidates, available_bytes, now=now)
         # A join right after a pass would be part of the same gap.
         joins = (is_after_decode or not joins_separately) and queue.regroup()
         self._last_phase = "join" if joins else "decode"
@@ -262,10 +241,38 @@ class Scheduler:
         # A prompt with a cache can always continue, except while it is read from disk; without such prompts,
         # the next one is always admitted, unless it is paused.
         assert any(
-            queue.restoring or any(row.is_paused for row in queue.waiting) for queue in self._queues.values()
+            queue.restoring or any(row.standing.is_paused for row in queue.waiting)
+            for queue in self._queues.values()
         )
         return None
+
+    def _next_prompts(
+        self, model: str, queue: ModelQueue, candidates: list[Sequence], available_bytes: int, *, now: float
+    ) -> Batch:
+        """Return the next restore or prefill batch, or what has to be read before it."""
+        wait = max(now - row.standing.served_at for row in candidates)
+        target = self._policy.target_ttft_ms / 1e3
+        lateness = wait / target if target else math.inf
+        ranked = self._fair.ranked(candidates, now=now)
+        batch = self._planner.next_batch(model, queue, ranked, available_bytes, lateness=lateness)
+        if batch.phase == "prefill":
+            if started := [row for row in queue.decoding if row.has_first_token_in_flight]:
+                return Batch(phase="read", model=model, groups=[started])
+            self._last_phase = "prefill"
+        for sequence in batch.prompts:
+            if sequence.prefill.needs_restore:
+                sequence.standing.note_admission(self._fair.aged_priority(sequence, now=now))
+            sequence.statistics.note_batch(now=now)
+        return batch
 
     def _remove(self, sequence: Sequence) -> None:
         self._queues[sequence.model].remove(sequence)
         self._by_id.pop(sequence.sequence_id, None)
+
+
+def _preempting(preemption: Preemption) -> Batch:
+    """Return the batch that interrupts a row; its successor gets the place."""
+    if preemption.beneficiary is not None:
+        preemption.beneficiary.standing.reserve_place()
+    row = preemption.row
+    return Batch(phase="preempt", model=row.model, groups=[[row]], reason=preemption.reason)

@@ -58,11 +58,10 @@ class Submit(Command, frozen=True, kw_only=True):
     `prompt_token_ids` are packed uint32 in the machine's byte order. With `max_tokens` 0 the prompt is
     prefilled only. With `scores_prompt` all of it is computed, and nothing is stored in the prefix cache.
     `adapters` are mounted LoRA adapters. Prefixes are shared within a `cache_namespace`, which differs
-    between adapters. `request_id` is the HTTP request's, for logs and errors. EngineClient sets
-    `sequence_id`.
+    between adapters. `request_id` is the HTTP request's, for logs and errors.
     """
 
-    sequence_id: int = 0
+    sequence_id: int
     request_id: str = ""
     model: str
     prompt_token_ids: bytes
