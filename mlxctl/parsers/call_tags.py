@@ -19,11 +19,16 @@ def plain_key(tag: str) -> tuple[str, bool | None] | None:
 
 
 def closed_key(closer: str) -> Callable[[str], tuple[str, bool | None] | None]:
-    """Return a parser of keys that end with their own closing tag."""
+    """Return a parser of keys that end with their own closing tag.
+
+    A line break may follow, which models sometimes escape.
+    """
 
     def read(tag: str) -> tuple[str, bool | None] | None:
         name, found, rest = tag.partition(closer)
-        return (name.strip(), None) if found and name.strip() and not rest.strip() else None
+        return (
+            (name.strip(), None) if found and name.strip() and not rest.replace(r"\n", "").strip() else None
+        )
 
     return read
 
