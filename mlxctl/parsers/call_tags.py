@@ -52,7 +52,7 @@ class CallTags:
     there is only one. `key_opener`, or one of `other_key_openers`, and `key_end` enclose what `read_key`
     parses: the argument's name, and whether it is a string, if the tag tells. A value ends with
     `value_closer`, in which `{name}` stands for the argument's name, or before one of `value_ends`, where
-    models forget the closer. `trims` is dropped once on both sides of it, or on neither. With `has_cdata`
+    models forget the closer. `trims` is dropped once on each side, if it is there. With `has_cdata`
     a value may be a CDATA section. `read_value` converts a value that is no string to JSON text. With
     `only_available`, a call of another tool is text.
 
