@@ -83,12 +83,18 @@ def with_native_formats(
 def find_thinking_parser(template: ChatTemplate | None, vocabulary: Vocabulary) -> ThinkingParser:
     """Choose the first parser whose markers the template contains or renders.
 
-    Without one, the first whose opener ends a prompt, or is a token.
+    Without one, the first with another opener there, whose opener ends a prompt, or is a token.
     """
     parsers = [thinking_parser(parser_id) for parser_id in THINKING_PARSER_IDS if parser_id != "null"]
     source = "" if template is None else thinking_source(template)
     for parser in parsers:
         if all(marker in source for marker in (parser.opener, parser.closer, *parser.identifying_texts)):
+            return parser
+    for parser in parsers:
+        markers = parser.closer, *parser.identifying_texts
+        if any(opener in source for opener in parser.other_openers) and all(
+            map(source.__contains__, markers)
+        ):
             return parser
     known = (
         parser

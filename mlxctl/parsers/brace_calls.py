@@ -137,9 +137,9 @@ class BraceCallsBody:
     def _value(self, token: str) -> str:
         kinds = self._tools.kinds(self._name, self._key) if len(self._open) == 1 else None
         literal = literal_as_json(token)
-        if literal is not None and (kinds != STRING or literal.startswith('"')):
+        if literal is not None and (kinds is None or literal[0] in '"{['):
             return literal
-        return value_as_json(token, kinds)
+        return value_as_json(token if kinds == STRING or literal is None else literal, kinds)
 
     def _read_structure(self, text: str, at: int) -> Step:
         match self._state, text[at]:

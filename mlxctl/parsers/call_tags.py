@@ -19,11 +19,16 @@ def plain_key(tag: str) -> tuple[str, bool | None] | None:
 
 
 def closed_key(closer: str) -> Callable[[str], tuple[str, bool | None] | None]:
-    """Return a parser of keys that end with their own closing tag."""
+    """Return a parser of keys that end with their own closing tag.
+
+    A line break may follow, which models sometimes escape.
+    """
 
     def read(tag: str) -> tuple[str, bool | None] | None:
         name, found, rest = tag.partition(closer)
-        return (name.strip(), None) if found and name.strip() and not rest.strip() else None
+        return (
+            (name.strip(), None) if found and name.strip() and not rest.replace(r"\n", "").strip() else None
+        )
 
     return read
 
@@ -47,7 +52,7 @@ class CallTags:
     there is only one. `key_opener`, or one of `other_key_openers`, and `key_end` enclose what `read_key`
     parses: the argument's name, and whether it is a string, if the tag tells. A value ends with
     `value_closer`, in which `{name}` stands for the argument's name, or before one of `value_ends`, where
-    models forget the closer. `trims` is dropped once on both sides of it, or on neither. With `has_cdata`
+    models forget the closer. `trims` is dropped once on each side, if it is there. With `has_cdata`
     a value may be a CDATA section. `read_value` converts a value that is no string to JSON text. With
     `only_available`, a call of another tool is text.
 

@@ -64,8 +64,11 @@ class BodyEnded:
 class BodyRejected:
     """The block is no call.
 
-    The text read since the last decision, with the opening marker, is visible text.
+    The text read since the last decision, with the opening marker, is visible text. `begun_call` is the name
+    of a call whose head the answer ends in: it counts unless the answer was cut off.
     """
+
+    begun_call: str = ""
 
 
 Signal = CallStarted | CallArguments | CallEnded | Punctuation | BodyEnded | BodyRejected

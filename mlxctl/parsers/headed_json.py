@@ -33,7 +33,8 @@ class CallHead:
     that other text is rejected early. `tails` may follow the arguments and are dropped; `opener` begins
     another header. With `is_bare`, the header has no marker: only available tools are called. `others` are
     first parts of names that address another recipient, unless a tool has that name. `whole_name` matches a
-    header up to what follows the name: an answer that ends there is a call of an available tool.
+    header up to what follows the name: an answer that ends there is a call of an available tool. `begun_name`
+    matches a header that ends in the name or in the marker after it, where the name has a marker of its own.
     """
 
     pattern: re.Pattern[str]
@@ -43,6 +44,7 @@ class CallHead:
     is_bare: bool = False
     others: frozenset[str] = frozenset()
     whole_name: re.Pattern[str] | None = None
+    begun_name: re.Pattern[str] | None = None
 
 
 class HeadedJsonBody:
@@ -75,7 +77,10 @@ class HeadedJsonBody:
             return CallEnded(is_complete=False), BodyEnded()
         if self._state == "head" and (name := self._whole_name(rest)):
             return CallStarted(name=name), CallEnded(is_complete=False), BodyEnded()
-        return (BodyEnded(),) if self._state == "after" and not rest.strip() else _REJECTED
+        if self._state == "after" and not rest.strip():
+            return (BodyEnded(),)
+        begun = self._head.begun_name.fullmatch(rest) if self._head.begun_name else None
+        return (BodyRejected(begun_call=self._tools.resolve(begun["name"]) if begun else ""),)
 
     def _whole_name(self, head: str) -> str | None:
         """Return the available tool that a header without arguments names."""

@@ -29,7 +29,8 @@ from mlxctl.parsers.steps import Step, read_steps
 from mlxctl.parsers.value_wrappers import CDATA, CDATA_END, WRAPPERS, without_cdata, wrapped_arguments
 
 MAX_TAG_CHARS = 256
-_NAME = re.compile(r"""["']?(?P<name>[^\s"'<>={}\[\](),]*?)["']?\s*(?P<end>/?)""")
+_NAME = re.compile(r"""["']?(?P<name>[^\s"'<>={}\[\](),\\]*?)["']?(?:\s|\\n?)*(?P<end>/?)""")
+_BREAKS = re.compile(r"(?:[ \t\r\n]|\\n)*")
 _NAME_TAG = re.compile(
     r"""\s*(?:["'](?P<quoted>[^"'\n]+)["'](?:\s[^\n]*)?|(?P<bare>[^\s"'<>={}\[\](),]+)\s*)"""
 )
@@ -58,7 +59,6 @@ class TaggedCallsBody:
         self._schema = SchemaNode()
         self._pieces: list[str] = []
         self._is_streaming = False
-        self._is_trimmed = False
         self._json = JsonArguments()
         self._plain_closer = MarkerSet((tags.value_closer, *tags.value_ends), trims=tags.trims)
         self._closer = self._plain_closer
@@ -158,7 +158,9 @@ class TaggedCallsBody:
         self._name, self._state, self._num_arguments = self._tools.resolve(name), "named", 0
 
     def _read_tag(self, text: str, at: int) -> Step | None:
-        begin = _skip_white_space(text, at)
+        begin = _skip_breaks(text, at)
+        if text[begin:] == "\\":
+            return None
         closes = _compare(text, begin, self._tags.call_closer)
         key_openers = self._tags.key_opener, *self._tags.other_key_openers
         opens = [_compare(text, begin, opener) for opener in key_openers]
@@ -324,7 +326,6 @@ class TaggedCallsBody:
         if trims is None:
             return None
         self._state = "value"
-        self._is_trimmed = trims
         return at + len(self._tags.trims) * trims, ()
 
     def _read_value(self, text: str, at: int) -> Step | None:
@@ -336,7 +337,7 @@ class TaggedCallsBody:
         self._state = "inside"
         is_closed = end[0].endswith(self._value_closer)
         length = end.start() + len(CDATA_END) * end[0].startswith(CDATA_END)
-        is_trimmed = self._is_trimmed and not end[0].startswith(self._tags.trims)
+        is_trimmed = not end[0].startswith(self._tags.trims)
         last = (
             *self._take(rest[:length].removesuffix(self._tags.trims if is_trimmed else "")),
             *self._end_value(),
@@ -382,6 +383,12 @@ def _skip_white_space(text: str, at: int) -> int:
     while at < len(text) and text[at] in WHITESPACE:
         at += 1
     return at
+
+
+def _skip_breaks(text: str, at: int) -> int:
+    """Skip white space and line breaks that the model escaped."""
+    found = _BREAKS.match(text, at)
+    return found.end() if found else at
 
 
 def _compare(text: str, at: int, literal: str) -> bool | None:

@@ -73,6 +73,12 @@ def test_template_with_tools_but_no_calls_gets_hermes(tmp_path: Path) -> None:
     assert adapter.can_force_tools
 
 
+def test_template_that_only_strips_thoughts_names_their_format(tmp_path: Path) -> None:
+    template = PLAIN_TEMPLATE + "{# text.split('<channel|>'), part.split('<|channel>') #}"
+    adapter = adapter_of(write_model(tmp_path, template=template, config={"model_type": "gemma4"}))
+    assert adapter.verdict.thinking_parser_id == "gemma4_channel"
+
+
 def test_model_without_think_tags_does_not_support_thinking(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, template=PLAIN_TEMPLATE, config={"model_type": "unheard_of"}))
     assert not adapter.supports_thinking

@@ -2,7 +2,7 @@
 
 `<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>`. Before 4.7 there are line breaks
 between the tags; IQuest Q1 writes `<iquest_tool_call>`. Strings are written unchanged, other values as JSON.
-The models sometimes write a call as one JSON object.
+The models sometimes write a call as one JSON object, or escape line breaks and quotation marks.
 """
 
 from dataclasses import replace

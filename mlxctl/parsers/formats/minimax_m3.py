@@ -1,7 +1,7 @@
 """Tool calls of MiniMax M3: trees of marked tags.
 
 Each argument is a separate tag, and a mark precedes every tag. With `M` for the mark: `M<tool_call>`, in it
-`M<invoke name="f">M<a>1M</a>M<list>M<item>2M</item>M</list>M</invoke>`.
+`M<invoke name="f">M<a>1M</a>M<list>M<item>2M</item>M</list>M</invoke>`. Models may forget the outer tag.
 """
 
 import re
@@ -78,7 +78,7 @@ _TAGS = CallTags(
 
 
 def _open_body(opening: Opening) -> TaggedCallsBody:
-    return TaggedCallsBody(_TAGS, opening.tools)
+    return TaggedCallsBody(_TAGS, opening.tools, is_named=opening.marker == _INVOKE)
 
 
 def _force_call(name: str | None) -> str:
@@ -88,6 +88,7 @@ def _force_call(name: str | None) -> str:
 TOOLS = ToolParser(
     id="minimax_m3",
     opener=_OPENER,
+    other_openers=(_INVOKE,),
     closer=_CLOSER,
     open_body=_open_body,
     inner_markers=(_MARK,),

@@ -8,9 +8,12 @@ from mlxctl.parsers.declarations import ThinkingParser
 
 _START, _END = "<|start|>assistant", "<|eom|>"
 _OPENER = f"{_START} to=self<|message|>"
-# The last two are headers without their first tokens.
+# The last ones are headers without their first tokens, or without any.
 _HEADERS = tuple(f"{start} to=" for start in (_START, f"{_END}assistant", _END))
-_ANSWERS = tuple(f"{header}{name}<|message|>" for header in _HEADERS for name in ("user", "commentary"))
+_BARE = " to="
+_ANSWERS = tuple(
+    f"{header}{name}<|message|>" for header in (*_HEADERS, _BARE) for name in ("user", "commentary")
+)
 
 THINKING = ThinkingParser(
     id="muse_self",
@@ -19,11 +22,17 @@ THINKING = ThinkingParser(
     other_openers=(
         f"{_START}to=self<|message|>",
         f"{_START}<|message|>",
-        *(f"{header}self<|message|>" for header in _HEADERS[1:]),
+        *(f"{header}self<|message|>" for header in (*_HEADERS[1:], _BARE)),
     ),
     other_closers=("<|eot|>",),
-    wrappers=(_START, *_ANSWERS, f"{_START}to=user<|message|>", _END, "<|eot|>"),
-    dropped_openers=(*_HEADERS, f"{_START}to="),
+    wrappers=(
+        _START,
+        *_ANSWERS,
+        *(f"{_START}to={name}<|message|>" for name in ("user", "commentary")),
+        _END,
+        "<|eot|>",
+    ),
+    dropped_openers=(*_HEADERS, f"{_START}to=", f"{_BARE}developer<|message|>"),
     header_ends=("<|message|>",),
     identifying_texts=(" to=self<|message|>",),
     has_messages=True,

@@ -35,6 +35,9 @@ _HEAD = CallHead(
     whole_name=re.compile(
         rf"\s*(?:{re.escape(_CALL)})?\s*(?:{re.escape(_NAME)})?\s*(?P<name>[^\s<|{{}}]+)\s*<"
     ),
+    begun_name=re.compile(
+        rf"\s*(?:{re.escape(_CALL)})?\s*{re.escape(_NAME)}\s*(?P<name>[^\s<|{{}}]+)\s*(?:<[|\w:>\s]*)*"
+    ),
     tails=(_ARGUMENTS_END, _CALL_END),
     opener=_CALL,
 )

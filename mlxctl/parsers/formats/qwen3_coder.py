@@ -1,7 +1,8 @@
 """Tool calls of Qwen3-Coder and Qwen 3.5: `<parameter=a>` tags.
 
 `<tool_call>` contains `<function=f>` with a `<parameter=a>` for each argument. Values are on lines of their
-own. The models sometimes omit the outer tag before a call, or a parameter's closing tag.
+own. The models sometimes omit the outer tag before a call, the end of a function's tag, or a parameter's
+closing tag.
 """
 
 from mlxctl.ir import TagNotation
@@ -14,7 +15,7 @@ _FUNCTION_CLOSER = "</function>"
 
 TAGS = CallTags(
     call_opener=_FUNCTION,
-    name_ends=">",
+    name_ends="><",
     call_closer=_FUNCTION_CLOSER,
     key_opener=_PARAMETER,
     key_end=">",

@@ -111,9 +111,14 @@ class CallBlockReader:
         """
         text = self._buffer.text
         begun = text.lstrip(WHITESPACE)
-        if closer := next(filter(begun.startswith, self._tools.closers), ""):
-            self._drop(len(text) - len(begun) + len(closer))
-        elif not any(closer.startswith(begun) for closer in (*self._tools.closers, "")):
+        closers = self._tools.closers
+        marks = closers | {opener for opener in self._tools.openers if opener.startswith(tuple(closers))}
+        if any(mark != begun and mark.startswith(begun) for mark in marks):
+            return False
+        mark = max(filter(begun.startswith, marks), key=len, default="")
+        if mark in closers:
+            self._drop(len(text) - len(begun) + len(mark))
+        else:
             self._may_be_empty = False
         return not self._may_be_empty
 
@@ -141,6 +146,10 @@ class CallBlockReader:
                 case BodyEnded():
                     self.is_open = False
                     self._buffer.return_trailing_space()
+                case BodyRejected(begun_call=name) if name and is_final and not self._is_cut_off:
+                    self.is_open = False
+                    self._events.start_call(name)
+                    self._events.end_call(is_complete=False, lacks_only_end=True)
                 case BodyRejected():
                     self.is_open = False
                     self._reject_held(is_final=is_final)
