@@ -52,7 +52,7 @@ export async function modelsView(root, every) {
       { title: "Progress", cell: (download) => progress(download) },
       { title: "", cell: (download) => OPEN_DOWNLOADS.includes(download.state)
         ? el("button", { type: "button", onclick: () => change(() => remove(`/downloads/${download.repo}`)) }, "Cancel") : "" },
-    ], found, "No downloads yet."));
+    ], found, "No downloads yet. If this server does not allow them (library.allow_downloads), use a terminal: mlxctl models pull ORGANIZATION/NAME"));
   }
 
   await refresh();
