@@ -1,4 +1,4 @@
-"""The chats that the browser stores: list, search, export, two tabs, no storage."""
+"""Chats that the browser stores: list, export, two tabs, no storage."""
 
 from pathlib import Path
 
