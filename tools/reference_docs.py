@@ -48,9 +48,11 @@ def cli_page() -> str:
     """Return the help page of every command, in table order."""
     lines = [_NOTE, "# Command line\n", "Every page is the output of `--help`.\n"]
     root = typer.main.get_command(app)
+    # Subcommands inherit the names of the help option.
+    inherited = root.context_settings
     for path, command in _commands(root, ("mlxctl",)):
         context: Any = click.Context(
-            command, info_name=" ".join(path), terminal_width=80, max_content_width=80
+            command, info_name=" ".join(path), terminal_width=80, max_content_width=80, **inherited
         )
         lines += [
             f"{'#' * min(len(path) + 1, 4)} {' '.join(path)}\n",

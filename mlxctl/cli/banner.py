@@ -1,6 +1,8 @@
 """The start-up lines of `mlxctl serve`: address, models, an example request."""
 
 import json
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import typer
@@ -10,6 +12,8 @@ from mlxctl.inference import ServedModel
 from mlxctl.ir.host_names import is_loopback
 from mlxctl.server import Address
 from mlxctl.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 _DEMO = """\
          This is a tiny demo model: it greets, calls tools, repeats codewords,
@@ -31,23 +35,8 @@ class Banner:
         self._requires_keys = requires_keys
         if settings.pool.preload:
             self._when_loaded = "next, if it fits beside the others (--preload)"
-        if not is_loopback(settings.server.host) and not requires_keys:
-            typer.echo(
-                "  note   any client that reaches this address has access; set an API key with --api-key"
-            )
-        if settings.server.log_content:
-            level = settings.server.log_level
-            typer.echo(
-                "  note   the log has all prompts and answers (--log-content)"
-                if level == "debug"
-                else "  note   --log-content shows prompts and answers only with --log-level debug"
-            )
-        if settings.audit.debug:
-            typer.echo(
-                "  note   the audit log has all prompts and answers as text (--audit-debug)"
-                if settings.audit.enabled
-                else "  note   --audit-debug has no effect without --audit"
-            )
+        for note in _notes(settings, requires_keys=requires_keys):
+            typer.echo(f"  note   {note}")
         typer.echo(f"  wait   {_describe_wait(settings)} ...")
 
     def ready(self, address: Address, models: tuple[ServedModel, ...], *, seconds: float) -> None:
@@ -68,6 +57,44 @@ class Banner:
         usable = (model for model in models if model.state != "failed" and model.facts.purpose == "text")
         if (first := next(usable, None)) is not None:
             typer.echo(f"  try    {_curl_command(address, first.name, requires_keys=self._requires_keys)}")
+
+
+class StartLog:
+    """Logs the start-up events, for a log whose lines are JSON."""
+
+    def listening(self, address: Address, settings: Settings, *, requires_keys: bool) -> None:
+        """Log the address, before the model is loaded."""
+        _log.info("mlxctl %s on %s", __version__, address.url, extra={"fields": {"url": address.url}})
+        for note in _notes(settings, requires_keys=requires_keys):
+            _log.warning(note)
+        _log.info(_describe_wait(settings))
+
+    def ready(self, address: Address, models: tuple[ServedModel, ...], *, seconds: float) -> None:
+        """Log the models and the start-up time."""
+        fields = {
+            "url": address.url,
+            "start_seconds": round(seconds, 3),
+            "models": [{"name": model.name, "state": model.state} for model in models],
+        }
+        _log.info("ready after %.1f s", seconds, extra={"fields": fields})
+
+
+def _notes(settings: Settings, *, requires_keys: bool) -> Iterator[str]:
+    """Yield what the operator should know about these settings."""
+    if not is_loopback(settings.server.host) and not requires_keys:
+        yield "any client that reaches this address has access; set an API key with --api-key"
+    if settings.server.log_content:
+        yield (
+            "the log has all prompts and answers (--log-content)"
+            if settings.server.log_level == "debug"
+            else "--log-content shows prompts and answers only with --log-level debug"
+        )
+    if settings.audit.debug:
+        yield (
+            "the audit log has all prompts and answers as text (--audit-debug)"
+            if settings.audit.enabled
+            else "--audit-debug has no effect without --audit"
+        )
 
 
 def _describe_wait(settings: Settings) -> str:

@@ -52,8 +52,8 @@ def chat(
         bool,
         Option(
             "--tools",
-            help="Offer built-in tools: a clock, a calculator, and on a terminal files and commands of the "
-            "working directory, each call of which asks first.",
+            help="Offer built-in tools: a clock and a calculator; on a terminal also files and commands of "
+            "the working directory, which ask before each call.",
         ),
     ] = False,
     ask_tools: Annotated[bool, Option("--ask-tools", help="As --tools, but ask before each call.")] = False,

@@ -158,10 +158,10 @@ def serve(
                 "better use --api-key-file or the settings file",
                 err=True,
             )
-        from mlxctl.cli.banner import Banner
+        from mlxctl.cli.banner import Banner, StartLog
         from mlxctl.server import run
 
-        raise typer.Exit(run(settings, Banner()))
+        raise typer.Exit(run(settings, StartLog() if settings.server.log_format == "json" else Banner()))
 
 
 def resolve_options(models: list[str], config: Path | None, flags: Mapping[str, Any]) -> Settings:

@@ -139,7 +139,7 @@ def logs(
 ) -> None:
     """Print the end of the log of the server in the background.
 
-    The service's, or that of a server that `mlxctl launch` started later.
+    Prints that of the service, or of a server that `mlxctl launch` started later.
     """
     with report_errors():
         path = _newest_log()

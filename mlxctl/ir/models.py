@@ -24,7 +24,7 @@ Purpose = Literal["text", "embeddings", "transcription"]
 ProbeVerdict = Literal["yes", "no", "unknown"]
 """The answer that probing found to one question about a model."""
 
-ModelState = Literal["loaded", "loading", "not_loaded", "failed"]
+ModelState = Literal["loaded", "loading", "probing", "not_loaded", "failed"]
 """Whether a model is in memory."""
 
 

@@ -19,8 +19,8 @@ class EngineSettings:
     memory_limit_bytes: int | None = bounded(None, least=1)
     """Maximum memory for weights and caches together.
 
-    Other memory of the engine process counts beyond 256 MB. Default: the limit that MLX recommends for this
-    machine.
+    Of the engine's other memory, what exceeds 256 MB counts too. Default: the limit that MLX recommends for
+    this machine.
     """
 
     prefix_cache_bytes: int | None = bounded(None, least=0)
@@ -53,7 +53,7 @@ class EngineSettings:
     """Directory of the prefix cache's disk tier. `serve` defaults to the user's cache directory."""
 
     cache_disk_bytes: int = bounded(10 * 1024**3, least=0)
-    """Maximum size of the disk tier. 0 turns it off. Only the owner can read it."""
+    """Maximum size of the disk tier. 0 turns it off. Only the owner can read its files."""
 
     cache_ttl_seconds: float | None = bounded(None, least=0.0)
     """Time after the last use until prefix-cache entries expire, for requests without `ttl`. 0 stores none.
@@ -82,8 +82,8 @@ class EngineSettings:
     target_ttft_ms: float = bounded(1000.0, least=0.0)
     """Milliseconds that a prompt may wait before prefill takes precedence over decoding.
 
-    Prefill then runs as fast as a configured target gap allows, which slows answers down. Without one, gaps
-    grow with the wait from four times the target on.
+    Prefill then runs as fast as `target_gap_ms` allows, which slows answers down. If `target_gap_ms` is not
+    set, gaps grow with the wait once it is four times the target.
     """
 
     prefill_chunk_max_tokens: int = bounded(2048, least=1)
@@ -99,11 +99,11 @@ class EngineSettings:
     """Maximum pause of a stream that its client does not read. Then it ends with an error."""
 
     speculation: Literal["off", "auto", "lookup", "draft", "mtp"] = "off"
-    """Speculative decoding: several tokens a step where drafts are accepted. It changes no answer.
+    """Speculative decoding: a step yields several tokens where drafts are accepted. Answers stay the same.
 
-    `lookup` drafts what followed the last tokens earlier in the prompt or the answer, where that was measured
-    to be faster. `draft` uses the draft model, `mtp` the MTP head in the model's own weights or in its own
-    directory. `auto` uses all that there are.
+    `lookup` finds the last tokens earlier in the prompt or answer and drafts what followed them there, if
+    that was measured to be faster. `draft` uses the draft model, `mtp` the MTP head in the model's own
+    weights or in its own directory. `auto` uses every drafter that is available.
     """
 
     max_draft_tokens: int = bounded(7, least=1, most=7)

@@ -23,7 +23,7 @@ class ModelSettings:
     """Name of the model in requests. Default: the name of its directory."""
 
     probe_unknown: bool = False
-    """Probe named models that were never probed before `serve` loads them. The results are stored."""
+    """Probe each named model that has no stored results, before it is loaded. The results are stored."""
 
     trust_remote_code: bool = False
     """Allow Python code from the model directory to run."""
@@ -38,7 +38,7 @@ class ModelSettings:
     draft: Path | None = None
     """Draft model or MTP head for speculative decoding: a directory, or a name or alias of the library.
 
-    Models that it does not fit are served without it: those with another vocabulary or other sizes.
+    A model with another vocabulary or other sizes is served without it.
     """
 
     kv_group_size: Literal["32", "64", "128"] = "64"
@@ -82,7 +82,7 @@ class PoolSettings:
     """Maximum number of models in memory. Default: as many as fit."""
 
     pins: tuple[str, ...] = ()
-    """Model that stays in memory once it is loaded, also when idle or when others need room."""
+    """Model that stays in memory once it is loaded, even if it is idle or others need room."""
 
     ttl_seconds: float | None = bounded(None, least=0.1)
     """Idle time after which a model is unloaded. Default: it stays until its memory is needed."""

@@ -45,10 +45,13 @@ class ServerSettings:
     """File whose first line is the password of an encrypted `tls_key`. Needs the extra `policy`."""
 
     tls_min_version: Literal["1.2", "1.3"] = "1.2"
-    """Oldest TLS version that clients may use. Older Pythons and Macs have no 1.3."""
+    """Oldest TLS version that clients may use. Older versions of Python and macOS do not support 1.3."""
 
     tls_client_ca: Path | None = None
-    """Certificate authority in PEM format. Clients must then have a certificate of it (mutual TLS)."""
+    """Certificate authority in PEM format.
+
+    Clients must then present a certificate that it issued (mutual TLS).
+    """
 
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     """API key that clients must send, as `Authorization: Bearer` or `x-api-key`.
@@ -57,7 +60,10 @@ class ServerSettings:
     """
 
     api_key_file: Path | None = None
-    """File with one API key per line, in addition to `api_keys`. Other users cannot see it with `ps`."""
+    """File with one API key per line, in addition to `api_keys`.
+
+    Other users cannot see these keys with `ps`.
+    """
 
     admin_keys: tuple[str, ...] = field(default=(), repr=False)
     """Key for managing models, cache and downloads, and for /stats, /metrics and /requests.
@@ -75,9 +81,9 @@ class ServerSettings:
     """
 
     allowed_hosts: tuple[str, ...] = ()
-    """Host header to accept beside the loopback names.
+    """Host header to accept in addition to the loopback names.
 
-    When listening beyond loopback, an empty list accepts any.
+    If the server listens on another address, an empty list accepts any.
     """
 
     max_body_bytes: int = bounded(32 * 1024**2, least=1024)
@@ -117,7 +123,7 @@ class ServerSettings:
     """Maximum disk space of stored responses and threads. The least recently used go first. 0 stores none."""
 
     status_page: bool = True
-    """Serve the web page at `/`. Without it, `/` tells browsers the name and version too."""
+    """Serve the web page at `/`. Without it, `/` answers with name and version only."""
 
     ready_when: Literal["any", "first", "all"] = "any"
     """Models that /readyz needs after an engine restart: any one, the first, or all that were lost."""
@@ -144,7 +150,10 @@ class ServerSettings:
     """Maximum number of turns waiting for the current turn of the same agent. Further turns are refused."""
 
     strip_agent_headers: bool = True
-    """Remove the billing lines that coding agents put before a system prompt and change with every call."""
+    """Remove the billing lines that coding agents put before a system prompt.
+
+    They change with every call, so the cached prompt would not be reused.
+    """
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Minimum level of log messages on standard error."""

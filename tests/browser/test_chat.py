@@ -59,12 +59,85 @@ def test_conversation_survives_other_sections_and_a_reload(page: Page, server: S
     expect(page.locator(".assistant")).to_contain_text("Hello! How can I help you?")
 
 
-def test_edited_message_replaces_the_answer_after_it(page: Page, server: ServerProcess) -> None:
+def test_edited_message_replaces_what_follows_once_it_is_sent(page: Page, server: ServerProcess) -> None:
     open_chat(page, server)
     ask(page, "Hello!")
-    page.get_by_role("button", name="Edit").click()
-    expect(page.locator(".message")).to_have_count(0)
+    ask(page, "Count to ten, please.")
+    edit = page.get_by_role("button", name="Edit").first
+    edit.click()
     expect(page.get_by_label("Message")).to_have_value("Hello!")
+    page.keyboard.press("Escape")
+    expect(page.locator(".message")).to_have_count(4)
+    edit.click()
+    send(page, "Hello again!")
+    expect(page.locator(".assistant")).to_contain_text(COMPLETE)
+    expect(page.locator(".user .body")).to_have_text("Hello again!")
+
+
+def test_answer_with_later_messages_is_tried_again_after_a_confirmation(
+    page: Page, server: ServerProcess
+) -> None:
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept()))
+    open_chat(page, server)
+    ask(page, "Hello!")
+    page.get_by_role("button", name="Try again").click()
+    ask(page, "Count to ten, please.")
+    assert asked == []
+    page.get_by_role("button", name="Try again").first.click()
+    expect(page.locator(".message")).to_have_count(2)
+    assert asked == ["This also removes what comes after this answer (2 messages)."]
+
+
+def test_message_sent_during_an_answer_waits_for_its_end(page: Page, server: ServerProcess) -> None:
+    held: list[Route] = []
+    page.route("**/v1/chat/completions", lambda route: held.append(route), times=1)
+    open_chat(page, server)
+    with page.expect_request("**/v1/chat/completions"):
+        send(page, "Hello!")
+    send(page, "Count to ten, please.")
+    expect(page.locator(".queue li")).to_contain_text("Queued: Count to ten, please.")
+    with page.expect_request("**/v1/chat/completions") as second:
+        held[0].continue_()
+    expect(page.locator(".assistant").nth(1)).to_contain_text(COMPLETE)
+    roles = [message["role"] for message in second.value.post_data_json["messages"]]
+    assert roles == ["user", "assistant", "user"]
+
+
+def test_stopped_answer_returns_queued_messages_to_the_input(
+    page: Page, locked_server: ServerProcess
+) -> None:
+    open_locked_chat(page, locked_server, KEY)
+    send(page, "Go on")
+    for text in ("First", "Second", "Third"):
+        send(page, text)
+    page.keyboard.press("ArrowUp")
+    expect(page.get_by_label("Message")).to_have_value("Third")
+    expect(page.locator(".queue li")).to_have_count(2)
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("Message")).to_have_value("First\n\nSecond\n\nThird")
+    expect(page.locator(".queue li")).to_have_count(0)
+
+
+def test_options_are_sent_and_named(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    page.get_by_text("Options").click()
+    page.get_by_label("System prompt").fill("Be brief.")
+    page.get_by_label("Top p").fill("0.9")
+    page.get_by_label("Top k").fill("40")
+    with page.expect_request("**/v1/chat/completions") as sent:
+        send(page, "Hello!")
+    body = sent.value.post_data_json
+    assert (body["top_p"], body["top_k"], "min_p" in body) == (0.9, 40, False)
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
+    expect(page.locator("summary").first).to_have_text("Options: system prompt, top p 0.9, top k 40")
+
+
+def claim_vision(route: Route) -> None:
+    """Answer /v1/models as if the model read images."""
+    body = route.fetch().json()
+    body["data"][0]["adapter"]["takes_images"] = True
+    route.fulfill(json=body)
 
 
 def attach(page: Page, *images: tuple[str, str, bytes]) -> None:
@@ -92,7 +165,19 @@ def test_files_that_are_no_images_are_named_and_not_attached(page: Page, server:
     expect(page.locator(".attachments")).to_be_hidden()
 
 
+def test_image_for_a_text_model_is_refused_before_it_is_sent(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    attach(page, ("red.png", "image/png", RED))
+    expect(page.locator(".attachments img")).to_have_count(1)
+    send(page, "What color is this?")
+    expect(page.locator(".composer [role=status]")).to_contain_text("mlxctl-demo does not read images")
+    expect(page.locator(".message")).to_have_count(0)
+    page.get_by_role("button", name="Remove attached image 1").click()
+    ask(page, "Hello!")
+
+
 def test_edited_message_keeps_its_images(page: Page, server: ServerProcess) -> None:
+    page.route("**/v1/models", claim_vision)
     open_chat(page, server)
     attach(page, ("red.png", "image/png", RED))
     expect(page.locator(".attachments img")).to_have_count(1)
@@ -102,6 +187,20 @@ def test_edited_message_keeps_its_images(page: Page, server: ServerProcess) -> N
     page.get_by_role("button", name="Edit").click()
     expect(page.locator(".attachments img")).to_have_count(1)
     expect(page.get_by_label("Message")).to_have_value("What color is this?")
+
+
+def test_images_of_earlier_messages_are_not_sent_to_a_text_model(page: Page, server: ServerProcess) -> None:
+    page.route("**/v1/models", claim_vision)
+    open_chat(page, server)
+    attach(page, ("red.png", "image/png", RED))
+    expect(page.locator(".attachments img")).to_have_count(1)
+    send(page, "Hello!")
+    expect(page.locator(".assistant")).to_contain_text("text only")
+    page.unroute("**/v1/models")
+    page.reload()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(".assistant")).to_contain_text("does not read images: those of earlier messages")
+    expect(page.locator(".assistant")).to_contain_text("Hello! How can I help you?")
 
 
 def test_tool_call_is_shown_and_its_result_continues_the_answer(page: Page, server: ServerProcess) -> None:

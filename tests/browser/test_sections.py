@@ -27,6 +27,14 @@ def test_running_download_shows_progress_and_is_cancelled(page: Page, server: Se
     expect(row).to_contain_text("cancelled")
 
 
+def test_download_starts_from_the_page(page: Page, server: ServerProcess) -> None:
+    page.goto(f"{server.url}/#models")
+    page.get_by_label("Repository").fill("org/other")
+    page.keyboard.press("Enter")
+    row = page.get_by_role("row").filter(has_text="org/other")
+    expect(row).to_contain_text("the hub has no repository 'org/other'")
+
+
 def test_library_says_what_fits(page: Page, server: ServerProcess) -> None:
     page.goto(f"{server.url}/#models")
     row = page.get_by_role("table").nth(1).get_by_role("row").filter(has_text="qwen3")

@@ -209,6 +209,19 @@ def test_nothing_is_written_below_minimum_free_space(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_too_little_free_space_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        settings = on_disk(tmp_path, memory_bytes=ONE_PROMPT, min_free_bytes=1 << 60)
+        async with running_engine("qwen3", settings=settings) as client:
+            for seed in range(4):
+                await ask(client, "qwen3", text(300, seed))
+
+    asyncio.run(run())
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(lines) == 1
+    assert "too little free space" in lines[0]
+
+
 def test_files_are_readable_by_owner_only(tmp_path: Path) -> None:
     async def run() -> None:
         async with running_engine("qwen3", settings=on_disk(tmp_path / "cache")) as client:

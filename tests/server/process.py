@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 
@@ -40,7 +40,10 @@ class ServerProcess:
                 **(environment or {}),
             },
         )
-        self.url = self._read_until(r"mlxctl \S+ on (https?://\S+)")
+        self.lines: list[str] = []
+        # A JSON log has the address; otherwise standard output has it.
+        output = self.process.stderr if "json" in arguments else self.process.stdout
+        self.url = self._read_until(r'mlxctl \S+ on (https?://[^\s"]+)', output)
 
     def wait_ready(self, *, seconds: float = 60.0) -> None:
         """Wait until requests are accepted and no model is missing."""
@@ -76,9 +79,10 @@ class ServerProcess:
         except httpx.ConnectError:
             return False
 
-    def _read_until(self, pattern: str) -> str:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+    def _read_until(self, pattern: str, output: IO[str] | None) -> str:
+        assert output is not None
+        for line in output:
+            self.lines.append(line.rstrip("\n"))
             if match := re.search(pattern, line):
                 return match[1]
         raise AssertionError(f"the server ended early: {self.process.communicate()[1]}")

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -28,7 +29,6 @@ class LoggedServer(ServerProcess):
 
     def __init__(self, *arguments: str, environment: dict[str, str] | None = None) -> None:
         super().__init__(*arguments, environment=environment)
-        self.lines: list[str] = []
         self._grown = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -113,6 +113,16 @@ def test_every_line_of_a_json_log_is_json(json_server: LoggedServer) -> None:
     assert (warning["level"], warning["logger"]) == ("warning", "mlxctl.prefix_cache.disk.tier")
     assert json.loads(json_server.line("'broken'"))["level"] == "error"
     assert all(json.loads(line) for line in json_server.lines)
+
+
+def test_start_is_logged_as_json_too(json_server: LoggedServer) -> None:
+    start = json.loads(json_server.line("ready after"))
+    assert (start["url"], start["models"][0]) == (json_server.url, {"name": "tiny", "state": "loaded"})
+    assert json_server.process.stdout is not None
+    output = json_server.process.stdout.fileno()
+    os.set_blocking(output, False)
+    with pytest.raises(BlockingIOError):
+        os.read(output, 1)
 
 
 def body(**fields: object) -> dict[str, object]:

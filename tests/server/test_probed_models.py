@@ -101,6 +101,7 @@ def test_unknown_model_is_probed_before_its_first_use() -> None:
     model_directory = str(tiny_models.encoder("bert"))
     server = ServerProcess("--model", model_directory, "--name", "tiny", "--probe-unknown")
     early = embed(server)
+    wait_for(lambda: listed(server)["state"] == "probing", seconds=30)
     server.wait_ready()
     answer, model = embed(server), listed(server)
     server.kill()

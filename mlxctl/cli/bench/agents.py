@@ -44,7 +44,8 @@ def agents(
         ),
     ] = None,
     think_seconds: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="Longest recorded wait between turns to keep.")
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="Keep recorded waits between turns up to this length."),
     ] = 0.0,
     scale: Annotated[
         float, typer.Option(min=0.001, max=1, metavar="SHARE", help="Share of the recorded lengths to use.")

@@ -60,7 +60,10 @@ Out = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON and nothing else.")]
 ServeOptions = Annotated[
     list[str] | None,
-    typer.Argument(metavar="-- SERVE OPTIONS", help="After --: options of `mlxctl serve`, without --url."),
+    typer.Argument(
+        metavar="-- SERVE OPTIONS",
+        help="Options of `mlxctl serve` for the server that is started, after `--`; not with --url.",
+    ),
 ]
 
 

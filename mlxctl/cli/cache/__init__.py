@@ -18,7 +18,7 @@ COMMANDS = {
     "gc": LazyCommand("mlxctl.cli.cache.gc", "Remove expired entries."),
     "verify": LazyCommand("mlxctl.cli.cache.verify", "Check every record on disk."),
     "export": LazyCommand("mlxctl.cli.cache.exporting", "Export the records on disk to one file."),
-    "import": LazyCommand("mlxctl.cli.cache.importing", "Import the records of such a file."),
+    "import": LazyCommand("mlxctl.cli.cache.importing", "Import the records of an exported file."),
     "settings": LazyCommand(
         "mlxctl.cli.cache.settings", "Show or change the prefix cache's settings of a running server."
     ),

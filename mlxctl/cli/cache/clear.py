@@ -18,7 +18,7 @@ def clear(
         list[str] | None,
         typer.Argument(
             metavar="[KEY]...",
-            help="Keys of conversations to remove with all that follow; without a key, everything.",
+            help="Keys of conversations to remove, with those that continue them; without a key, everything.",
         ),
     ] = None,
     as_json: AsJson = False,

@@ -27,9 +27,9 @@ def recommend(
 ) -> None:
     """Suggest models that fit this machine.
 
-    They are on the hub; the largest come first. Sizes are estimates from published figures, and the speed is
-    an upper bound from memory bandwidth. The project has not run these weights itself; after downloading,
-    `mlxctl models fit` and `mlxctl probe` check.
+    Lists models of the hub, the largest first. Sizes are estimates from published figures, and the speed is
+    an upper bound from memory bandwidth. The project has not run these weights itself; after a download,
+    check it with `mlxctl models fit` and `mlxctl probe`.
     """
     with report_errors():
         settings = read_settings(config)

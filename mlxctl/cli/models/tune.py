@@ -45,9 +45,9 @@ def tune(
 ) -> None:
     """Measure the drafters that fit a model, and name the fastest.
 
-    A server is started for each of them: prompt lookup, MTP heads, and draft models of the library. It
-    gives the same answers with and without speculative decoding, in turn. Run it while the machine does
-    nothing else.
+    Starts a server for each drafter: prompt lookup, MTP heads, and draft models of the library. The server
+    gives the same answers with and without speculative decoding, in turn. Run it while the machine is
+    otherwise idle.
     """
     with report_errors():
         from mlxctl.bench.scenarios import Speculation

@@ -30,7 +30,7 @@ Trust = Annotated[
 def probe(
     models: Names = None,
     everything: Annotated[bool, typer.Option("--all", help="Every model of the library.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Probe again, also with stored results.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Probe again even if results are stored.")] = False,
     show: Annotated[
         bool, typer.Option("--show", help="Print stored results with all evidence; probe nothing.")
     ] = False,

@@ -46,6 +46,8 @@ class ModelLoader:
         self._readers: dict[str, AnswerReader] = {}
         self._loaded_at: dict[str, float] = {}
         self._at_start: str | None = None
+        self.starting: str | None = None
+        """The model that the engine loads at its first start, until it is loaded."""
         self._unloaded_readers: dict[str, AnswerReader] = {}
         self._warned_unprobed: set[str] = set()
         self._warned_no_vision: dict[str, str] = {}
@@ -55,11 +57,14 @@ class ModelLoader:
 
         Raises the model's ModelError, EngineDied.
         """
-        self._at_start = model.name if model else None
-        await self._engine.start([model.spec] if model else [])
-        if model is not None:
-            self._readers[model.name] = await self._create_reader(model)
-        await self._engine.wait_ready()
+        self._at_start = self.starting = model.name if model else None
+        try:
+            await self._engine.start([model.spec] if model else [])
+            if model is not None:
+                self._readers[model.name] = await self._create_reader(model)
+            await self._engine.wait_ready()
+        finally:
+            self.starting = None
         if model is not None:
             self._loaded_at[model.name] = time.time()
             reader = self._readers[model.name]

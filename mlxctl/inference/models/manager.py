@@ -89,6 +89,7 @@ class ModelManager:
             self._residency,
             max_models=settings.max_models,
             num_requests=lambda name: self.num_routes[name, "routed"],
+            startup_probe=startup_probe,
         )
 
     async def start(self) -> None:

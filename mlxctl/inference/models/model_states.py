@@ -10,6 +10,7 @@ from mlxctl.inference.models.loader import ModelLoader
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.residency import ModelResidency
 from mlxctl.inference.models.served_model import ModelMemory, ServedModel
+from mlxctl.inference.models.startup_probe import StartupProbe
 from mlxctl.ir.kv_cache_size import tokens_within
 from mlxctl.ir.models import ModelState
 
@@ -55,8 +56,10 @@ class ModelStates:
         *,
         max_models: int | None,
         num_requests: Callable[[str], int],
+        startup_probe: StartupProbe | None = None,
     ) -> None:
         """`num_requests` returns the requests of a model since the start."""
+        self._startup_probe = startup_probe
         self._engine = engine
         self._registry = registry
         self._loader = loader
@@ -77,7 +80,7 @@ class ModelStates:
                 model,
                 name=name,
                 created=self._created,
-                state=self._residency.state(model.name),
+                state=self._state(model.name),
                 problem=self._residency.problem(model.name),
                 is_pinned=model.name in self._residency.pins,
                 memory=memory.get(model.name),
@@ -87,7 +90,7 @@ class ModelStates:
 
     def load_progress(self, model: ServedModel) -> LoadProgress:
         """Return the progress of loading a model."""
-        total, state = model.facts.weights_bytes, self._residency.state(model.name)
+        total, state = model.facts.weights_bytes, self._state(model.name)
         num_bytes = total if state == "loaded" else min(self._engine.num_bytes_read(model.name), total)
         return LoadProgress(state=state, num_bytes=num_bytes, num_bytes_total=total)
 
@@ -101,6 +104,11 @@ class ModelStates:
             max_models=self._max_models,
             models=tuple(self._memory().values()),
         )
+
+    def _state(self, name: str) -> ModelState:
+        if self._startup_probe is not None and self._startup_probe.model_name == name:
+            return "probing"
+        return "loading" if self._loader.starting == name else self._residency.state(name)
 
     def _memory(self) -> dict[str, ModelMemory]:
         now = time.monotonic()

@@ -23,6 +23,8 @@ class StartupProbe:
         self._registry = registry
         self._process = process
         self.is_running = False
+        self.model_name: str | None = None
+        """The model that is probed now."""
 
     async def run(self) -> None:
         """Probe one model after another, then read them again.
@@ -38,6 +40,7 @@ class StartupProbe:
             for number, model in enumerate(unknown, 1):
                 place = f" ({number} of {len(unknown)})" if len(unknown) > 1 else ""
                 _log.info("model %r was never probed: probing it before its first use%s", model.name, place)
+                self.model_name = model.name
                 started = time.monotonic()
                 problem = await asyncio.to_thread(
                     self._process.run, model.facts.path, trust_remote_code=model.trust_remote_code
@@ -48,5 +51,5 @@ class StartupProbe:
                     _log.warning("model %r was not probed: %s", model.name, problem)
             self._registry.update(await asyncio.to_thread(self._reader.listed_models))
         finally:
-            self.is_running = False
+            self.is_running, self.model_name = False, None
             self._process.close()

@@ -3,14 +3,22 @@
 MLX thread only.
 """
 
+import logging
 import shutil
+import time
+from math import inf
 from pathlib import Path
 
+from mlxctl.errors import describe_bytes
 from mlxctl.prefix_cache.disk.space import Extent, SegmentSpace
 from mlxctl.prefix_cache.disk.stored import StoredRecord
 from mlxctl.prefix_cache.disk.writer import RemoveRows, TruncateSegment, Writer
 from mlxctl.prefix_cache.entries import Chunk
 from mlxctl.prefix_cache.index import PrefixIndex
+
+_WARNING_PAUSE_SECONDS = 600.0
+
+_log = logging.getLogger(__name__)
 
 
 def max_file_bytes(
@@ -42,6 +50,7 @@ class DiskAllocator:
         self._writer = writer
         self._max_bytes = max_bytes
         self._min_free_bytes = min_free_bytes
+        self._warned_at = -inf
 
     def allocate(self, num_bytes: int, index: PrefixIndex[StoredRecord]) -> Extent | None:
         """Return an extent for a record, evicting if needed.
@@ -58,8 +67,28 @@ class DiskAllocator:
             num_before = len(index)
             index.shrink(index.num_bytes - 1)
             if len(index) == num_before:
+                self._warn_if_disk_is_full()
                 return None
         return extent
+
+    def _warn_if_disk_is_full(self) -> None:
+        if (
+            self._max_file_bytes() >= self._max_bytes
+            or time.monotonic() < self._warned_at + _WARNING_PAUSE_SECONDS
+        ):
+            return
+        self._warned_at = time.monotonic()
+        reason = (
+            f"the disk has too little free space (engine.cache_min_free_bytes: "
+            f"{describe_bytes(self._min_free_bytes)} stay free)"
+            if self._path.is_dir()
+            else "the directory is gone"
+        )
+        _log.warning(
+            "prefix cache: nothing more is written to %r: %s; prefixes that leave the memory are lost",
+            str(self._path),
+            reason,
+        )
 
     def enforce_limits(self, index: PrefixIndex[StoredRecord]) -> None:
         """Drop the least recently used segments until the files are short enough.

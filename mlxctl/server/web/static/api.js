@@ -1,5 +1,7 @@
 // Requests to this server: the key, errors in one shape, and server-sent events.
 
+import { setTabValue, tabValue } from "./store.js";
+
 const KEY = "mlxctl-key";
 const LOST = "The connection to the server was lost.";
 
@@ -12,7 +14,7 @@ export class ApiError extends Error {
 }
 
 function headers(extra) {
-  const key = sessionStorage.getItem(KEY);
+  const key = tabValue(KEY);
   return { ...extra, ...(key ? { Authorization: `Bearer ${key}` } : {}) };
 }
 
@@ -29,9 +31,9 @@ function askForKey(hint) {
     dialog.showModal();
   }
   return closed.then(() => {
-    if (dialog.returnValue === "use" && input.value) sessionStorage.setItem(KEY, input.value);
+    if (dialog.returnValue === "use" && input.value) setTabValue(KEY, input.value);
     input.value = "";
-    return sessionStorage.getItem(KEY) !== null;
+    return tabValue(KEY) !== null;
   });
 }
 
@@ -52,7 +54,7 @@ export async function request(path, options = {}) {
       throw new ApiError(await messageOf(response), response.status, retry > 0 ? retry : null);
     }
     if (sent.Authorization) {
-      sessionStorage.removeItem(KEY);
+      setTabValue(KEY, null);
       hint = "The server does not accept this key. Try another one.";
     }
     if (!await askForKey(hint)) throw new ApiError("This server needs an API key.", 401);

@@ -19,7 +19,7 @@ export function table(columns, rows, empty) {
   const head = columns.map((column) => el("th", { scope: "col", class: column.number && "number" }, column.title));
   const body = rows.map((row) => el("tr", {}, ...columns.map(
     (column) => el("td", { class: column.number && "number", "data-label": column.title }, column.cell(row) ?? "–"))));
-  return el("div", { class: "scroll" },
+  return el("div", { class: "scroll rows" },
     el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...body)));
 }
 

@@ -7,8 +7,16 @@ const OPEN_DOWNLOADS = ["waiting", "running"];
 
 export async function modelsView(root, every) {
   const served = el("div"), library = el("div"), downloads = el("div"), message = el("div");
+  const repository = el("input", { "aria-label": "Repository", placeholder: "ORGANIZATION/NAME", required: true, pattern: "[^\\s\\/]+\\/[^\\s\\/]+", title: "A model of Hugging Face, such as mlx-community/Qwen3-8B-4bit" });
+  const form = el("form", { class: "toolbar", onsubmit: (event) => {
+    event.preventDefault();
+    change(async () => {
+      await post("/downloads", { repo: repository.value.trim() });
+      repository.value = "";
+    });
+  } }, repository, el("button", {}, "Download"));
   root.append(message, el("h2", {}, "Served"), served, el("h2", {}, "On this machine"), library,
-    el("h2", {}, "Downloads"), downloads);
+    el("h2", {}, "Downloads"), form, downloads);
 
   async function change(action) {
     message.replaceChildren();
@@ -44,7 +52,7 @@ export async function modelsView(root, every) {
       { title: "Progress", cell: (download) => progress(download) },
       { title: "", cell: (download) => OPEN_DOWNLOADS.includes(download.state)
         ? el("button", { type: "button", onclick: () => change(() => remove(`/downloads/${download.repo}`)) }, "Cancel") : "" },
-    ], found, "No downloads. Start one with: mlxctl models pull ORGANIZATION/NAME"));
+    ], found, "No downloads yet. If this server does not allow them (library.allow_downloads), use a terminal: mlxctl models pull ORGANIZATION/NAME"));
   }
 
   await refresh();
