@@ -113,7 +113,7 @@ class TerminalApp(App[None]):
             self._unnotify(notification, refresh=False)
         # With their holders: Textual would leave those, and they push later notifications off the screen.
         for toast in [toast for screen in self.screen_stack for toast in screen.query(Toast)]:
-            if toast._notification in old and isinstance(toast.parent, Widget):
+            if toast._notification in old and isinstance(toast.parent, Widget):  # noqa: SLF001 -- no public way
                 toast.parent.remove()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
