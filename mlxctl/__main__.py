@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
+_INTERRUPTED = 130
 _OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -18,7 +19,7 @@ def main() -> None:
     # PERF: imported objects stay alive; repeated garbage collection takes a fifth of the start-up time.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     _open_closed_streams()
-    with _reporting_full_output(), _reporting_missing_packages():
+    with _reporting_full_output(), _reporting_missing_packages(), _ending_at_interrupt():
         _run()
 
 
@@ -60,6 +61,8 @@ def _open_closed_streams() -> None:
         if getattr(sys, name) is None:
             # `os.open` returns the lowest free number, which is that of the closed stream.
             descriptor = os.open(os.devnull, os.O_RDWR)
+            # Otherwise the engine's process would start without this stream.
+            os.set_inheritable(descriptor, True)
             setattr(sys, name, os.fdopen(descriptor, "r" if name == "stdin" else "w"))
 
 
@@ -96,6 +99,17 @@ def _reporting_missing_packages() -> Iterator[None]:
     except ImportError as error:
         print(f"mlxctl: a package is incomplete: {error}; `mlxctl doctor` names the fix", file=sys.stderr)
         sys.exit(1)
+
+
+@contextmanager
+def _ending_at_interrupt() -> Iterator[None]:
+    """End without a stack trace at Ctrl-C in a class body, which Python reports as RuntimeError."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        sys.exit(_INTERRUPTED)
 
 
 if __name__ == "__main__":

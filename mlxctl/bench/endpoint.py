@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from mlxctl.errors import SettingsError
+from mlxctl.ir.host_names import server_root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,14 +30,10 @@ class ChatEndpoint:
 
         Raises SettingsError for an invalid URL.
         """
-        try:
-            parts = urlsplit(url if "://" in url else f"http://{url}")
-            port = parts.port or (443 if parts.scheme == "https" else 80)
-        except ValueError as error:
-            raise SettingsError(f"{url!r} is not a URL: {error}") from None
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SettingsError(f"{url!r} is not a server URL; write http://HOST:PORT")
-        prefix = parts.path.rstrip("/").removesuffix("/v1")
+        parts = urlsplit(server_root(url))
+        assert parts.hostname is not None, "checked above"
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        prefix = parts.path
         return cls(
             base_url=f"{parts.scheme}://{parts.netloc}{prefix}/v1",
             host=parts.hostname,

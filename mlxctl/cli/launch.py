@@ -95,11 +95,12 @@ def _find_endpoint(
 
     A server is started if none answers and `may_start`. Raises MlxctlError.
     """
+    from mlxctl.ir.host_names import server_root
     from mlxctl.launch import AvailableModel, choose_model, find_or_start, served_names
     from mlxctl.launch.background_server import default_url
     from mlxctl.launch.clients import Endpoint
 
-    root = (url or default_url(settings)).rstrip("/").removesuffix("/v1")
+    root = server_root(url or default_url(settings))
     keys = settings.server.api_keys
     key = api_key or (keys[0] if keys and url is None else None)
 

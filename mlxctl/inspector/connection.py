@@ -14,6 +14,7 @@ from mlxctl.errors import (
     ServerUnreachable,
     UnknownResource,
 )
+from mlxctl.ir.host_names import server_root
 
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 600.0
@@ -23,13 +24,13 @@ _MLXCTL_PATHS = ("/cache", "/stats", "/v1/agents?")
 class ServerConnection:
     """Sends requests to one mlxctl server.
 
-    Raises ServerUnreachable, AuthenticationFailed, InvalidRequest, CapacityError while the server starts or
-    restarts its engine, and UnknownResource for a server other than mlxctl's.
+    Raises SettingsError for an invalid URL, ServerUnreachable, AuthenticationFailed, InvalidRequest,
+    CapacityError while the server starts or restarts its engine, and UnknownResource for a server other than
+    mlxctl's.
     """
 
     def __init__(self, url: str, *, api_key: str | None) -> None:
-        whole = url if "://" in url else f"http://{url}"
-        self.root = whole.rstrip("/").removesuffix("/v1")
+        self.root = server_root(url)
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         timeout = httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS)
         self._client = httpx.Client(
@@ -47,7 +48,7 @@ class ServerConnection:
         try:
             response = self._client.request(method, f"{self.root}{path}", json=body)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise ServerUnreachable(self.root, str(error) or type(error).__name__) from None
+            raise ServerUnreachable(self.root, _reason(error)) from None
         self._check(response, path)
         try:
             data: dict[str, Any] = response.json()
@@ -66,7 +67,7 @@ class ServerConnection:
                     if line.startswith("data: {"):
                         yield json.loads(line.removeprefix("data: "))
         except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as error:
-            raise ServerUnreachable(self.root, str(error) or type(error).__name__) from None
+            raise ServerUnreachable(self.root, _reason(error)) from None
 
     def _check(self, response: httpx.Response, path: str) -> None:
         """Raise the error that the status of a response means."""
@@ -91,3 +92,9 @@ def _error_message(response: httpx.Response) -> str:
         return str(response.json()["error"]["message"])
     except (json.JSONDecodeError, KeyError, TypeError):
         return f"{response.status_code} {response.reason_phrase}"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, httpx.ConnectError) and "CERTIFICATE" not in str(error):
+        return "the connection is refused, or there is no such host"
+    return str(error) or type(error).__name__

@@ -3,6 +3,8 @@
 import ipaddress
 from urllib.parse import urlsplit
 
+from mlxctl.errors import SettingsError
+
 
 def is_loopback(host: str) -> bool:
     """Return whether a name, or an address without brackets, is loopback."""
@@ -21,6 +23,17 @@ def is_http_url(url: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
+
+
+def server_root(url: str) -> str:
+    """Return the URL of a server without `/v1`.
+
+    `http://` may be left out. Raises SettingsError for what is no URL of a server.
+    """
+    whole = url if "://" in url else f"http://{url}"
+    if not is_http_url(whole):
+        raise SettingsError(f"{url!r} is not a server URL; write http://HOST:PORT")
+    return whole.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
 def without_credentials(url: str) -> str:

@@ -105,7 +105,8 @@ def list_models(url: str, api_key: str | None) -> list[dict[str, Any]]:
         raise ServerUnreachable(url, str(error)) from None
     except (httpx.HTTPError, ValueError, KeyError, TypeError):
         raise ClientNotReady(
-            f"the server at {url} has no list of models; stop it, or choose another port with --url"
+            f"what answers at {url} lists no models; stop it, or set MLXCTL_SERVER_PORT to another port, "
+            "or name a server with --url"
         ) from None
     return [card for card in cards if isinstance(card, dict) and "id" in card]
 

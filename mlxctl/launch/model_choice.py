@@ -47,7 +47,8 @@ class AvailableModel(msgspec.Struct, frozen=True, kw_only=True):
     def of_card(cls, card: dict[str, Any]) -> "AvailableModel":
         """Read an entry of `GET /v1/models`."""
         probed = card.get("probed") or {}
-        supports_tools = bool(card.get("supports_tools"))
+        # Other servers do not say; their models may well.
+        supports_tools = bool(card.get("supports_tools", True))
         if probed.get("tools") in ("yes", "no"):
             supports_tools = probed["tools"] == "yes"
         return cls(

@@ -11,7 +11,7 @@ from textual.screen import Screen
 
 from mlxctl.tui.chat_commands import COMMANDS
 from mlxctl.tui.chat_setup import ChatSetup
-from mlxctl.tui.messages import QuestionSubmitted
+from mlxctl.tui.messages import InterruptPressed, QuestionSubmitted
 from mlxctl.tui.preferences import Preferences
 from mlxctl.tui.screens.chat import ChatScreen
 from mlxctl.tui.terminal_app import TerminalApp
@@ -45,7 +45,16 @@ class ChatApp(TerminalApp):
     @on(QuestionSubmitted)
     async def submit(self, submitted: QuestionSubmitted) -> None:
         """Pass the input on to the chat, which is below all dialogs."""
-        await cast("ChatScreen", self.screen_stack[0]).submit(submitted)
+        await self._chat.submit(submitted)
+
+    @on(InterruptPressed)
+    def interrupt(self) -> None:
+        """Stop the answer, also from a dialog that it opened."""
+        self._chat.action_interrupt()
+
+    @property
+    def _chat(self) -> ChatScreen:
+        return cast("ChatScreen", self.screen_stack[0])
 
     async def on_unmount(self) -> None:
         """Close the backend and the saved chat."""

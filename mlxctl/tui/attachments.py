@@ -3,6 +3,7 @@
 The media type is detected from the first bytes, not from the file name.
 """
 
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,6 +37,7 @@ def read_images(paths: Sequence[Path], *, existing: Sequence[ImagePart] = ()) ->
 
 def read_image(path: Path) -> ImagePart:
     """Return the image of one file. Raises StoreError."""
+    check_is_file(path)
     try:
         if expand_user(path).stat().st_size > MAX_IMAGE_BYTES:
             raise StoreError(f"{path.name!r} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB")
@@ -48,3 +50,16 @@ def read_image(path: Path) -> ImagePart:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return ImagePart(data=data, media_type="image/webp")
     raise StoreError(f"{path.name!r} is not a PNG, JPEG, GIF or WebP image")
+
+
+def check_is_file(path: Path) -> None:
+    """Raise StoreError for what is no regular file.
+
+    Reading a pipe or a device may take forever, and freeze the screen.
+    """
+    try:
+        mode = expand_user(path).stat().st_mode
+    except OSError as error:
+        raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    if not stat.S_ISREG(mode):
+        raise StoreError(f"{str(path)!r} is a {'directory' if stat.S_ISDIR(mode) else 'device or pipe'}")

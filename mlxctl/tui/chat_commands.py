@@ -77,9 +77,10 @@ _WORD = re.compile(r"/(\?|[A-Za-z][\w-]*)(?!\S)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlashCommand:
-    """A command and the text after its name."""
+    """A command, the name that was typed, and the text after it."""
 
     command: ChatCommand
+    name: str
     argument: str
 
 
@@ -105,7 +106,7 @@ def read_input(text: str) -> str | SlashCommand | UnknownCommand:
     argument = text[match.end() :].strip()
     if argument and not command.argument:
         return UnknownCommand(message=f"/{match[1]} takes no argument. //{match[1]} sends the text.")
-    return SlashCommand(command=command, argument=argument)
+    return SlashCommand(command=command, name=match[1].lower(), argument=argument)
 
 
 def find_command(name: str) -> ChatCommand | None:

@@ -38,6 +38,7 @@ from mlxctl.tui.turn_updates import (
     ServerBusy,
     ThinkingEnded,
     ToolReturned,
+    ToolStarted,
     Update,
     Updates,
 )
@@ -108,9 +109,9 @@ class ChatTurn:
             if not calls:
                 return
             has_failed = False
-            async for returned in self._run_tools(calls):
-                has_failed = has_failed or returned.result.is_error
-                yield [returned]
+            async for update in self._run_tools(calls):
+                has_failed = has_failed or (isinstance(update, ToolReturned) and update.result.is_error)
+                yield [update]
             if has_failed and self._model.is_demo:
                 yield [DemoToolFailed()]
                 return
@@ -153,28 +154,36 @@ class ChatTurn:
             )
         ]
 
-    async def _run_tools(self, calls: tuple[ToolCallPart, ...]) -> AsyncGenerator[ToolReturned, None]:
+    async def _run_tools(
+        self, calls: tuple[ToolCallPart, ...]
+    ) -> AsyncGenerator[ToolStarted | ToolReturned, None]:
         results: list[ToolResultPart] = []
         try:
             for call in calls:
-                results.append(await self._run_tool(call))
+                result = await self._refusal(call)
+                if result is None:
+                    yield ToolStarted(call=call)
+                    result = await self._tools.run(call)
+                results.append(result)
                 yield ToolReturned(call=call, result=results[-1])
         finally:
             # Templates need a result for each call, also when the user stops the turn.
             stopped = [error_result(call, "the user stopped this call") for call in calls[len(results) :]]
             self._conversation.add(ChatMessage(message=Message(role="tool", parts=(*results, *stopped))))
 
-    async def _run_tool(self, call: ToolCallPart) -> ToolResultPart:
-        """Run a call, after the user agreed where that is needed."""
+    async def _refusal(self, call: ToolCallPart) -> ToolResultPart | None:
+        """Return what to send instead of running a call; None to run it.
+
+        Asks the user where that is needed.
+        """
         if not self._options.uses_tools:
             return error_result(call, "no tools are offered in this chat")
         tool = self._tools.find(call.name)
         if self._tools.asks_before(call, asks_always=self._options.asks_before_tools):
             if self._confirm_call is None:
                 return error_result(call, "nothing can ask the user here, so this call was not run")
-            if (result := await self._confirm_call(call, tool)) is not None:
-                return result
-        return await self._tools.run(call)
+            return await self._confirm_call(call, tool)
+        return None
 
 
 class _AnswerBuilder:

@@ -22,8 +22,8 @@ class NumberOption:
         """Return the number; None for an empty text. Raises ValueError."""
         if not text.strip():
             return None
-        kind = "a whole number" if self.is_whole else "a number"
-        expected = f"{self.label} must be {kind} from {self.least:g} to {self.most:g}"
+        kind, shown = ("a whole number", ",d") if self.is_whole else ("a number", "g")
+        expected = f"{self.label} must be {kind} from {self.least:{shown}} to {self.most:{shown}}"
         try:
             number = int(text) if self.is_whole else float(text)
         except ValueError:
@@ -46,8 +46,8 @@ NUMBER_OPTIONS = {
 }
 
 THINKING: Mapping[ThinkingChoice, str] = {"default": "Model default", "on": "On", "off": "Off"}
-TOOLS = {"off": "Off", "run": "On, ask before calls that act outside", "ask": "On, ask before each call"}
-"""Choices for the tools; `on` is another name of `run`."""
+TOOLS = {"off": "Off", "on": "On, ask before calls that act outside", "ask": "On, ask before each call"}
+"""Choices for the tools."""
 DEFAULT = "default"
 """The value that unsets an option."""
 
@@ -56,7 +56,7 @@ def tools_choice(options: ChatOptions) -> str:
     """Return the key of TOOLS that the options have."""
     if not options.uses_tools:
         return "off"
-    return "ask" if options.asks_before_tools else "run"
+    return "ask" if options.asks_before_tools else "on"
 
 
 def with_tools(options: ChatOptions, choice: str) -> ChatOptions:
@@ -137,7 +137,5 @@ _READERS: dict[str, Callable[[ChatOptions, str], ChatOptions]] = {
     ),
     "stop": lambda options, text: replace(options, stop=read_stop(text)),
     "json_schema": lambda options, text: replace(options, json_schema=read_schema(text)),
-    "tools": lambda options, text: with_tools(
-        options, _choose("tools", {"": "off", "on": "run"}.get(text, text), TOOLS)
-    ),
+    "tools": lambda options, text: with_tools(options, _choose("tools", text or "off", TOOLS)),
 }

@@ -199,8 +199,8 @@ class PlainChat:
                     self._terminal.print_diagnostic(message)
                 case SlashCommand(command=command) if command.action == "app.quit":
                     return None
-                case SlashCommand(command=command, argument=argument):
-                    self._run_command(command.action, command.names[0], argument)
+                case SlashCommand(command=command, name=name, argument=argument):
+                    self._run_command(command.action, name, argument)
                 case str() as question:
                     try:
                         return self._with_mentions(question)

@@ -119,8 +119,8 @@ class PlainTerminal:
             self.print_diagnostic(remark)
 
     def end_stopped_answer(self, remark: str) -> None:
-        """End a line, even without text, and print the remark."""
-        self._is_line_open = True
+        """End the line, also of a terminal that echoed ^C, and print the remark."""
+        self._is_line_open = self._is_line_open or self._answers.isatty()
         self.end_answer(remark)
 
     def print_report(self, report: AnswerReport) -> None:

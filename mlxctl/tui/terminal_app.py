@@ -13,6 +13,8 @@ from textual.binding import Binding
 from textual.filter import LineFilter
 from textual.keys import Keys
 from textual.theme import Theme
+from textual.widget import Widget
+from textual.widgets._toast import Toast
 
 from mlxctl.tui.contrast import ReadableColors
 from mlxctl.tui.preferences import Preferences, detect_terminal_theme
@@ -106,8 +108,13 @@ class TerminalApp(App[None]):
 
     def on_notify(self) -> None:
         """Make room for a new notification: many would cover the screen."""
-        for old in list(self._notifications)[: 1 - _MAX_NOTIFICATIONS]:
-            self._unnotify(old)
+        old = list(self._notifications)[: 1 - _MAX_NOTIFICATIONS]
+        for notification in old:
+            self._unnotify(notification, refresh=False)
+        # With their holders: Textual would leave those, and they push later notifications off the screen.
+        for toast in [toast for screen in self.screen_stack for toast in screen.query(Toast)]:
+            if toast._notification in old and isinstance(toast.parent, Widget):  # noqa: SLF001 -- no public way
+                toast.parent.remove()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return Textual's filters followed by the contrast filter."""

@@ -27,6 +27,13 @@ class AnswerMeasured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStarted:
+    """A tool call begins to run; the user agreed if that was needed."""
+
+    call: ToolCallPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolReturned:
     """A tool call has a result."""
 
@@ -84,6 +91,7 @@ Update = (
     | ThinkingEnded
     | AnswerMeasured
     | AnswerCut
+    | ToolStarted
     | ToolReturned
     | RoundsExhausted
     | DemoToolFailed

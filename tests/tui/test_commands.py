@@ -211,8 +211,8 @@ def test_undo_and_fork_change_the_saved_chats(tmp_path: Path) -> None:
 def test_editor_command_is_the_one_of_the_user(tmp_path: Path) -> None:
     assert editor_command({"EDITOR": "code --wait", "VISUAL": ""}) == ["code", "--wait"]
     assert editor_command({"EDITOR": "", "PATH": str(tmp_path)}) is None
-    script = "import pathlib, sys; file = pathlib.Path(sys.argv[1]); file.write_text(file.read_text() + ' b')"
-    assert edit_text([sys.executable, "-c", script], "a") == "a b"
+    script = "import pathlib, sys; file = pathlib.Path(sys.argv[1]); file.write_text(file.read_text() + 'b')"
+    assert edit_text([sys.executable, "-c", script], "a") == "a\nb"
     with pytest.raises(StoreError, match="ended with 3"):
         edit_text([sys.executable, "-c", "raise SystemExit(3)"], "a")
 

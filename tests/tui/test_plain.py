@@ -253,7 +253,7 @@ def test_tool_can_be_allowed_for_the_whole_chat() -> None:
             url,
             ("ready", "/tools\r"),
             ("Tools are off. /tools on", "/tools on\r"),
-            ("Set: tools run", "list files\r"),
+            ("Set: tools on", "list files\r"),
             ("Run it? [always/y/N]", "always\r"),
             ("You said: ", "list files\r"),
             ("You said: ", "look outside\r"),

@@ -155,7 +155,7 @@ def test_call_waits_for_the_user(directory: Path) -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         await screen.ask("/tools on")
-        await screen.wait_for("Set: tools run")
+        await screen.wait_for("Set: tools on")
         await screen.ask("List my files")
         await screen.wait_for("Run list_directory?")
         await screen.press("ctrl+y")

@@ -31,6 +31,7 @@ from mlxctl.ir import (
     TranscriptionRequest,
     TranscriptionResult,
 )
+from mlxctl.ir.host_names import server_root
 from mlxctl.models import DEMO_MODEL, DEMO_SHORT_NAME
 
 _Result = TypeVar("_Result")
@@ -242,20 +243,19 @@ def _base_url(url: str) -> str:
 
     Raises SettingsError for an invalid one.
     """
-    whole = url if "://" in url else f"http://{url}"
+    root = server_root(url)
     try:
-        parsed = httpx.URL(whole)
+        httpx.URL(root)
     except httpx.InvalidURL as error:
         raise SettingsError(f"{url!r} is no URL: {error}") from None
-    if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise SettingsError(f"{url!r} is not a server URL; write http://HOST:PORT")
-    base = whole.rstrip("/")
-    return base if base.endswith("/v1") else f"{base}/v1"
+    return f"{root}/v1"
 
 
 def _reason(error: httpx.HTTPError) -> str:
     if isinstance(error, httpx.ConnectTimeout):
         return f"it does not react within {_CONNECT_SECONDS:g} s"
     if isinstance(error, httpx.ConnectError):
+        if "CERTIFICATE" in str(error):
+            return str(error)
         return "the connection is refused, or there is no such host"
     return f"the connection failed ({type(error).__name__})"

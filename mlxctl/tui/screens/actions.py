@@ -18,7 +18,7 @@ from textual.worker import Worker
 
 from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart, ToolCallPart, ToolResultPart
-from mlxctl.tui.attachments import read_images
+from mlxctl.tui.attachments import check_is_file, read_images
 from mlxctl.tui.chat_backend import BackendModel
 from mlxctl.tui.chat_setup import ChatSetup
 from mlxctl.tui.conversation import ChatMessage, ChatOptions, Conversation, QueuedQuestion
@@ -73,6 +73,7 @@ class ChatActions(Screen[None]):
     async def _load_file(self, path: Path) -> None:
         """Continue a conversation that was exported as .json, as a new chat."""
         try:
+            check_is_file(path)
             system_prompt, messages = await asyncio.to_thread(load_exported, path)
         except StoreError as error:
             self.notify(str(error), severity="error", markup=False)
@@ -176,13 +177,19 @@ class ChatActions(Screen[None]):
         if command is None:
             self.notify("Set $EDITOR to the command of an editor.", severity="warning")
             return
+        text, failure = composer.question, None
         try:
             with self.app.suspend():
-                text = edit_text(command, composer.question)
+                # Textual does not resume after an exception.
+                try:
+                    text = edit_text(command, text)
+                except StoreError as error:
+                    failure = error
         except SuspendNotSupported:
             self.notify("No editor can be opened here.", severity="error")
-        except StoreError as error:
-            self.notify(str(error), severity="error", markup=False)
+            return
+        if failure is not None:
+            self.notify(str(failure), severity="error", markup=False)
         else:
             composer.set_text(text)
 

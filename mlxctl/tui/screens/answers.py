@@ -22,6 +22,8 @@ from mlxctl.tui.event_batching import batch_events
 from mlxctl.tui.gc_tuning import collect_recent
 from mlxctl.tui.history_loader import HistoryLoader, replay
 from mlxctl.tui.screens.actions import ChatActions
+from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.tui.turn_updates import ToolReturned, ToolStarted, Update
 from mlxctl.tui.widgets.answer import AnswerWidget
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.notice import Notice
@@ -263,4 +265,16 @@ class ChatAnswers(ChatActions):
         self._throughput = turn.meter
         async with aclosing(batch_events(turn.run(), seconds=_DELTA_SECONDS)) as batches:
             async for batch in batches:
+                self._show_tool_state(batch)
                 await answer.show(batch)
+
+    def _show_tool_state(self, batch: Sequence[Update]) -> None:
+        """Name a running tool in the status line."""
+        for update in batch:
+            match update:
+                case ToolStarted() if self._state == "answering":
+                    self._set_state(f"running {escape_control_characters(update.call.name)}")
+                case ToolReturned() if self._state.startswith("running "):
+                    self._set_state("answering")
+                case _:
+                    pass

@@ -25,7 +25,7 @@ from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.gc_tuning import collect_all, limit_collections
 from mlxctl.tui.history_loader import HistoryLoader
 from mlxctl.tui.mentions import MentionedFiles, read_mentions
-from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted, TopNear
+from mlxctl.tui.messages import PasteFolded, QuestionSubmitted, TopNear
 from mlxctl.tui.screens.answers import DISCONNECTED, MAX_QUEUED, ChatAnswers
 from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.throughput_meter import ThroughputMeter
@@ -184,7 +184,6 @@ class ChatScreen(ChatAnswers):
             f"Pasted {folded.num_characters:,} characters. They are shown as one mark and sent in full."
         )
 
-    @on(InterruptPressed)
     def action_interrupt(self) -> None:
         """Stop the answer; without one, quit at the second press."""
         if self._is_busy or self._is_waiting_for_tools:

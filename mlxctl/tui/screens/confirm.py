@@ -21,7 +21,7 @@ class ConfirmScreen(ModalScreen[bool]):
     """
     BINDINGS = [  # noqa: RUF012 -- Textual API
         Binding("enter,y", "agree", "Yes"),
-        Binding("escape,n,q", "decline", "No"),
+        Binding("escape,ctrl+c,n,q", "decline", "No"),
     ]
 
     def __init__(self, title: str, text: str) -> None:

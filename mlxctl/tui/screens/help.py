@@ -24,7 +24,7 @@ class HelpScreen(ModalScreen[None]):
             border: round $primary;
             background: $surface; border-title-color: $primary; } }
     """
-    BINDINGS = [Binding("escape,f1,ctrl+g,q,enter", "dismiss", "Close")]  # noqa: RUF012 -- Textual API
+    BINDINGS = [Binding("escape,ctrl+c,f1,ctrl+g,q,enter", "dismiss", "Close")]  # noqa: RUF012 -- Textual API
 
     def compose(self) -> ComposeResult:
         commands = []

@@ -28,7 +28,7 @@ class ModelsScreen(ModalScreen[str | None]):
             &, &:focus { border: none; } }
         & Static { color: $text-muted; height: auto; } }
     """
-    BINDINGS = [Binding("escape,f4", "cancel", "Close")]  # noqa: RUF012 -- Textual API
+    BINDINGS = [Binding("escape,ctrl+c,f4", "cancel", "Close")]  # noqa: RUF012 -- Textual API
 
     def __init__(
         self, list_models: Callable[[], Awaitable[Sequence[SelectableModel]]], *, current: str

@@ -10,6 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from mlxctl.locations import expand_user
+from mlxctl.tui.widgets.text_input import TextInput
 
 
 class PathScreen(ModalScreen[Path | None]):
@@ -22,7 +23,7 @@ class PathScreen(ModalScreen[Path | None]):
             border-title-color: $primary; }
         & Static { color: $text-muted; } }
     """
-    BINDINGS = [Binding("escape", "cancel", "Cancel")]  # noqa: RUF012 -- Textual API
+    BINDINGS = [Binding("escape,ctrl+c", "cancel", "Cancel")]  # noqa: RUF012 -- Textual API
 
     def __init__(self, title: str, *, proposal: str = "", hint: str) -> None:
         super().__init__()
@@ -33,7 +34,7 @@ class PathScreen(ModalScreen[Path | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self._title
-            yield Input(self._proposal, id="path", compact=True)
+            yield TextInput(self._proposal, id="path", compact=True)
             yield Static(self._hint, markup=False)
 
     @on(Input.Submitted)

@@ -15,6 +15,7 @@ from mlxctl.errors import StoreError
 from mlxctl.stores import SessionSummary
 from mlxctl.tui.session_autosave import SavedChat, SessionAutosave
 from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.tui.widgets.text_input import TextInput
 
 _MAX_SHOWN = 200
 
@@ -32,7 +33,7 @@ class SessionsScreen(ModalScreen[SavedChat | None]):
         & Static { color: $text-muted; height: auto; } }
     """
     BINDINGS = [  # noqa: RUF012 -- Textual API
-        Binding("escape", "cancel", "Close"),
+        Binding("escape,ctrl+c", "cancel", "Close"),
         Binding("down", "move(1)", show=False, priority=True),
         Binding("up", "move(-1)", show=False, priority=True),
         Binding("delete,ctrl+d", "delete", "Delete", priority=True),
@@ -46,7 +47,7 @@ class SessionsScreen(ModalScreen[SavedChat | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = "Chats (Enter opens, ^D deletes, Esc closes)"
-            yield Input(placeholder="Search titles and messages", id="words", compact=True)
+            yield TextInput(placeholder="Search titles and messages", id="words", compact=True)
             yield OptionList(id="chats")
             yield Static(id="status", markup=False)
 

@@ -24,6 +24,7 @@ from mlxctl.tui.option_values import (
     tools_choice,
     with_tools,
 )
+from mlxctl.tui.widgets.text_input import TextInput
 
 
 class SettingsScreen(ModalScreen[ChatOptions | None]):
@@ -45,7 +46,7 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
         & Button { margin: 0 0 0 2; } }
     """
     BINDINGS = [  # noqa: RUF012 -- Textual API
-        Binding("escape", "cancel", "Cancel"),
+        Binding("escape,ctrl+c", "cancel", "Cancel"),
         Binding("ctrl+s", "save", "Apply", priority=True),
     ]
 
@@ -65,18 +66,20 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
                     for name in pair:
                         value = getattr(self._options, name)
                         yield Label(NUMBER_OPTIONS[name].label)
-                        yield Input(
+                        yield TextInput(
                             "" if value is None else f"{value}", placeholder="default", id=name, compact=True
                         )
             with Horizontal():
                 yield Label("Stop strings")
                 stops = msgspec.json.encode(self._options.stop).decode() if self._options.stop else ""
-                yield Input(stops, placeholder='one string, or JSON: ["a", "b"]', id="stop", compact=True)
+                yield TextInput(stops, placeholder='one string, or JSON: ["a", "b"]', id="stop", compact=True)
             with Horizontal():
                 yield Label("JSON schema")
                 schema = self._options.json_schema
                 text = "" if schema is None else msgspec.json.encode(schema).decode()
-                yield Input(text, placeholder="none: answers are free text", id="json_schema", compact=True)
+                yield TextInput(
+                    text, placeholder="none: answers are free text", id="json_schema", compact=True
+                )
             with Horizontal():
                 yield Label("Thinking")
                 yield Select(

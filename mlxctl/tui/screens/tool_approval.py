@@ -9,6 +9,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from mlxctl.ir import ToolCallPart
+from mlxctl.tui.messages import InterruptPressed
 from mlxctl.tui.screens.tool_call import readable_arguments
 from mlxctl.tui.terminal import escape_control_characters
 from mlxctl.tui.tools.toolbox import Decision, Tool
@@ -35,6 +36,7 @@ class ToolApprovalScreen(ModalScreen[Decision]):
     BINDINGS = [  # noqa: RUF012 -- Textual API
         Binding("escape", "refuse", "Refuse"),
         Binding("ctrl+y", "agree", "Run"),
+        Binding("ctrl+c", "stop_answer", show=False),
         Binding("left", "app.focus_previous", show=False),
         Binding("right", "app.focus_next", show=False),
         Binding("pageup,up", "scroll(-1)", show=False),
@@ -63,7 +65,7 @@ class ToolApprovalScreen(ModalScreen[Decision]):
                 yield Button("Run", id="run", variant="warning", compact=True)
                 if self._caution is None:
                     yield Button("Always run it", id="always", variant="warning", compact=True)
-            yield Static("^Y runs it. Tab chooses, Enter confirms, Esc refuses.", classes="hint")
+            yield Static("^Y runs it. Tab chooses, Enter confirms, Esc refuses, ^C stops.", classes="hint")
 
     def on_mount(self) -> None:
         """Tell about arguments that need scrolling."""
@@ -71,7 +73,7 @@ class ToolApprovalScreen(ModalScreen[Decision]):
 
     def _show_scroll_hint(self) -> None:
         if self.query_one(VerticalScroll).max_scroll_y > 0:
-            hint = "PgDn shows the rest. ^Y runs it. Tab chooses, Enter confirms, Esc refuses."
+            hint = "PgDn shows the rest. ^Y runs it. Tab chooses, Enter confirms, Esc refuses, ^C stops."
             self.query_one(".hint", Static).update(hint)
 
     def action_scroll(self, pages: int) -> None:
@@ -87,6 +89,10 @@ class ToolApprovalScreen(ModalScreen[Decision]):
     def allow(self) -> None:
         """Run this call and later ones of the tool."""
         self.dismiss("always")
+
+    def action_stop_answer(self) -> None:
+        """Stop the answer, which closes this dialog."""
+        self.post_message(InterruptPressed())
 
     @on(Button.Pressed, "#refuse")
     def action_refuse(self) -> None:

@@ -12,8 +12,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from mlxctl.ir import ToolCallPart, ToolResultPart
+from mlxctl.tui.messages import InterruptPressed
 from mlxctl.tui.terminal import escape_control_characters, escape_direction_marks
 from mlxctl.tui.tools.toolbox import Tool, refusal, text_result
+from mlxctl.tui.widgets.text_input import TextInput
 
 
 class ToolCallScreen(ModalScreen[ToolResultPart | None]):
@@ -28,7 +30,10 @@ class ToolCallScreen(ModalScreen[ToolResultPart | None]):
         & VerticalScroll { height: auto; max-height: 10; margin: 0 0 1 0; }
         & .hint { color: $text-muted; } }
     """
-    BINDINGS = [Binding("escape", "refuse", "Refuse")]  # noqa: RUF012 -- Textual API
+    BINDINGS = [  # noqa: RUF012 -- Textual API
+        Binding("escape", "refuse", "Refuse"),
+        Binding("ctrl+c", "stop_answer", show=False),
+    ]
 
     def __init__(self, call: ToolCallPart, tool: Tool | None) -> None:
         super().__init__()
@@ -43,13 +48,13 @@ class ToolCallScreen(ModalScreen[ToolResultPart | None]):
             with VerticalScroll():
                 yield Static(readable_arguments(self._call.arguments), markup=False)
             proposal = "empty: run the tool" if runs_here else "result of the tool"
-            yield Input(placeholder=proposal, id="result", compact=True)
+            yield TextInput(placeholder=proposal, id="result", compact=True)
             how = (
                 "Enter runs it, or sends the result that you type"
                 if runs_here
                 else "Enter sends the result that you type"
             )
-            yield Static(f"{how}. Esc refuses.", classes="hint")
+            yield Static(f"{how}. Esc refuses, ^C stops.", classes="hint")
 
     @on(Input.Submitted)
     def give(self, submitted: Input.Submitted) -> None:
@@ -60,6 +65,10 @@ class ToolCallScreen(ModalScreen[ToolResultPart | None]):
     def action_refuse(self) -> None:
         """Return an error result: the user refused the call."""
         self.dismiss(refusal(self._call))
+
+    def action_stop_answer(self) -> None:
+        """Stop the answer, which closes this dialog."""
+        self.post_message(InterruptPressed())
 
 
 def readable_arguments(arguments: str) -> str:

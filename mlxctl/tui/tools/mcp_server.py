@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from mcp import Client, MCPError
@@ -31,6 +32,7 @@ _MAX_PAGES = 100
 _MAX_LISTED = 10_000
 _MAX_NAME = 64
 _MAX_STDERR_BYTES = 4000
+_MAX_QUOTED = 200
 
 # Without a handler, Python prints the SDK's warnings and stack traces on the terminal.
 for _name in ("mcp", "client"):
@@ -62,6 +64,7 @@ class McpServer:
         self._client: Client | None = None
         self._connection: Connection | None = None
         self._is_doubtful = False
+        self._stderr: ChildOutput | None = None
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
@@ -102,6 +105,7 @@ class McpServer:
         The SDK's context managers must be entered and left in one task.
         """
         with ChildOutput(num_last=_MAX_STDERR_BYTES) as stderr:
+            self._stderr = stderr
             try:
                 async with self._connected(stderr) as client:
                     listed = await _list_tools(client)
@@ -114,7 +118,7 @@ class McpServer:
                 if not opened.done():
                     opened.set_exception(_ConnectFailed(stderr.last_line or self._reason(error)))
             finally:
-                self._client = self._connection = None
+                self._client = self._connection = self._stderr = None
 
     @asynccontextmanager
     async def _connected(self, stderr: ChildOutput) -> AsyncIterator[Client]:
@@ -196,7 +200,9 @@ class McpServer:
             return f"{self.name} is stopped: {connection.problem}; the next call starts it again"
         if self._config.url is not None:
             return f"{self.name} closed the connection; the next call connects again"
-        return f"{self.name} has ended; the next call starts it again"
+        last_line = self._stderr.last_line if self._stderr is not None else ""
+        words = f", after printing {last_line[:_MAX_QUOTED]!r}" if last_line else ""
+        return f"{self.name} has ended{words}; the next call starts it again"
 
     def _reason(self, error: BaseException) -> str:
         """Return the first line of an error, or of a group's first."""
@@ -206,10 +212,13 @@ class McpServer:
             return self._connection.problem
         if isinstance(error, FileNotFoundError):
             return f"there is no command {error.filename!r}"
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            return f"{error.filename!r} cannot be started: {error.strerror.lower()}"
         text = error.message if isinstance(error, MCPError) else str(error)
         if "validation error" in text:
             return "it does not answer in the form of MCP"
-        return (text.strip().splitlines() or [type(error).__name__])[0]
+        reason = (text.strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        return reason if self._config.url is None else f"{reason} ({_host(self._config.url)})"
 
 
 class _ConnectFailed(Exception):
@@ -249,6 +258,11 @@ def _text(result: CallToolResult) -> str:
         parts.append(msgspec.json.encode(result.structured_content).decode())
     text = "\n".join(parts)
     return _shortened(text)
+
+
+def _host(url: str) -> str:
+    """Return host and port; the rest of a URL may hold keys."""
+    return urlsplit(url).netloc.rpartition("@")[2]
 
 
 def _shortened(text: str) -> str:

@@ -29,6 +29,7 @@ from mlxctl.tui.turn_updates import (
     ServerBusy,
     ThinkingEnded,
     ToolReturned,
+    ToolStarted,
     Update,
 )
 from mlxctl.tui.widgets.notice import Notice
@@ -131,7 +132,7 @@ class AnswerWidget(Vertical):
                 await self.mount(Notice(DEMO_TOOL_HINT, kind="warning"))
             case AnswerCut():
                 await self.mount(Notice(update.hint("/set max_tokens N"), kind="warning"))
-            case PromptProgress() | GeneratedTokens() | ToolCallEnded() | Finished():
+            case PromptProgress() | GeneratedTokens() | ToolCallEnded() | Finished() | ToolStarted():
                 pass
             case _:
                 assert_never(update)

@@ -12,6 +12,7 @@ from textual.widgets import TextArea
 from mlxctl.tui.chat_commands import completions
 from mlxctl.tui.mentions import common_prefix, complete_path
 from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted
+from mlxctl.tui.widgets.text_input import run_own_binding
 
 
 class InputHistory:
@@ -140,6 +141,8 @@ class Composer(TextArea):
             event.stop()
             event.prevent_default()
             await self._complete(word)
+        else:
+            await run_own_binding(self, event)
 
     @property
     def _word_at_cursor(self) -> str:

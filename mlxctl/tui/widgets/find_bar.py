@@ -9,6 +9,7 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from mlxctl.tui.widgets.text_input import TextInput
 from mlxctl.tui.widgets.transcript import ChatTranscript
 
 
@@ -37,7 +38,9 @@ class FindBar(Horizontal):
         self._is_loading = False
 
     def compose(self) -> ComposeResult:
-        yield Input(placeholder="Find in this chat (Enter: previous, Esc: close)", id="find", compact=True)
+        yield TextInput(
+            placeholder="Find in this chat (Enter: previous, Esc: close)", id="find", compact=True
+        )
         yield Static(id="position")
 
     def open(self) -> None:
