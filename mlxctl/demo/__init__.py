@@ -9,8 +9,6 @@ from pathlib import Path
 
 MODEL_NAME = "mlxctl-demo"
 SHORT_NAME = "demo"
-# After an unknown question, the demo model does not stop by itself.
-DEFAULT_MAX_TOKENS = 256
 MODEL_DIR: Path = Path(__file__).parent / "model"
 
-__all__ = ["DEFAULT_MAX_TOKENS", "MODEL_DIR", "MODEL_NAME", "SHORT_NAME"]
+__all__ = ["MODEL_DIR", "MODEL_NAME", "SHORT_NAME"]

@@ -12,6 +12,7 @@ from mlxctl.ir.timed_phases import Phase
 
 MAX_ENTRIES = 256
 """Number of generations of one request whose figures are recorded."""
+_MAX_NAME_CHARS = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,8 @@ class PromptFacts:
 class RequestContext:
     """One HTTP request. Event-loop thread only, until it has ended.
 
-    `route` is the route's template, empty for a path without a route. `caller` is the key's name, empty
+    `route` is the route's template, empty for a path without a route. `model` is the model that the request
+    names, None until it is read. `caller` is the key's name, empty
     without a key. `status` is 0 until the response begins; `error` is the code of the error that ended the
     request. `review` checks model and prompt before they reach the engine. `allowed_models` are globs
     of the models that the caller may use; empty allows all. With `keeps_content` the prompts and answers of
@@ -44,6 +46,7 @@ class RequestContext:
     path: str = ""
     route: str = ""
     protocol: str | None = None
+    model: str | None = None
     caller: str = ""
     allowed_models: tuple[str, ...] = ()
     remote: str = ""
@@ -106,6 +109,12 @@ class RequestContext:
 
 current_request: ContextVar[RequestContext | None] = ContextVar("current_request", default=None)
 """The request that this task answers; None outside of requests."""
+
+
+def record_model(name: str) -> None:
+    """Record the model that the current request names."""
+    if (context := current_request.get()) is not None:
+        context.model = name[:_MAX_NAME_CHARS]
 
 
 def trace_headers() -> dict[str, str]:

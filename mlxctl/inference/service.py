@@ -21,6 +21,7 @@ from mlxctl.inference.models.served_model import ServedModel
 from mlxctl.inference.models.startup_probe import StartupProbe
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts
+from mlxctl.inference.request_context import record_model
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.request_totals import ModelTotals
@@ -224,6 +225,7 @@ class InferenceService:
         Loads its model if necessary. Raises RequestError, CapacityError or ModelUnavailable before anything
         is generated.
         """
+        record_model(request.head.model)
         request = self.manager.lora.apply(request)
         session, lease = await self.manager.use(request.head.model)
         try:

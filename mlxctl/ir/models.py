@@ -46,8 +46,8 @@ class ModelFacts:
 
     `family` is the key of the family's profile, None if unknown. `context_length` is the maximum number of
     tokens of prompt and answer together, `context_limit` why it is less than its files say, if it is.
-    `weights_bytes` is the size of the weight files on disk. `default_max_tokens` limits answers to requests
-    without a limit; None is the rest of the context.
+    `weights_bytes` is the size of the weight files on disk. `default_max_tokens` (`max_new_tokens` of
+    generation_config.json) limits answers to requests without a limit; None is the rest of the context.
     `chat_template` is None for a model without one, `tool_template` for one without a template of its own for
     requests with tools, `embedding` for one that generates text, `vision` for one that takes no images here,
     `transcription` for one that transcribes no audio; `vision_problem` is why a vision model takes no images.

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mlxctl import demo
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
 from mlxctl.ir import EmbeddingRecipe, ModelFacts, TranscriptionRecipe
 from mlxctl.models.chat_templates import find_chat_template, find_tool_template
@@ -46,6 +45,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         raise BrokenModel(path, f"model {display_name(path)!r} has no tokenizer.json")
     model_type, template = _model_type(path, config), find_chat_template(path, tokenizer_config)
     family, _ = find_family(model_type, template)
+    generation_config = read_json_object(path, "generation_config.json") or {}
     context_length = find_context_length(config, tokenizer_config)
     kind = detect(path, config, template=template, has_vision_tower=False, name=display_name(path)).kind
     embedding = _embedding_recipe(path, config, kind, context_length)
@@ -55,12 +55,12 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         model_type=model_type,
         family=family,
         config=config,
-        generation_config=read_json_object(path, "generation_config.json") or {},
+        generation_config=generation_config,
         tokenizer_config=tokenizer_config,
         chat_template=template,
         tool_template=find_tool_template(path, tokenizer_config),
         context_length=_shortest_length(context_length, embedding, transcription),
-        default_max_tokens=demo.DEFAULT_MAX_TOKENS if path == demo.MODEL_DIR else None,
+        default_max_tokens=whole_number(generation_config, "max_new_tokens") or None,
         weights_bytes=_weights_bytes(path) + (_dense_bytes(path, embedding) if embedding else 0),
         embedding=embedding,
         dimensions=_num_dimensions(config, embedding),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 
-from mlxctl import locations
+from mlxctl import demo, locations
 from mlxctl.errors import DownloadFailed, QueueFull
 from mlxctl.models.download_journal import JOURNAL_SECONDS, Download, DownloadJournal, DownloadState
 from mlxctl.models.hub import Cancelled, DownloadProgress, download, plan_download
@@ -49,6 +49,11 @@ class Downloads:
         With `is_probed` the model is probed after its download. Raises DownloadFailed for an invalid name,
         QueueFull.
         """
+        if repository in (demo.MODEL_NAME, demo.SHORT_NAME):
+            raise DownloadFailed(
+                repository,
+                f"{repository!r} is built into mlxctl and needs no download: mlxctl run demo",
+            )
         if not is_repository(repository):
             raise DownloadFailed(
                 repository, f"{repository!r} is not a hub repository; the form is ORGANIZATION/NAME"

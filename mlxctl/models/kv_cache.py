@@ -19,6 +19,7 @@ _LATENT = frozenset(
     {"deepseek_v3", "glm4_moe_lite", "joyai_llm_flash", "kimi_k2", "kimi_k25", "kimi_vl", "mistral4"}
 )
 _EXPANDED = frozenset({"deepseek_v2", "minicpm3"})
+_SCANNED = frozenset({"mamba", "falcon_mamba"})
 # Defaults of Gemma 3's code, which its configurations omit.
 _USUAL = {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256}
 # mlx-lm grows a cache in steps of this many tokens.
@@ -38,6 +39,11 @@ class CacheShape:
     window_bytes_per_token: int = 0
     window_tokens: int = 0
     state_bytes: int | None = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is cached."""
+        return not (self.bytes_per_token or self.window_tokens) and self.state_bytes == 0
 
     def num_bytes(self, num_tokens: int) -> int:
         """Return the memory of a sequence in bytes.
@@ -89,7 +95,7 @@ def find_cache_shape(model_type: str, config: Mapping[str, Any], *, float_bytes:
         bytes_per_token=num_all * every * float_bytes,
         window_bytes_per_token=num_window * windowed * float_bytes,
         window_tokens=window if num_window else 0,
-        state_bytes=_state_bytes(part, float_bytes, num_state) if num_state else 0,
+        state_bytes=_state_bytes(model_type, part, float_bytes, num_state) if num_state else 0,
     )
 
 
@@ -118,11 +124,26 @@ def _numbers_per_token(model_type: str, part: Mapping[str, Any]) -> tuple[int, i
     return 2 * (few or kept_heads) * wide, 2 * kept_heads * size
 
 
-def _state_bytes(part: Mapping[str, Any], float_bytes: int, num_layers: int) -> int | None:
-    """Return the states' size: gated delta networks (32 bits) and short convolutions.
+def scan_state_size(model_type: str, part: Mapping[str, Any]) -> int | None:
+    """Return how many numbers the scanned state of a Mamba layer has.
 
-    None for other recurrent layers.
+    None for other layers.
     """
+    if model_type not in _SCANNED:
+        return None
+    width, depth = whole_number(part, "intermediate_size", "d_inner"), whole_number(part, "state_size")
+    return width * depth if width and depth else None
+
+
+def _state_bytes(model_type: str, part: Mapping[str, Any], float_bytes: int, num_layers: int) -> int | None:
+    """Return the size of the states of recurrent layers.
+
+    Gated delta networks (32 bits), short convolutions and Mamba; None for others.
+    """
+    scanned, width = scan_state_size(model_type, part), whole_number(part, "intermediate_size", "d_inner")
+    if scanned and width:
+        convolved = ((whole_number(part, "conv_kernel", "d_conv") or 1) - 1) * width
+        return num_layers * (scanned + convolved) * float_bytes
     heads, key_heads = (
         whole_number(part, "linear_num_value_heads"),
         whole_number(part, "linear_num_key_heads"),

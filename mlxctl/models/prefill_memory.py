@@ -4,15 +4,17 @@ A chunk of the prompt goes through one layer at a time. In memory at once are ab
 states, in 32 bits where they are normalized, four of the layer's inner states, and one layer's keys and
 values while its cache grows. Without a fused attention kernel all scores are in memory with their mask: a
 number for every head, every token of the chunk and every token that it attends to. Attention sinks are
-concatenated to them, which copies them twice more. Of the logits only one row is computed.
+concatenated to them, which copies them twice more. Mamba layers compute one state after the other, in 32
+bits, and keep all of a chunk. Of the logits only one row is computed.
 
 Measured with MLX 0.32 on its CPU backend (x86, two cores): small models of qwen3, llama3, mistral, gemma3
 (window), lfm2 and qwen3_next (recurrent layers, experts) and gpt_oss (window, sinks, experts) in 32 bits,
 qwen3 in 16 and packed in 4 bits; chunks of 64 to 2,048 tokens, prompts of 128 to 4,096. For a given chunk the
 estimates were 0.9 to 1.3 times the peaks.
 
-Through the server, with chunks of at most 128 tokens, weights, cache and prefill together were 1.02 to 1.06
-times the peaks of all seven models at 2,000 tokens.
+Through the server, with chunks of at most 128 tokens and without the prefix cache, weights, cache and prefill
+together were 0.87 to 0.99 times the peaks of 11 models (mamba and two models with experts and images too) at
+500 tokens, 0.95 to 1.04 at 1,000, and 0.98 to 1.20 at 2,000 and 3,000.
 
 The engine sizes chunks by their duration, which is in no configuration. On a shared CPU, where the duration
 of the same chunk varies by a factor of two, the estimates for 2,000 and 6,000 tokens were 0.52 to 1.66 times
@@ -24,13 +26,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlxctl.models.encoders import is_encoder
+from mlxctl.models.kv_cache import scan_state_size
 from mlxctl.models.layer_plan import Kept, plan_layers
 from mlxctl.models.text_config import text_part, whole_number
 
 # Head dimensions of Metal's fused prefill kernel (MLX, scaled_dot_product_attention.cpp).
 _FUSED_HEAD_DIMENSIONS = (64, 80, 128)
 _HIDDEN_COPIES, _INNER_COPIES = 8, 4
-_HIDDEN_BYTES, _LOGIT_BYTES, _MASK_BYTES = 4, 4, 1
+_HIDDEN_BYTES, _LOGIT_BYTES, _STATE_BYTES, _MASK_BYTES = 4, 4, 4, 1
 _WITH_SINKS = frozenset({"gpt_oss"})
 _SINK_COPIES, _SINK_SLOWNESS = 3, 1.5
 
@@ -121,12 +124,14 @@ def estimate_prefill_bytes(
     chunk = min(chunk_tokens, context_tokens)
     states = chunk * (_HIDDEN_COPIES * hidden * _HIDDEN_BYTES + _INNER_COPIES * inner * float_bytes)
     dimension = whole_number(part, "head_dim") or hidden // heads
-    grown = 0 if is_encoder(config) else _cache_width(part, heads, dimension) * context_tokens * float_bytes
+    grows = not is_encoder(config) and set(_layers(config) or ("all",)) != {"state"}
+    grown = _cache_width(part, heads, dimension) * context_tokens * float_bytes if grows else 0
+    scanned = chunk * (scan_state_size(_model_type(config, part), part) or 0) * _STATE_BYTES
     fuses = is_fused and has_metal and not part.get("kv_lora_rank") and dimension in _FUSED_HEAD_DIMENSIONS
     copies = _SINK_COPIES if _model_type(config, part) in _WITH_SINKS else 1
     width = _attended(config, chunk, context_tokens)
     scores = 0 if fuses else chunk * width * copies * (heads * float_bytes + _MASK_BYTES)
-    return states + scores + grown + vocabulary * _LOGIT_BYTES
+    return states + scores + grown + scanned + vocabulary * _LOGIT_BYTES
 
 
 def _cpu_chunk_tokens(

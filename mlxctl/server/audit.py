@@ -56,7 +56,7 @@ def audit_record(request: RequestContext) -> AuditRecord:
         protocol=request.protocol,
         method=request.method,
         route=request.route or request.path[:_MAX_PATH_CHARS],
-        model=entries[0].model if entries else None,
+        model=request.model,
         backend="local" if entries else None,
         stream=request.streams,
         status=request.status,

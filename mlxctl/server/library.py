@@ -3,6 +3,7 @@
 import asyncio
 import math
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import falcon
@@ -19,7 +20,7 @@ from mlxctl.errors import (
     UnknownModel,
     UnknownResource,
 )
-from mlxctl.inference import InferenceService
+from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.ir.models import ModelState
 from mlxctl.models import ModelDescription
 from mlxctl.models.catalog import Catalog
@@ -94,7 +95,7 @@ class LibraryResource:
         needs_refresh = request.get_param("refresh") not in (None, "", "0", "false")
         async with self._lock:
             await asyncio.to_thread(self._update, needs_refresh=needs_refresh)
-        served = {model.facts.path: model for model in self._inference.models()}
+        served = _by_directory(self._inference.models())
         models = [
             LibraryModel(
                 **msgspec.structs.asdict(view),
@@ -157,9 +158,9 @@ class FitResource:
         if name:
             fit = await asyncio.to_thread(self._fit, name, num_tokens, has_matrix=has_matrix)
         else:
-            loaded = {model.facts.path: model.name for model in self._inference.models() if model.memory}
+            loaded = _by_directory(model for model in self._inference.models() if model.memory)
             fits = [
-                await asyncio.to_thread(self._fit, each, num_tokens, has_matrix=has_matrix)
+                await asyncio.to_thread(self._fit, each.name, num_tokens, has_matrix=has_matrix)
                 for each in loaded.values()
             ]
             fit = FitList(fits=fits)
@@ -189,6 +190,14 @@ class FitResource:
             return self._catalog.find(name)
         except ModelNotFoundOnDisk:
             raise UnknownModel(name, tuple(model.name for model in models)) from None
+
+
+def _by_directory(models: Iterable[ServedModel]) -> dict[Path, ServedModel]:
+    """Return each model once, under the first of its names."""
+    found: dict[Path, ServedModel] = {}
+    for model in models:
+        found.setdefault(model.facts.path, model)
+    return found
 
 
 class DownloadsResource:

@@ -99,7 +99,7 @@ def _requests(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
         labels=["model", "end", "finish_reason", "protocol"],
     )
     prompt = CounterMetricFamily(
-        "mlxctl_prompt_tokens", "Prompt tokens, cached ones included.", labels=["model"]
+        "mlxctl_prompt_tokens", "Prompt tokens read, cached ones included.", labels=["model"]
     )
     cached = CounterMetricFamily(
         "mlxctl_cached_prompt_tokens", "Prompt tokens found in the prefix cache.", labels=["model"]

@@ -114,7 +114,7 @@ class SamplingSettings:
     """Repetition penalty. 1 turns it off. Default: the model's."""
 
     max_tokens: int | None = bounded(None, least=1)
-    """Maximum tokens of an answer. Default: up to the model's context length."""
+    """Maximum tokens of an answer. Default: the model's `max_new_tokens`, or up to its context length."""
 
     seed: int | None = bounded(None, least=0, most=2**63 - 1)
     """Seed. Default: a new one for each request."""

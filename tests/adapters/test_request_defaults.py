@@ -1,6 +1,5 @@
 """Server defaults precede those of the model, requests precede both."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +28,17 @@ def test_server_defaults_come_between_request_and_generation_config(tmp_path: Pa
     assert (sampling.min_p, sampling.seed) == (0.2, 11)
 
 
-def test_default_max_tokens_of_a_model_bounds_requests_that_set_none(tmp_path: Path) -> None:
-    facts = replace(read_model(write_model(tmp_path)), default_max_tokens=5)
+def test_max_new_tokens_of_a_model_bounds_requests_that_set_none(tmp_path: Path) -> None:
+    facts = read_model(write_model(tmp_path, generation_config={"max_new_tokens": 5}))
     model = create_adapter(facts, name="tiny")
     assert model.prepare_input(ask()).max_tokens == 5
     assert model.prepare_input(ask(max_tokens=9)).max_tokens == 9
+
+
+@pytest.mark.parametrize("value", [0, -1, True, "5", None])
+def test_max_new_tokens_that_is_no_limit_is_ignored(tmp_path: Path, value: object) -> None:
+    facts = read_model(write_model(tmp_path, generation_config={"max_new_tokens": value}))
+    assert facts.default_max_tokens is None
 
 
 def test_default_max_tokens_of_a_protocol_yields_to_that_of_the_server(tmp_path: Path) -> None:

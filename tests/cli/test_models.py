@@ -159,6 +159,11 @@ def test_info_of_an_encoder_shows_its_embeddings() -> None:
     assert "cache none: texts are processed in one pass" in report
 
 
+def test_info_of_a_recurrent_model_shows_its_state() -> None:
+    report = " ".join(run("info", str(tiny_models.model("mamba"))).stdout.split())
+    assert "cache a state of 0.04 MB" in report
+
+
 def test_unusable_or_unknown_model_is_a_one_line_error(home: Path) -> None:
     for name, complaint in (("bad", "not valid JSON"), ("org/godo", "did you mean org/good?")):
         result = run("info", name)

@@ -1,14 +1,17 @@
 """The demo model: loaded by mlx-lm, it answers as its report says."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mlxctl.demo import MODEL_DIR
+from mlxctl.models.directory_reader import read_model
 from tools.demo_model.conversation import (
     Message,
     ToolCall,
@@ -134,3 +137,8 @@ def test_importing_demo_loads_no_mlx() -> None:
         "sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_copy_of_the_model_has_its_answer_limit(tmp_path: Path) -> None:
+    copy = shutil.copytree(MODEL_DIR, tmp_path / "copy")
+    assert read_model(copy).default_max_tokens == read_model(MODEL_DIR).default_max_tokens == 256

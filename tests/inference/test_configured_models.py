@@ -88,8 +88,6 @@ def test_demo_model_is_the_default(knowledge: CapabilityLookup) -> None:
 def test_demo_model_is_the_same_by_every_name(knowledge: CapabilityLookup, name: str | None) -> None:
     model = configure(knowledge, model=name and Path(name)).listed[0]
     assert (model.name, model.is_demo) == (demo.MODEL_NAME, True)
-    # After an unknown question it does not stop by itself.
-    assert model.facts.default_max_tokens == demo.DEFAULT_MAX_TOKENS
 
 
 def test_listed_models_keep_their_order(models_dir: Path, knowledge: CapabilityLookup) -> None:

@@ -83,8 +83,16 @@ def test_a_downloaded_model_that_cannot_be_used_is_named(hub: TinyHub, tmp_path:
 def test_complete_files_are_not_downloaded_again(hub: TinyHub, tmp_path: Path) -> None:
     assert pull("org/tiny", hub.url, tmp_path)[0] == 0
     hub.asked.clear()
-    assert pull("org/tiny", hub.url, tmp_path)[0] == 0
+    code, out, _ = pull("org/tiny", hub.url, tmp_path)
+    assert (code, out.startswith("org/tiny was downloaded before")) == (0, True)
     assert hub.fetched() == []
+
+
+@pytest.mark.parametrize("name", ["demo", "mlxctl-demo"])
+def test_built_in_model_needs_no_download(hub: TinyHub, tmp_path: Path, name: str) -> None:
+    code, _, err = pull(name, hub.url, tmp_path)
+    assert (code, hub.asked) == (1, [])
+    assert "is built into mlxctl and needs no download: mlxctl run demo" in err
 
 
 def test_broken_connection_resumes_at_its_offset(hub: TinyHub, tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_metal_limit_is_read_in_a_child_process() -> None:
 
 
 @pytest.mark.parametrize(("chunk", "num_tokens"), [(128, 128), (128, 2048), (512, 1024)])
-@pytest.mark.parametrize("name", ["llama3", "gemma3", "lfm2", "qwen3_next", "gpt_oss"])
+@pytest.mark.parametrize("name", ["llama3", "gemma3", "lfm2", "qwen3_next", "gpt_oss", "mamba"])
 def test_chunk_estimate_is_near_the_measured_peak(name: str, chunk: int, num_tokens: int) -> None:
     measured = measure_peak(load(name), chunk=chunk, num_tokens=num_tokens)
 

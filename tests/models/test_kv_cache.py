@@ -96,7 +96,7 @@ def test_cache_size_from_configuration_matches_mlx_lm(model_type: str) -> None:
     assert [shape.num_bytes(256), shape.num_bytes(512)] == [held_bytes(model, 256), held_bytes(model, 512)]
 
 
-@pytest.mark.parametrize("name", ["qwen3", "llama3", "gemma3", "lfm2", "qwen3_next", "mistral"])
+@pytest.mark.parametrize("name", ["qwen3", "llama3", "gemma3", "lfm2", "qwen3_next", "mamba", "mistral"])
 def test_cache_size_of_tiny_models_matches_the_estimate(name: str) -> None:
     config = FAMILIES[name].config
     shape = find_cache_shape(config["model_type"], config, float_bytes=4)

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,6 +15,10 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
+from mlxctl.inference.request_context import RequestContext
+from mlxctl.inference.request_entry import RequestEntry
+from mlxctl.server.access_log import access_fields
+from mlxctl.server.audit import audit_record
 from mlxctl.server.log_output import logging_to_standard_error
 from mlxctl.settings import ServerSettings
 
@@ -167,8 +172,35 @@ def test_refused_request_is_logged_with_its_error_code(json_server: LoggedServer
     headers = {"x-request-id": "refused"}
     httpx.post(f"{json_server.url}/v1/chat/completions", json=body(model="other"), headers=headers)
     line = json_server.request("refused")
-    assert (line["status"], line["error"]) == (404, "model_not_found")
-    assert "model" not in line
+    assert (line["status"], line["error"], line["model"]) == (404, "model_not_found", "other")
+    assert "prompt_tokens" not in line
+
+
+@pytest.mark.parametrize(
+    ("path", "sent"),
+    [
+        ("/v1/chat/completions", {"adapter": "none-such"}),
+        ("/v1/messages", {"messages": [{"role": "user", "content": "word " * 40_000}]}),
+        ("/v1/messages/count_tokens", {}),
+        ("/tokenize", {}),
+    ],
+)
+def test_request_that_generates_nothing_is_logged_with_its_model(
+    json_server: LoggedServer, path: str, sent: dict[str, object]
+) -> None:
+    headers = {"x-request-id": f"nothing{path.replace('/', '-')}"}
+    httpx.post(f"{json_server.url}{path}", json=body(**sent), headers=headers, timeout=60)
+    assert json_server.request(headers["x-request-id"])["model"] == "tiny"
+
+
+def test_prompt_that_was_not_read_to_its_end_is_logged_whole() -> None:
+    request = RequestContext(request_id="cut")
+    entry = RequestEntry(1, "tiny", num_prompt_tokens=100, on_end=lambda _: None, clock=time.monotonic)
+    request.add(entry)
+    entry.prefilled(40, 10)
+    entry.end("stopped")
+    assert access_fields(request)["prompt_tokens"] == audit_record(request).prompt_tokens == 100
+    assert audit_record(request).computed_tokens == 30
 
 
 def test_request_of_a_client_that_left_is_logged_as_disconnected(json_server: LoggedServer) -> None:

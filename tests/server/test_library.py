@@ -16,7 +16,7 @@ from models.weight_files import write_model
 from mlxctl.bootstrap import build_services
 from mlxctl.models.download_journal import Download, DownloadJournal
 from mlxctl.server import create_app
-from mlxctl.settings import LibrarySettings, ServerSettings, Settings
+from mlxctl.settings import LibrarySettings, ModelSettings, ServerSettings, Settings
 
 from .conftest import LocalClient
 from .process import ServerProcess, serving, wait_for
@@ -35,7 +35,9 @@ CONFIG = {
 }
 
 
-def app(models: Path, *, allow_downloads: bool = False) -> testing.TestClient:
+def app(
+    models: Path, *, allow_downloads: bool = False, model: ModelSettings | None = None
+) -> testing.TestClient:
     """The application before its engine runs, with a library and a key."""
     library = LibrarySettings(
         models_dirs=(models,),
@@ -43,7 +45,8 @@ def app(models: Path, *, allow_downloads: bool = False) -> testing.TestClient:
         aliases={"quick": "good"},
         allow_downloads=allow_downloads,
     )
-    settings = Settings(server=ServerSettings(api_keys=("secret",)), library=library)
+    server = ServerSettings(api_keys=("secret",))
+    settings = Settings(server=server, library=library, model=model or ModelSettings())
 
     async def build() -> testing.TestClient:
         return LocalClient(create_app(build_services(settings), settings.server))
@@ -96,6 +99,12 @@ def test_library_has_experts_assessment_and_use(models: Path) -> None:
     write_model(models / "later", CONFIG, {"a.weight": ("BF16", (64, 64))})
     assert "later" not in get(client, "/library").text
     assert "later" in get(client, "/library?refresh=1").text
+
+
+def test_library_tells_the_own_name_of_a_model_with_aliases(models: Path) -> None:
+    answer = get(app(models, model=ModelSettings(path=models / "good", name="own")), "/library").json
+    serving = {model["name"]: model["serving"] for model in answer["models"]}
+    assert (answer["aliases"], serving["good"]) == (["quick"], "own")
 
 
 def test_fit_without_a_model_is_of_the_loaded_models(models: Path) -> None:

@@ -35,6 +35,8 @@ def write_model(
             "temperature": 0.3,
             "top_p": 0.9,
             "top_k": 20,
+            # After an unknown question, the model does not stop by itself.
+            "max_new_tokens": 256,
         },
     )
     _write_json(

@@ -121,9 +121,9 @@ def _cache(model: ModelDescription) -> str:
     cache = model.cache
     if cache is None:
         return "unknown"
-    if not (cache.bytes_per_token or cache.window_tokens or cache.state_bytes):
+    if cache.is_empty:
         return "none: texts are processed in one pass"
-    words = [f"{cache.bytes_per_token:,} bytes per token"]
+    words = [f"{cache.bytes_per_token:,} bytes per token"] if cache.bytes_per_token else []
     if cache.window_tokens:
         words.append(f"{cache.window_bytes_per_token:,} more for the last {cache.window_tokens:,} tokens")
     if cache.state_bytes != 0:

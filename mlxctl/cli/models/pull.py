@@ -60,7 +60,11 @@ def _summary(done: "Download") -> str:
     from mlxctl.cli.models.tables import size
     from mlxctl.models import describe_model
 
-    line = f"downloaded {done.repository} ({size(done.num_bytes)})"
+    line = (
+        f"downloaded {done.repository} ({size(done.num_bytes)})"
+        if done.num_bytes
+        else f"{done.repository} was downloaded before"
+    )
     assert done.path is not None, "it is done"
     problem = describe_model(done.path, name=done.repository).problem
     hint = f", but it cannot be used: {problem}" if problem else f". Try: mlxctl serve {done.repository}"

@@ -26,7 +26,7 @@ from mlxctl.inference.models.residency import ModelResidency
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
 from mlxctl.inference.models.startup_probe import StartupProbe
 from mlxctl.inference.preparation import PreparationPool
-from mlxctl.inference.request_context import current_request
+from mlxctl.inference.request_context import current_request, record_model
 from mlxctl.inference.session import ModelSession
 from mlxctl.ir import Purpose
 from mlxctl.ir.policy import is_model_allowed
@@ -264,6 +264,7 @@ class ModelManager:
 
         Models that its caller may not use are unknown to it.
         """
+        record_model(name)
         try:
             model = await self._registry.resolve(name)
         except UnknownModel as error:
