@@ -1,7 +1,7 @@
 """Local inference: resolves models, prepares requests and submits them. Event-loop thread only."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -31,6 +31,7 @@ from mlxctl.ir import (
     EmbeddingRequest,
     EmbeddingResult,
     GenerationRequest,
+    SpeechSegment,
     TranscriptionRequest,
     TranscriptionResult,
 )
@@ -265,15 +266,26 @@ class InferenceService:
         finally:
             lease.release()
 
-    async def transcribe(self, request: TranscriptionRequest, *, caller: str = "") -> TranscriptionResult:
+    async def transcribe(
+        self,
+        request: TranscriptionRequest,
+        *,
+        caller: str = "",
+        on_segments: Callable[[Sequence[SpeechSegment]], None] = lambda _: None,
+    ) -> TranscriptionResult:
         """Transcribe an audio file, loading the model if necessary.
 
-        Raises what `embed` does.
+        `on_segments` gets the segments of each window as soon as it is decoded. Raises what `embed` does.
         """
         session, lease = await self.manager.use(request.model, purpose="transcription")
         try:
             return await transcribe(
-                request, session=session, preparation=self.preparation, log=self._log, caller=caller
+                request,
+                session=session,
+                preparation=self.preparation,
+                log=self._log,
+                caller=caller,
+                on_segments=on_segments,
             )
         finally:
             lease.release()
