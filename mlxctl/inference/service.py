@@ -310,7 +310,7 @@ class InferenceService:
         It is the first one of the purpose, if it `reranks` the first reranker.
         """
         models = [model for model in self.models() if model.facts.purpose == "embeddings"]
-        fitting = [model for model in models if _scores_pairs(model) == reranks]
+        fitting = [model for model in models if model.scores_pairs == reranks]
         found = (model.name for model in (*fitting, *models))
         return next(found, self.default_model)
 
@@ -333,7 +333,3 @@ class InferenceService:
             await self.manager.lora.mount_configured()
         except MlxctlError as error:
             self._failure = error
-
-
-def _scores_pairs(model: ServedModel) -> bool:
-    return model.facts.embedding is not None and model.facts.embedding.scores_pairs

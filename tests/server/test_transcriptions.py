@@ -233,6 +233,14 @@ def test_model_list_and_metrics_name_the_transcription_model(
     )
 
 
+def test_speech_model_is_no_chat_model_for_other_lists(model_server: ServerProcess) -> None:
+    shown = httpx.post(f"{model_server.url}/api/show", json={"model": MODEL}, timeout=60).json()
+    assert shown["capabilities"] == []
+    for path, key in (("/api/v0/models", "data"), ("/api/v1/models", "models")):
+        listed = httpx.get(f"{model_server.url}{path}", timeout=60).json()[key]
+        assert [model.get("id") or model["key"] for model in listed] == ["endless"]
+
+
 def test_chat_continues_while_a_file_is_transcribed(model_server: ServerProcess) -> None:
     check_chat_continues_beside(model_server, MODEL, lambda: transcribe_for_long(model_server, 60))
 
