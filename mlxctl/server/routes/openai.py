@@ -10,7 +10,7 @@ from mlxctl.installed import version_of
 from mlxctl.ir import SpeechTask
 from mlxctl.protocols import (
     OPENAI,
-    OPENAI_INPUT,
+    OPENAI_EMBEDDINGS,
     PROTOCOLS,
     Formatter,
     GenerationProtocol,
@@ -161,7 +161,7 @@ ROUTES = (
             context.settings,
             create_formatter=OpenAIEmbeddingsFormatter,
         ),
-        protocol=OPENAI_INPUT,
+        protocol=OPENAI_EMBEDDINGS,
         access="embed",
         operations=(
             Operation(
