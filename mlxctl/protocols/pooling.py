@@ -1,4 +1,4 @@
-"""vLLM's `/pooling`, for the task that embedding models have: OpenAI's embeddings under another name."""
+"""vLLM's `/pooling` of embedding models: OpenAI's embeddings under another name."""
 
 import secrets
 import time

@@ -97,7 +97,10 @@ class SGLangRequest(Struct, kw_only=True):
 
 
 class SGLangFinish(Struct, kw_only=True):
-    """Why the answer ended; `matched` is the stop string, if it was one."""
+    """Why the answer ended.
+
+    `matched` is the stop string, if it was one.
+    """
 
     type: Literal["stop", "length"]
     matched: str | UnsetType | None = UNSET

@@ -126,7 +126,7 @@ class TranscriptionsResource:
     async def _stream(
         self, work: "_Transcription", formatter: OpenAITranscriptionFormatter, deadline: Deadline
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the text of each window, then the whole text or the error."""
+        """Yield the text of each window, then the end or the error."""
         try:
             while not work.is_over:
                 await work.wait(self._settings.ping_interval_seconds)
@@ -141,7 +141,7 @@ class TranscriptionsResource:
 
 
 class _Transcription:
-    """A transcription in its own task, with the segments that were not taken yet."""
+    """A transcription in its own task, with its untaken segments."""
 
     def __init__(self, inference: InferenceService, request: TranscriptionRequest, *, caller: str) -> None:
         self._segments: list[SpeechSegment] = []
@@ -168,7 +168,7 @@ class _Transcription:
         return taken
 
     async def wait(self, seconds: float) -> None:
-        """Wait at most `seconds` for segments that were not taken, or the end."""
+        """Wait at most `seconds` for untaken segments, or the end."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._progress.wait()

@@ -141,9 +141,9 @@ class ModelManager:
         return ModelSession(self._engine, reader, name=model.name), lease
 
     async def find(self, name: str, purpose: Purpose | None = None) -> ServedModel:
-        """Return the model that a request names, loaded or not; without `purpose`, of any.
+        """Return the model that a request names, loaded or not.
 
-        Raises UnknownModel, ModelUnavailable, InvalidRequest.
+        Without `purpose` it may be of any. Raises UnknownModel, ModelUnavailable, InvalidRequest.
         """
         model = await self._resolve(name)
         if purpose is not None:

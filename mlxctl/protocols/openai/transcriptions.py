@@ -56,7 +56,10 @@ class ParsedTranscription:
 
 
 class OpenAITranscriptionFormatter:
-    """Formatter of one audio file: `parse` once, then `whole`, or `delta` for each window and `done`."""
+    """Formatter of one audio file: `parse` once, then `whole`.
+
+    A stream is `delta` for each window, then `done`.
+    """
 
     def __init__(self, task: SpeechTask) -> None:
         self._task = task
