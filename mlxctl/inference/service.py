@@ -1,7 +1,7 @@
 """Local inference: resolves models, prepares requests and submits them. Event-loop thread only."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -32,6 +32,7 @@ from mlxctl.ir import (
     EmbeddingRequest,
     EmbeddingResult,
     GenerationRequest,
+    SpeechSegment,
     TranscriptionRequest,
     TranscriptionResult,
 )
@@ -267,15 +268,26 @@ class InferenceService:
         finally:
             lease.release()
 
-    async def transcribe(self, request: TranscriptionRequest, *, caller: str = "") -> TranscriptionResult:
+    async def transcribe(
+        self,
+        request: TranscriptionRequest,
+        *,
+        caller: str = "",
+        on_segments: Callable[[Sequence[SpeechSegment]], None] = lambda _: None,
+    ) -> TranscriptionResult:
         """Transcribe an audio file, loading the model if necessary.
 
-        Raises what `embed` does.
+        `on_segments` gets the segments of each window as soon as it is decoded. Raises what `embed` does.
         """
         session, lease = await self.manager.use(request.model, purpose="transcription")
         try:
             return await transcribe(
-                request, session=session, preparation=self.preparation, log=self._log, caller=caller
+                request,
+                session=session,
+                preparation=self.preparation,
+                log=self._log,
+                caller=caller,
+                on_segments=on_segments,
             )
         finally:
             lease.release()
@@ -300,7 +312,7 @@ class InferenceService:
         It is the first one of the purpose, if it `reranks` the first reranker.
         """
         models = [model for model in self.models() if model.facts.purpose == "embeddings"]
-        fitting = [model for model in models if _scores_pairs(model) == reranks]
+        fitting = [model for model in models if model.scores_pairs == reranks]
         found = (model.name for model in (*fitting, *models))
         return next(found, self.default_model)
 
@@ -323,7 +335,3 @@ class InferenceService:
             await self.manager.lora.mount_configured()
         except MlxctlError as error:
             self._failure = error
-
-
-def _scores_pairs(model: ServedModel) -> bool:
-    return model.facts.embedding is not None and model.facts.embedding.scores_pairs

@@ -18,6 +18,8 @@ from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
 from mlxctl.protocols.openai.errors import openai_error
 from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
 from mlxctl.protocols.rerank import cohere_error
+from mlxctl.protocols.sglang import SGLangFormatter
+from mlxctl.protocols.tei import tei_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ class WireProtocol:
     `render_error(error, request_id=...)` returns the response; not every vendor's shape has the id.
     """
 
-    vendor: Literal["openai", "anthropic", "ollama", "llama_cpp", "cohere"]
+    vendor: Literal["openai", "anthropic", "ollama", "llama_cpp", "cohere", "tei", "sglang"]
     render_error: Callable[..., ErrorBody]
 
 
@@ -42,11 +44,17 @@ class GenerationProtocol(WireProtocol):
 
 
 OPENAI = WireProtocol(vendor="openai", render_error=openai_error)
-OPENAI_INPUT = WireProtocol(vendor="openai", render_error=partial(openai_error, prompt_field="input"))
+OPENAI_EMBEDDINGS = WireProtocol(
+    vendor="openai", render_error=partial(openai_error, prompt_field="input", has_detail=True)
+)
+RERANK = WireProtocol(
+    vendor="openai", render_error=partial(openai_error, prompt_field="documents", has_detail=True)
+)
 OLLAMA = WireProtocol(vendor="ollama", render_error=ollama_error)
 ANTHROPIC = WireProtocol(vendor="anthropic", render_error=anthropic_error)
 LLAMA_CPP = WireProtocol(vendor="llama_cpp", render_error=llama_error)
 COHERE = WireProtocol(vendor="cohere", render_error=cohere_error)
+TEI = WireProtocol(vendor="tei", render_error=tei_error)
 
 PROTOCOLS: Mapping[str, GenerationProtocol] = {
     "chat": GenerationProtocol(
@@ -79,6 +87,11 @@ PROTOCOLS: Mapping[str, GenerationProtocol] = {
         vendor="llama_cpp",
         render_error=llama_error,
         create_formatter=partial(LlamaFormatter, route="infill"),
+    ),
+    "sglang": GenerationProtocol(
+        vendor="sglang",
+        render_error=partial(openai_error, prompt_field="text"),
+        create_formatter=SGLangFormatter,
     ),
     "ollama_chat": GenerationProtocol(
         vendor="ollama", render_error=ollama_error, create_formatter=partial(OllamaFormatter, route="chat")

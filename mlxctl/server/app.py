@@ -21,12 +21,13 @@ from mlxctl.server.middleware.cross_origin import CrossOrigin
 from mlxctl.server.middleware.header_limit import HeaderLimit
 from mlxctl.server.middleware.request_id import RequestId
 from mlxctl.server.middleware.request_recording import RequestRecording
-from mlxctl.server.middleware.unused_bodies import UnusedBodies, refuse_unknown_path
+from mlxctl.server.middleware.unused_bodies import UnusedBodies
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.responses_socket import ResponsesSocket
 from mlxctl.server.route import Route, RouteContext
 from mlxctl.server.routes import admin, all_routes, health, page
 from mlxctl.server.tracing import RequestTracing
+from mlxctl.server.unknown_paths import UnknownPaths
 from mlxctl.settings import ServerSettings
 
 
@@ -53,7 +54,7 @@ def create_app(
         resource = route.resource(context)
         for path in route.paths:
             app.add_route(path, resource)
-    app.add_sink(refuse_unknown_path, prefix="")
+    app.add_sink(UnknownPaths(routes).refuse, prefix="")
     app.req_options.strip_url_path_trailing_slash = True
     ErrorHandlers(
         {

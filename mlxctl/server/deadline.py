@@ -12,7 +12,7 @@ from mlxctl.settings import Endpoint, ServerSettings
 
 # The first part of a route's path after its version, longer parts first.
 _ENDPOINTS: dict[str, Endpoint] = {
-    "chat/": "chat",
+    "chat": "chat",
     "completions": "completions",
     "responses": "responses",
     "messages": "messages",
@@ -27,7 +27,7 @@ _ENDPOINTS: dict[str, Endpoint] = {
 
 def timeout_seconds(path: str, settings: ServerSettings) -> float:
     """Return the maximum duration of requests of a route, by its path."""
-    path = path.removeprefix("/v1").removeprefix("/api/v0").lstrip("/")
+    path = path.removeprefix("/v1").removeprefix("/api/v0").removeprefix("/api/v1").lstrip("/")
     endpoint = next((name for prefix, name in _ENDPOINTS.items() if path.startswith(prefix)), None)
     default = settings.request_timeout_seconds
     return default if endpoint is None else settings.timeouts.get(endpoint, default)

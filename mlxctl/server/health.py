@@ -103,6 +103,26 @@ class PingResource(GreetingResource):
     on_post = GreetingResource.on_get
 
 
+class ServerLoad(Struct):
+    """Number of open requests, waiting ones included."""
+
+    server_load: int
+
+
+class ServerLoadResource:
+    """GET /load, as in vLLM."""
+
+    def __init__(self, open_requests: OpenHttpRequests) -> None:
+        self._open_requests = open_requests
+
+    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        """Count the open requests."""
+        response.data = msgspec.json.encode(ServerLoad(self._open_requests.num_open))
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+
 class HealthzResource:
     """Always 200: ok, or degraded with the reason as a word."""
 

@@ -18,6 +18,9 @@ from mlxctl.protocols.llama_cpp.formatter import LlamaFormatter
 from mlxctl.server.generation import GenerationResource
 from mlxctl.server.tokenization import ModelInfoResource
 
+# Operators set a queue without limit as a huge number.
+_MAX_SLOTS = 1024
+
 
 class LlamaResource(GenerationResource[LlamaFormatter]):
     """Generates; the answer repeats the final sampling values."""
@@ -59,6 +62,10 @@ class LoraAdapter(Struct, kw_only=True):
     scale: float
 
 
+def _num_slots(inference: InferenceService) -> int:
+    return min(inference.max_places, _MAX_SLOTS)
+
+
 class SlotsResource:
     """GET /slots: one entry for each place, those with open requests first."""
 
@@ -70,12 +77,11 @@ class SlotsResource:
         caller = None if request.context.identity.sees_others else request.context.caller
         models = {model.name: model.context_length for model in self._inference.models()}
         entries = [view for view in self._inference.requests(caller) if view.is_open]
-        num_places = max(self._inference.max_places, len(entries))
-        if request.get_param("fail_on_no_slot") and len(entries) == num_places:
+        if request.get_param("fail_on_no_slot") and len(entries) >= self._inference.max_places:
             raise QueueFull("no slot is available")
         n_ctx = models.get(self._inference.default_model, 0)
         busy = [_slot(place, view, models.get(view.model, n_ctx)) for place, view in enumerate(entries)]
-        idle = [Slot(id=place, n_ctx=n_ctx) for place in range(len(entries), num_places)]
+        idle = [Slot(id=place, n_ctx=n_ctx) for place in range(len(entries), _num_slots(self._inference))]
         response.data = msgspec.json.encode([*busy, *idle])
         response.content_type = falcon.MEDIA_JSON
 
@@ -151,7 +157,7 @@ class PropertiesResource(ModelInfoResource):
         """Return the properties."""
         return ServerProperties(
             default_generation_settings=GenerationDefaults(model.context_length),
-            total_slots=self._inference.max_places,
+            total_slots=_num_slots(self._inference),
             model_alias=model.name,
             # The name and not the path: clients must not learn paths of this machine.
             model_path=model.name,

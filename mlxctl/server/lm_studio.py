@@ -144,7 +144,9 @@ class LMStudioModelsResource:
         if name is not None and lora.base_of(name) not in models:
             raise UnknownModel(name, tuple(models))
         adapters = [each.full_name for each in lora.adapters if each.base in models]
-        wanted = [*models, *adapters] if name is None else [name]
+        # LM Studio has no kind of model for speech.
+        listed = [each.name for each in models.values() if each.facts.purpose != "transcription"]
+        wanted = [*listed, *adapters] if name is None else [name]
         described = [await self._describe(models[lora.base_of(each)], each) for each in wanted]
         response.data = msgspec.json.encode(LMStudioModels(data=described) if name is None else described[0])
         response.content_type = falcon.MEDIA_JSON
@@ -178,7 +180,9 @@ class LMStudioNativeModelsResource:
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Describe the models."""
         await self._inference.manager.read_capabilities()
-        models = {model.name: model for model in self._inference.models()}
+        models = {
+            model.name: model for model in self._inference.models() if model.facts.purpose != "transcription"
+        }
         adapters = [
             (each.full_name, models[each.base])
             for each in self._inference.manager.lora.adapters

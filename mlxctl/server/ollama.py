@@ -234,8 +234,9 @@ def _expiry(model: ServedModel) -> str:
 
 
 def _capabilities(model: ServedModel) -> list[Any]:
-    if model.facts.purpose == "embeddings":
-        return ["embedding"]
+    if model.facts.purpose != "text":
+        embeds = model.facts.purpose == "embeddings" and not model.scores_pairs
+        return ["embedding"] if embeds else []
     found = {
         "completion": True,
         "tools": model.supports_tools,

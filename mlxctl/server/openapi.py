@@ -18,6 +18,7 @@ from mlxctl.protocols.ollama.schema import OllamaError
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.protocols.problem import PROBLEM_MEDIA_TYPE, Problem, problem_error
 from mlxctl.protocols.rerank import CohereError
+from mlxctl.protocols.tei import TeiError
 from mlxctl.server.deadline import timeout_seconds
 from mlxctl.server.route import Operation, Route
 from mlxctl.settings import ServerSettings
@@ -33,6 +34,8 @@ _ERROR_TYPES: dict[str, tuple[type[Any], ...]] = {
     "ollama": (OllamaError,),
     "llama_cpp": (LlamaError,),
     "cohere": (CohereError,),
+    "tei": (TeiError,),
+    "sglang": (OpenAIError,),
 }
 _KEYS = {
     "key": {"type": "http", "scheme": "bearer", "description": "An API key, where the server has any"},

@@ -119,5 +119,6 @@ class RouteContext:
 
 
 GENERATION_ERRORS = (404, 429, 499, 500, 503, 504)
+LOAD_ERRORS = (404, 429, 500, 503, 504, 529)
 PAGE_LIMIT = Query(name="limit", schema={"type": "integer", "minimum": 1, "maximum": 100})
 PAGE_AFTER = Query(name="after", schema={"type": "string"})

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Protocol
 
 from mlxctl.errors import MlxctlError, SequenceFailed
 from mlxctl.inference import Answers
@@ -18,6 +18,13 @@ from mlxctl.server.deadline import Deadline
 from mlxctl.server.error_handlers import record_error
 
 _log = logging.getLogger(__name__)
+
+
+class EndsWithError(Protocol):
+    """A formatter whose streams can end with an error."""
+
+    def on_error(self, error: MlxctlError, *, request_id: str | None = None) -> bytes:
+        """Return the end of a failed stream."""
 
 
 async def stream_answer(
@@ -64,7 +71,7 @@ async def stream_answer(
         answers.cancel()
 
 
-def encode_stream_error(error: Exception, formatter: Formatter) -> bytes:
+def encode_stream_error(error: Exception, formatter: EndsWithError) -> bytes:
     """Return the event that ends a started stream with `error`."""
     context = current_request.get()
     request_id = None if context is None else context.request_id

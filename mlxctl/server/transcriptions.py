@@ -2,6 +2,8 @@
 
 import asyncio
 import io
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from functools import partial
 from threading import Event
 
@@ -14,14 +16,15 @@ from mlxctl.adapters.media.audio_files import AudioFile
 from mlxctl.errors import InvalidRequest
 from mlxctl.inference import InferenceService
 from mlxctl.inference.preparation import PreparationPool
-from mlxctl.ir import SpeechTask, TranscriptionRequest
+from mlxctl.ir import SpeechSegment, SpeechTask, TranscriptionRequest, TranscriptionResult
 from mlxctl.protocols import OpenAITranscriptionFormatter
 from mlxctl.server.body import read_body
-from mlxctl.server.deadline import deadline_of
+from mlxctl.server.deadline import Deadline, deadline_of
 from mlxctl.server.decisions import decide
 from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.rate_limits import admit
+from mlxctl.server.stream import encode_stream_error
 from mlxctl.settings import ServerSettings
 
 _MAX_FIELDS = 64
@@ -76,7 +79,10 @@ class TranscriptionsResource:
         self._task: SpeechTask = task
 
     async def on_post(self, request: Request, response: Response) -> None:
-        """Transcribe the file; a disconnect cancels the work."""
+        """Transcribe the file; a disconnect cancels the work.
+
+        A stream begins with the first window, or the first ping, so that errors before it have a status.
+        """
         self._open_requests.enter(request.scope)
         formatter = OpenAITranscriptionFormatter(self._task)
         deadline = deadline_of(request, self._settings)
@@ -91,7 +97,8 @@ class TranscriptionsResource:
             has_ended = Event()
             call_at_end(request.scope, has_ended.set)
             audio = await asyncio.to_thread(AudioFile, parsed.file, is_cancelled=has_ended)
-            result = await self._inference.transcribe(
+            work = _Transcription(
+                self._inference,
                 TranscriptionRequest(
                     model=parsed.model,
                     num_samples=audio.num_samples,
@@ -104,5 +111,68 @@ class TranscriptionsResource:
                 ),
                 caller=request.context.caller,
             )
-        response.data = formatter.whole(result)
-        response.content_type = formatter.media_type
+            call_at_end(request.scope, work.cancel)
+            if not parsed.stream:
+                response.data = formatter.whole(await work.result())
+                response.content_type = formatter.media_type
+                return
+            await work.wait(self._settings.ping_interval_seconds)
+            if work.is_over:
+                await work.result()
+        response.content_type = "text/event-stream"
+        response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
+        response.stream = self._stream(work, formatter, deadline)
+
+    async def _stream(
+        self, work: "_Transcription", formatter: OpenAITranscriptionFormatter, deadline: Deadline
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the text of each window, then the end or the error."""
+        try:
+            while not work.is_over:
+                await work.wait(self._settings.ping_interval_seconds)
+                deadline.check()
+                segments = work.take()
+                if chunk := formatter.delta(segments) if segments else formatter.ping():
+                    yield chunk
+            result = await work.result()
+            yield formatter.delta(work.take()) + formatter.done(result)
+        except Exception as error:
+            yield encode_stream_error(error, formatter)
+
+
+class _Transcription:
+    """A transcription in its own task, with its untaken segments."""
+
+    def __init__(self, inference: InferenceService, request: TranscriptionRequest, *, caller: str) -> None:
+        self._segments: list[SpeechSegment] = []
+        self._progress = asyncio.Event()
+        work = inference.transcribe(request, caller=caller, on_segments=self._add)
+        self._task = asyncio.create_task(work, name="transcribe")
+        self._task.add_done_callback(lambda _: self._progress.set())
+
+    @property
+    def is_over(self) -> bool:
+        return self._task.done()
+
+    def cancel(self) -> None:
+        self._task.cancel()
+
+    async def result(self) -> TranscriptionResult:
+        return await self._task
+
+    def take(self) -> Sequence[SpeechSegment]:
+        """Return the segments since the last call."""
+        taken, self._segments = self._segments, []
+        if not self.is_over:
+            self._progress.clear()
+        return taken
+
+    async def wait(self, seconds: float) -> None:
+        """Wait at most `seconds` for untaken segments, or the end."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._progress.wait()
+
+    def _add(self, segments: Sequence[SpeechSegment]) -> None:
+        self._segments += segments
+        self._progress.set()

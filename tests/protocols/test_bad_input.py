@@ -572,6 +572,11 @@ def test_types_of_fields_without_effect_are_checked(protocol: str, field: str, v
     assert refusal(protocol, {**PROTOCOLS[protocol][1], field: value}).param == field
 
 
+@pytest.mark.parametrize("field", ["metadata", "inference_geo", "speed", "diagnostics"])
+def test_types_of_fields_without_effect_are_checked_in_messages(field: str) -> None:
+    assert refusal("messages", {**PROTOCOLS["messages"][1], field: 5}).param == field
+
+
 @pytest.mark.parametrize(
     ("path", "values"),
     [

@@ -185,6 +185,36 @@ def test_vectors_have_the_shape_of_their_route(model_server: ServerProcess, path
     assert (refused.status_code, "2049 texts" in refused.text) == (400, True)
 
 
+def test_errors_have_the_shape_of_their_dialect(model_server: ServerProcess) -> None:
+    tei = httpx.post(f"{model_server.url}/embed", json={"inputs": ""}, timeout=60).json()
+    assert tei == {"error": "inputs[0] is empty; leave it out", "error_type": "Validation"}
+    for route in ("embeddings", "rerank"):
+        # Voyage's client reads `detail`, OpenAI's `error`.
+        body = {"model": MODEL, "input": [], "query": "", "documents": ["a"], "truncation": True}
+        shared = httpx.post(f"{model_server.url}/v1/{route}", json=body, timeout=60).json()
+        assert shared["detail"] == shared["error"]["message"]
+
+
+def test_pooling_gives_the_vectors_of_embeddings(model_server: ServerProcess) -> None:
+    body = {"model": MODEL, "input": TEXTS, "encoding_format": "float"}
+    wanted = httpx.post(f"{model_server.url}/v1/embeddings", json=body, timeout=60).json()
+    answer = httpx.post(f"{model_server.url}/pooling", json=body | {"task": "embed"}, timeout=60).json()
+    for found, vector in zip(answer["data"], wanted["data"], strict=True):
+        assert found["object"] == "pooling"
+        assert found["data"] == pytest.approx(vector["embedding"], abs=1e-5)
+    refused = httpx.post(f"{model_server.url}/pooling", json=body | {"task": "classify"}, timeout=60)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "task")
+
+
+def test_similarity_is_the_cosine_of_the_vectors(model_server: ServerProcess) -> None:
+    inputs = {"source_sentence": TEXTS[0], "sentences": TEXTS}
+    scores = httpx.post(f"{model_server.url}/similarity", json={"inputs": inputs}, timeout=60).json()
+    assert scores[0] == pytest.approx(1, abs=1e-4)
+    assert max(scores[1:]) < 1
+    refused = httpx.post(f"{model_server.url}/similarity", json={"inputs": {"sentences": []}}, timeout=60)
+    assert (refused.status_code, set(refused.json())) == (400, {"error", "error_type"})
+
+
 def test_vectors_of_text_embeddings_inference_have_length_one(model_server: ServerProcess) -> None:
     (vector,) = httpx.post(f"{model_server.url}/embed", json={"inputs": "Bread."}, timeout=60).json()
     assert math.hypot(*vector) == pytest.approx(1)

@@ -210,6 +210,16 @@ def test_chat_continues_while_long_texts_are_embedded(model_server: ServerProces
     )
 
 
+def test_ollama_lists_what_each_model_can_do(model_server: ServerProcess) -> None:
+    def capabilities(name: str) -> list[str]:
+        shown: dict[str, list[str]] = httpx.post(
+            f"{model_server.url}/api/show", json={"model": name}, timeout=120
+        ).json()
+        return shown["capabilities"]
+
+    assert (capabilities("bert"), capabilities("bert_scorer")) == (["embedding"], [])
+
+
 def test_reranking_of_voyage_has_its_list(model_server: ServerProcess) -> None:
     body = {"model": "bert_scorer", "query": "who", "documents": ["bread", "the ferry", "snow"]}
     url = f"{model_server.url}/v1/rerank"

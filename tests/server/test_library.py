@@ -1,6 +1,7 @@
 """The library, memory estimates and downloads over HTTP."""
 
 import asyncio
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -254,6 +255,55 @@ def test_downloaded_model_is_in_the_library(server: ServerProcess) -> None:
     assert httpx.delete(f"{server.url}/downloads/org/tiny").json()["state"] == "done"
     assert httpx.delete(f"{server.url}/downloads/org/other").status_code == 404
     assert [model["name"] for model in httpx.get(f"{server.url}/library").json()["models"]] == ["org/tiny"]
+
+
+def test_lm_studio_downloads_and_reports(server: ServerProcess) -> None:
+    url = f"{server.url}/api/v1/models/download"
+    asked = {"model": "https://huggingface.co/org/tiny"}
+    assert httpx.post(url, json=asked).json() == {"status": "already_downloaded"}
+    started = httpx.post(url, json={"model": "org/absent"}).json()
+    assert (started["status"], started["downloaded_bytes"]) == ("downloading", 0)
+
+    def state() -> dict[str, Any]:
+        found: dict[str, Any] = httpx.get(f"{url}/status/{started['job_id']}").json()
+        return found
+
+    wait_for(lambda: state()["status"] == "failed", seconds=60)
+    assert "completed_at" not in state()
+    (done,) = (
+        job
+        for each in httpx.get(f"{server.url}/downloads").json()["downloads"]
+        if (job := httpx.get(f"{url}/status/{lm_studio_job(each['repo'])}").json())["status"] == "completed"
+    )
+    assert done["downloaded_bytes"] == done["total_size_bytes"] > 0
+    assert done["started_at"] <= done["completed_at"]
+
+
+def lm_studio_job(repository: str) -> str:
+    return f"job_{hashlib.sha256(repository.encode()).hexdigest()[:16]}"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "param"),
+    [
+        ({"model": "tiny"}, 400, "model"),
+        ({"model": "org/tiny", "quantization": "Q4_K_M"}, 400, "quantization"),
+        ({}, 400, "model"),
+    ],
+)
+def test_lm_studio_download_names_the_wrong_field(
+    server: ServerProcess, body: dict[str, str], status: int, param: str
+) -> None:
+    answer = httpx.post(f"{server.url}/api/v1/models/download", json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (status, param)
+    assert httpx.get(f"{server.url}/api/v1/models/download/status/job_0").status_code == 404
+
+
+def test_lm_studio_download_needs_the_setting(models: Path) -> None:
+    answer = app(models).simulate_post(
+        "/api/v1/models/download", headers=KEY, body=json.dumps({"model": "org/tiny"})
+    )
+    assert (answer.status_code, answer.json["error"]["code"]) == (403, "feature_disabled")
 
 
 def test_model_list_has_library_data(server: ServerProcess) -> None:

@@ -120,6 +120,15 @@ def test_completion_obeys_its_schema(client: httpx.Client) -> None:
     assert json.loads(found["content"])["a"] in (1, 2)
 
 
+def test_slots_of_an_unlimited_queue_are_bounded(client: httpx.Client) -> None:
+    before = client.get("/admin/scheduler").json()["max_queue"]
+    client.patch("/admin/scheduler", json={"max_queue": 2**50}).raise_for_status()
+    try:
+        assert len(client.get("/slots").json()) == 1024 == answer_of_get(client, "/props")["total_slots"]
+    finally:
+        client.patch("/admin/scheduler", json={"max_queue": before}).raise_for_status()
+
+
 def test_slots_show_the_open_requests(client: httpx.Client) -> None:
     idle = client.get("/slots").json()
     assert len(idle) == answer_of_get(client, "/props")["total_slots"]

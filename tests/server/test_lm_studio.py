@@ -140,3 +140,30 @@ def test_native_chat_is_limited_to_its_context_length(native: httpx.Client) -> N
     refused = ask(native, "word " * 200, context_length=100)
     assert refused.status_code == 400
     assert refused.json()["error"]["code"] == "context_length_exceeded"
+
+
+def test_native_load_and_unload_change_the_state(native: httpx.Client) -> None:
+    loaded = native.post("/models/load", json={"model": MODEL, "echo_load_config": True}).json()
+    assert (loaded["type"], loaded["instance_id"], loaded["status"]) == ("llm", MODEL, "loaded")
+    (listed,) = native.get("/models").json()["models"]
+    assert listed["loaded_instances"] == [{"id": MODEL, "config": loaded["load_config"]}]
+    assert native.post("/models/unload", json={"instance_id": MODEL}).json() == {"instance_id": MODEL}
+    assert native.get("/models").json()["models"][0]["loaded_instances"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "param"),
+    [
+        ("load", {"model": "nothing"}, 404, "model"),
+        ("load", {}, 400, "model"),
+        ("load", {"model": MODEL, "context_length": 10_000_000}, 400, "context_length"),
+        ("load", {"model": MODEL, "context_length": "many"}, 400, "context_length"),
+        ("unload", {"instance_id": "nothing"}, 404, "model"),
+        ("unload", {"model": MODEL}, 400, "instance_id"),
+    ],
+)
+def test_native_load_and_unload_name_the_wrong_field(
+    native: httpx.Client, path: str, body: dict[str, Any], status: int, param: str
+) -> None:
+    answer = native.post(f"/models/{path}", json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (status, param)

@@ -30,11 +30,12 @@ ACCESS = {
     """,
     "caller": """
         /openapi.json /props /tokenizer_info /version /api/version /requests/{request_id}
-        /invocations
+        /invocations /load
     """,
     "generate": """
         /v1/chat/completions /chat/completions /v1/completions /completions /v1/messages /messages
-        /v1/messages/count_tokens /v1/responses /responses /v1/responses/input_tokens /responses/input_tokens
+        /v1/messages/count_tokens /messages/count_tokens /generate
+        /v1/responses /responses /v1/responses/input_tokens /responses/input_tokens
         /v1/responses/compact /responses/compact /v1/responses/{response_id}
         /v1/responses/{response_id}/cancel /v1/responses/{response_id}/input_items /v1/agents
         /v1/agents/{agent_id} /v1/agents/{agent_id}/messages /v1/agents/{agent_id}/reset
@@ -45,14 +46,19 @@ ACCESS = {
     "embed": """
         /v1/embeddings /embeddings /api/v0/embeddings /api/embed /api/embeddings /v1/rerank /rerank
         /v1/reranking /reranking /v2/rerank /v1/score /score /v1/embed /v2/embed /embed /embedding
+        /pooling /similarity
     """,
-    "audio": "/v1/audio/transcriptions /v1/audio/translations",
+    "audio": """
+        /v1/audio/transcriptions /v1/audio/translations /audio/transcriptions /audio/translations
+    """,
     "models:read": """
         /v1/models /models /v1/models/{name:path} /library /fit /api/tags /api/ps /api/show /api/pull
-        /api/v0/models /api/v0/models/{name:path} /api/v1/models
+        /api/v0/models /api/v0/models/{name:path} /api/v1/models /model_info /get_model_info
     """,
     "models:write": """
         /models/load /models/unload /models/pin /models/unpin /downloads /downloads/{repository:path}
+        /api/v1/models/load /api/v1/models/unload /api/v1/models/download
+        /api/v1/models/download/status/{job_id}
     """,
     "adapters:write": """
         /v1/adapters /v1/adapters/{name} /v1/load_lora_adapter /v1/unload_lora_adapter /lora-adapters

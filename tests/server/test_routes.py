@@ -53,6 +53,26 @@ def test_unknown_route_returns_404_in_the_clients_shape(client: testing.TestClie
     assert (anthropic_error.status_code, anthropic_type(anthropic_error)) == (404, "not_found_error")
 
 
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/v1/v1/chat/completions", "did you mean '/v1/chat/completions'?"),
+        ("/v1/chat/completion", "did you mean '/v1/chat/completions'?"),
+        ("/openai/v1/models", "did you mean '/v1/models'?"),
+        ("/classify", "POST /v1/rerank and /v1/score take cross-encoders"),
+        ("/api/delete", "`mlxctl models rm` does that"),
+        ("/nothing/like/it", "GET /openapi.json lists the routes"),
+    ],
+)
+def test_unknown_route_names_what_there_is(client: testing.TestClient, path: str, hint: str) -> None:
+    error = client.simulate_post(path).json["error"]
+    assert hint in (error if isinstance(error, str) else error["message"])
+
+
+def test_load_counts_open_requests(client: testing.TestClient) -> None:
+    assert client.simulate_get("/load").json == {"server_load": 0}
+
+
 def test_wrong_method_returns_405_with_allow(client: testing.TestClient) -> None:
     for path in (CHAT, MESSAGES, COUNT):
         result = client.simulate_get(path)

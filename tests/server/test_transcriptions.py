@@ -15,9 +15,9 @@ from tests import tiny_models
 from tests.tiny_models.audio_samples import silence, speech_audio
 from tests.tiny_models.whisper_words import WINDOW_SECONDS
 
-from .long_jobs import check_chat_continues_beside, check_disconnect_frees
-from .openapi_validation import check_answer
-from .process import ServerProcess, serving
+from .long_jobs import check_chat_continues_beside, check_disconnect_frees, open_requests
+from .openapi_validation import check_answer, check_stream
+from .process import ServerProcess, serving, wait_for
 
 MODEL = "whisper_words"
 TRANSCRIPTIONS = "/v1/audio/transcriptions"
@@ -89,6 +89,32 @@ def test_subtitles_have_timed_cues(sdk: openai.OpenAI) -> None:
     assert re.fullmatch(rf"WEBVTT\n\n00:00:00\.\d{{3}} --> 00:00:0\d\.\d{{3}}\n{WORDS[0]}\n\n", vtt)
 
 
+def test_stream_sends_each_window_then_the_whole_text(sdk: openai.OpenAI) -> None:
+    sound = speech_audio(*SPOKEN_SENTENCES[:2], every_seconds=WINDOW_SECONDS)
+    whole = sdk.audio.transcriptions.create(model=MODEL, file=sound)
+    events = list(sdk.audio.transcriptions.create(model=MODEL, file=sound, stream=True))
+    deltas = [event.delta for event in events if event.type == "transcript.text.delta"]
+    assert (len(deltas), "".join(deltas)) == (2, whole.text)
+    assert [event.type for event in events[-1:]] == ["transcript.text.done"]
+    assert events[-1].model_dump()["text"] == whole.text
+
+
+def test_stream_of_silence_has_no_text(sdk: openai.OpenAI) -> None:
+    events = list(sdk.audio.transcriptions.create(model=MODEL, file=silence(0.5), stream=True))
+    assert events[-1].model_dump()["text"] == "".join(event.model_dump().get("delta", "") for event in events)
+
+
+def test_stream_events_match_the_description(model_server: ServerProcess) -> None:
+    answer = httpx.post(
+        f"{model_server.url}/audio/transcriptions",
+        data={"model": MODEL, "stream": "true"},
+        files={"file": speech_audio(SPOKEN_SENTENCES[0])},
+        timeout=60,
+    )
+    assert answer.headers["content-type"] == "text/event-stream"
+    check_stream(answer.text, TRANSCRIPTIONS)
+
+
 def test_any_sample_format_gives_the_same_text(sdk: openai.OpenAI) -> None:
     sound = speech_audio(SPOKEN_SENTENCES[1])
     first, again = (
@@ -131,7 +157,11 @@ def test_answers_match_the_description(model_server: ServerProcess) -> None:
             "is 'xml', which is not supported here; use one of: 'json', 'srt', 'text'",
         ),
         ({"temperature": 1.5}, "temperature", "must be a number <= 1.0"),
-        ({"stream": True}, "stream", "stream is not supported for transcriptions"),
+        (
+            {"stream": True, "response_format": "srt"},
+            "response_format",
+            "response_format srt cannot be streamed; request json",
+        ),
         (
             {"timestamp_granularities": ["word"]},
             "timestamp_granularities",
@@ -203,12 +233,29 @@ def test_model_list_and_metrics_name_the_transcription_model(
     )
 
 
+def test_speech_model_is_no_chat_model_for_other_lists(model_server: ServerProcess) -> None:
+    shown = httpx.post(f"{model_server.url}/api/show", json={"model": MODEL}, timeout=60).json()
+    assert shown["capabilities"] == []
+    for path, key in (("/api/v0/models", "data"), ("/api/v1/models", "models")):
+        listed = httpx.get(f"{model_server.url}{path}", timeout=60).json()[key]
+        assert [model.get("id") or model["key"] for model in listed] == ["endless"]
+
+
 def test_chat_continues_while_a_file_is_transcribed(model_server: ServerProcess) -> None:
     check_chat_continues_beside(model_server, MODEL, lambda: transcribe_for_long(model_server, 60))
 
 
 def test_disconnect_cancels_the_work(model_server: ServerProcess) -> None:
     check_disconnect_frees(model_server, MODEL, partial(transcribe_for_long, model_server))
+
+
+def test_leaving_a_stream_cancels_the_work(model_server: ServerProcess, sdk: openai.OpenAI) -> None:
+    sound = speech_audio(*SPOKEN_SENTENCES[:1] * 40, every_seconds=WINDOW_SECONDS)
+    stream = sdk.audio.transcriptions.create(model=MODEL, file=sound, stream=True)
+    assert next(iter(stream)).type == "transcript.text.delta"
+    assert open_requests(model_server, MODEL)
+    stream.close()
+    wait_for(lambda: not open_requests(model_server, MODEL), seconds=30)
 
 
 def transcribe_for_long(server: ServerProcess, seconds: float) -> httpx.Response:

@@ -141,13 +141,14 @@ class ModelManager:
         assert reader is not None, "a leased model is loaded"
         return ModelSession(self._engine, reader, name=model.name), lease
 
-    async def find(self, name: str, purpose: Purpose) -> ServedModel:
+    async def find(self, name: str, purpose: Purpose | None = None) -> ServedModel:
         """Return the model that a request names, loaded or not.
 
-        Raises UnknownModel, ModelUnavailable, InvalidRequest.
+        Without `purpose` it may be of any. Raises UnknownModel, ModelUnavailable, InvalidRequest.
         """
         model = await self._resolve(name)
-        _check_purpose(model, name, purpose)
+        if purpose is not None:
+            _check_purpose(model, name, purpose)
         return model
 
     def own_name(self, name: str) -> str:
@@ -308,7 +309,7 @@ def _route_result(error: MlxctlError) -> RouteResult:
 def _check_purpose(model: ServedModel, name: str, purpose: Purpose) -> None:
     if model.facts.purpose == purpose:
         return
-    if model.facts.embedding is not None and model.facts.embedding.scores_pairs:
+    if model.scores_pairs:
         what = _RERANKER
     elif model.facts.purpose == "text":
         what = _TEXT_MODEL_FOR[purpose]

@@ -86,6 +86,11 @@ class ServedModel:
         return self.facts.context_length
 
     @property
+    def scores_pairs(self) -> bool:
+        """Whether it is a cross-encoder."""
+        return self.facts.embedding is not None and self.facts.embedding.scores_pairs
+
+    @property
     def supports_images(self) -> bool | None:
         """Whether images are accepted; None until the adapter was read."""
         return None if self.adapter_verdict is None else self.adapter_verdict.takes_images

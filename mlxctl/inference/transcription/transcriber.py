@@ -7,7 +7,7 @@ higher temperatures.
 
 import asyncio
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mlxctl.engine import AudioWindow, TranscribedWindow
 from mlxctl.errors import InvalidRequest
@@ -35,8 +35,12 @@ async def transcribe(
     preparation: PreparationPool,
     log: RequestLog,
     caller: str = "",
+    on_segments: Callable[[Sequence[SpeechSegment]], None] = lambda _: None,
 ) -> TranscriptionResult:
-    """Transcribe with a loaded model. Raises RequestError, CapacityError, EngineError."""
+    """Transcribe with a loaded model; `on_segments` gets those of each window.
+
+    Raises RequestError, CapacityError, EngineError.
+    """
     recipe = session.reader.facts.transcription
     assert recipe is not None, "only transcription models are used here"
     language_id = _language_id(request, recipe)
@@ -48,7 +52,9 @@ async def transcribe(
     )
     prompt_ids = [token_id for token_id in encoded if token_id < recipe.end]
     entry = log.begin(request.model, num_prompt_tokens=len(prompt_ids), caller=caller)
-    transcriber = _FileTranscriber(request, recipe, session, entry, language_id=language_id)
+    transcriber = _FileTranscriber(
+        request, recipe, session, entry, language_id=language_id, on_segments=on_segments
+    )
     with entry.until_done():
         return await transcriber.transcribe(prompt_ids)
 
@@ -88,9 +94,11 @@ class _FileTranscriber:
         entry: RequestEntry,
         *,
         language_id: int | None,
+        on_segments: Callable[[Sequence[SpeechSegment]], None],
     ) -> None:
         self._request, self._recipe, self._session, self._entry = request, recipe, session, entry
         self._language_id = language_id
+        self._on_segments = on_segments
         self._segments: list[SpeechSegment] = []
 
     async def transcribe(self, previous_ids: list[int]) -> TranscriptionResult:
@@ -107,9 +115,9 @@ class _FileTranscriber:
                 seek += num_samples
                 continue
             split = split_window(result.token_ids, self._recipe, num_samples=num_samples)
-            self._segments += [
-                self._segment(segment, result, seek, temperature) for segment in split.segments
-            ]
+            segments = [self._segment(segment, result, seek, temperature) for segment in split.segments]
+            self._segments += segments
+            self._on_segments(segments)
             text_ids = [token_id for segment in split.segments for token_id in segment.token_ids]
             previous_ids = [*previous_ids, *text_ids] if temperature <= _MAX_CONDITIONING_TEMPERATURE else []
             previous_ids = previous_ids[-self._recipe.context_length :]

@@ -180,6 +180,12 @@ class CountTokensRequest(AdapterFields, kw_only=True):
     compaction: Any = None
 
 
+class MessageMetadata(Struct):
+    """The user that a request is for; without effect."""
+
+    user_id: str | None = None
+
+
 class MessagesRequest(CountTokensRequest, kw_only=True):
     """Body of a Messages request.
 
@@ -195,5 +201,9 @@ class MessagesRequest(CountTokensRequest, kw_only=True):
     top_k: TopK | None = None
     stream: bool | None = None
     service_tier: Literal["auto", "standard_only"] | None = None
+    metadata: MessageMetadata | None = None
+    inference_geo: str | None = None
+    speed: str | None = None
+    diagnostics: dict[str, Any] | None = None
     context_overflow: ContextOverflow | None = None
     n: Any = None

@@ -4,7 +4,7 @@
 """
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl import errors
 from mlxctl.errors import (
@@ -69,19 +69,25 @@ class OpenAIErrorDetail(Struct):
 
 
 class OpenAIError(Struct):
-    """Body of an error answer."""
+    """Body of an error answer.
+
+    `detail` is the message once more, where Voyage's clients read it: on the routes that they share.
+    """
 
     error: OpenAIErrorDetail
+    detail: str | UnsetType = UNSET
 
 
 def openai_error(
     error: MlxctlError,
     *,
     prompt_field: str = "messages",
+    has_detail: bool = False,
     request_id: str | None = None,  # noqa: ARG001 -- only in a header
 ) -> ErrorBody:
     """Return the error response; `prompt_field` is the route's name of the prompt."""
-    body = error_json(error, prompt_field=prompt_field)
+    detail = error_detail(error, prompt_field=prompt_field)
+    body = msgspec.json.encode(OpenAIError(detail, detail.message if has_detail else UNSET))
     return ErrorBody(status=error_status(error), body=body, headers=error_headers(error))
 
 

@@ -1,20 +1,23 @@
 """Formatter of OpenAI transcriptions and translations."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import SpeechSegment, SpeechTask, TranscriptionResult
+from mlxctl.protocols.openai.errors import error_json
 from mlxctl.protocols.openai.transcriptions_schema import (
     Transcription,
     TranscriptionForm,
     TranscriptionSegment,
     TranscriptionUsage,
+    TranscriptTextDelta,
+    TranscriptTextDone,
     TranslationForm,
     VerboseTranscription,
 )
@@ -49,13 +52,20 @@ class ParsedTranscription:
     language: str | None
     prompt: str
     temperature: float
+    stream: bool = False
 
 
 class OpenAITranscriptionFormatter:
-    """Formatter of one audio file: `parse` once, then `whole`."""
+    """Formatter of one audio file: `parse` once, then `whole`.
+
+    A stream is `delta` for each window, then `done`.
+    """
 
     def __init__(self, task: SpeechTask) -> None:
         self._task = task
+        self._has_begun = False
+        # White space at the end of the text so far: it may be the end of the whole text, which has none.
+        self._space = ""
 
     def parse(self, fields: Mapping[str, list[bytes]]) -> ParsedTranscription:
         """Parse a form: all values of each field. Raises InvalidRequest."""
@@ -63,10 +73,10 @@ class OpenAITranscriptionFormatter:
         if refused := next((name for name in _UNSUPPORTED_FIELDS if name in values), None):
             raise InvalidRequest(f"{refused} is not supported; leave it out", param=refused)
         form = _read(values, _FORMS[self._task])
-        language = None
+        language, stream = None, False
         if isinstance(form, TranscriptionForm):
             _check_options(form)
-            language = form.language
+            language, stream = form.language, form.stream
         self._format = form.response_format
         return ParsedTranscription(
             file=form.file,
@@ -75,6 +85,7 @@ class OpenAITranscriptionFormatter:
             language=language,
             prompt=form.prompt,
             temperature=form.temperature,
+            stream=stream,
         )
 
     @property
@@ -95,6 +106,30 @@ class OpenAITranscriptionFormatter:
                 return _cues(result, _srt_cue).encode()
             case "vtt":
                 return ("WEBVTT\n\n" + _cues(result, _vtt_cue)).encode()
+
+    def delta(self, segments: Sequence[SpeechSegment]) -> bytes:
+        """Return the event of a window's text, b"" without text."""
+        text = self._space + "".join(segment.text for segment in segments)
+        if not self._has_begun:
+            text = text.lstrip()
+        shown = text.rstrip()
+        self._space = text[len(shown) :]
+        if not shown:
+            return b""
+        self._has_begun = True
+        return _event(msgspec.json.encode(TranscriptTextDelta(delta=shown)))
+
+    def done(self, result: TranscriptionResult) -> bytes:
+        """Return the last event."""
+        return _event(msgspec.json.encode(TranscriptTextDone(text=result.text)))
+
+    def on_error(self, error: MlxctlError, *, request_id: str | None = None) -> bytes:  # noqa: ARG002 -- not in its shape
+        """Return the event that ends a failed stream."""
+        return _event(error_json(error))
+
+    def ping(self) -> bytes:
+        """Return a keep-alive."""
+        return b": ping\n\n"
 
     def _verbose(self, result: TranscriptionResult) -> VerboseTranscription:
         return VerboseTranscription(
@@ -130,14 +165,19 @@ def _read(values: Mapping[str, list[bytes]], schema: type[TranslationForm]) -> T
 
 
 def _check_options(form: TranscriptionForm) -> None:
-    if form.stream:
-        raise InvalidRequest("stream is not supported for transcriptions; leave it out", param="stream")
+    if form.stream and form.response_format not in ("json", "text"):
+        message = f"response_format {form.response_format} cannot be streamed; request json"
+        raise InvalidRequest(message, param="response_format")
     if "word" in form.timestamp_granularities:
         message = "timestamp_granularities: word timestamps are not supported; request segment timestamps"
         raise InvalidRequest(message, param="timestamp_granularities")
     if form.timestamp_granularities and form.response_format != "verbose_json":
         message = "timestamp_granularities needs response_format verbose_json"
         raise InvalidRequest(message, param="timestamp_granularities")
+
+
+def _event(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"
 
 
 def _segment(number: int, segment: SpeechSegment) -> TranscriptionSegment:

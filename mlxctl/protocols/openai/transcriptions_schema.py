@@ -23,7 +23,10 @@ class TranslationForm(Struct, kw_only=True):
 
 
 class TranscriptionForm(TranslationForm, kw_only=True):
-    """Form of a transcription; timestamps are those of segments, not words."""
+    """Form of a transcription; timestamps are those of segments, not words.
+
+    With `stream` the answer is events, and `response_format` json or text.
+    """
 
     language: Name | None = None
     stream: bool = False
@@ -42,6 +45,20 @@ class Transcription(Struct):
 
     text: str
     usage: TranscriptionUsage | UnsetType = UNSET
+
+
+class TranscriptTextDelta(Struct, kw_only=True):
+    """Event of a stream: the text of the next window."""
+
+    type: Literal["transcript.text.delta"] = "transcript.text.delta"
+    delta: str
+
+
+class TranscriptTextDone(Struct, kw_only=True):
+    """Last event of a stream: the whole text."""
+
+    type: Literal["transcript.text.done"] = "transcript.text.done"
+    text: str
 
 
 class TranscriptionSegment(Struct):

@@ -6,7 +6,7 @@ from typing import Any
 
 from falcon.asgi import Request, Response
 
-from mlxctl.errors import BodyTooLarge, UnknownResource
+from mlxctl.errors import BodyTooLarge
 from mlxctl.server.body import discard_body
 from mlxctl.server.disconnect import has_unread_body
 from mlxctl.server.route import Route
@@ -49,11 +49,10 @@ class UnusedBodies:
             response.set_header("connection", "close")
 
 
-async def refuse_unknown_path(req: Request, resp: Response | None, **_: Any) -> None:  # noqa: ARG001
-    """Refuse a path without route. Raises UnknownResource, InvalidRequest, BodyTooSlow."""
+async def discard_unread(request: Request) -> None:
+    """Read a body of a request without route. Raises InvalidRequest, BodyTooSlow."""
     with suppress(BodyTooLarge):
-        await _discard(req)
-    raise UnknownResource(f"there is no route {req.path!r}")
+        await _discard(request)
 
 
 async def _discard(request: Request) -> None:

@@ -41,6 +41,7 @@ ROUTES = (
     ),
     Route(
         path="/v1/messages/count_tokens",
+        aliases=("/messages/count_tokens",),
         resource=lambda context: TokenCountResource(context.services.inference, context.settings),
         protocol=ANTHROPIC,
         access="generate",

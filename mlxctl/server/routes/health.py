@@ -10,6 +10,8 @@ from mlxctl.server.health import (
     PingResource,
     Readiness,
     ReadinessResource,
+    ServerLoad,
+    ServerLoadResource,
 )
 from mlxctl.server.openapi import Document, OpenApiResource
 from mlxctl.server.route import Operation, Route
@@ -70,6 +72,12 @@ ROUTES = (
         ),
     ),
     _liveness("/api/hello"),
+    Route(
+        path="/load",
+        resource=lambda context: ServerLoadResource(context.open_requests),
+        access="caller",
+        operations=(Operation(method="get", summary="Count the open requests (vLLM)", answer=ServerLoad),),
+    ),
     Route(
         path="/version",
         resource=lambda _: GreetingResource(),

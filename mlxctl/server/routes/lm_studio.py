@@ -1,5 +1,6 @@
 """LM Studio's routes: its own, and OpenAI's with statistics."""
 
+from collections.abc import Callable
 from typing import Any
 
 from mlxctl.errors import InvalidRequest
@@ -29,7 +30,18 @@ from mlxctl.server.lm_studio import (
     LMStudioNativeModelsResource,
     StatsFormatter,
 )
-from mlxctl.server.route import GENERATION_ERRORS, Operation, Route, RouteContext
+from mlxctl.server.lm_studio_models import (
+    LMStudioDownload,
+    LMStudioDownloadRequest,
+    LMStudioDownloadResource,
+    LMStudioDownloadStatusResource,
+    LMStudioLoaded,
+    LMStudioLoadRequest,
+    LMStudioLoadResource,
+    LMStudioUnload,
+    LMStudioUnloadResource,
+)
+from mlxctl.server.route import GENERATION_ERRORS, LOAD_ERRORS, Operation, Route, RouteContext
 from mlxctl.server.threads import ThreadResource
 
 
@@ -61,6 +73,25 @@ def _generation(
         ),
         protocol=PROTOCOLS[protocol],
         access="generate",
+        operations=(operation,),
+    )
+
+
+def _model_action(
+    verb: str,
+    summary: str,
+    resource: Callable[[RouteContext], object],
+    *,
+    body: type[Any],
+    answer: type[Any],
+    errors: tuple[int, ...],
+) -> Route:
+    operation = Operation(method="post", summary=summary, body=body, answer=answer, errors=errors)
+    return Route(
+        path=f"/api/v1/models/{verb}",
+        resource=resource,
+        access="models:write",
+        protocol=OPENAI,
         operations=(operation,),
     )
 
@@ -112,6 +143,44 @@ ROUTES = (
         operations=(
             Operation(
                 method="get", summary="List the served models (LM Studio)", answer=LMStudioNativeModels
+            ),
+        ),
+    ),
+    _model_action(
+        "load",
+        "Load a model (LM Studio)",
+        lambda context: LMStudioLoadResource(context.services.inference.manager, context.settings),
+        body=LMStudioLoadRequest,
+        answer=LMStudioLoaded,
+        errors=LOAD_ERRORS,
+    ),
+    _model_action(
+        "unload",
+        "Unload a model (LM Studio)",
+        lambda context: LMStudioUnloadResource(context.services.inference.manager, context.settings),
+        body=LMStudioUnload,
+        answer=LMStudioUnload,
+        errors=LOAD_ERRORS,
+    ),
+    _model_action(
+        "download",
+        "Download a model (LM Studio)",
+        lambda context: LMStudioDownloadResource(context.services.catalog),
+        body=LMStudioDownloadRequest,
+        answer=LMStudioDownload,
+        errors=(403, 429, 503),
+    ),
+    Route(
+        path="/api/v1/models/download/status/{job_id}",
+        resource=lambda context: LMStudioDownloadStatusResource(context.services.catalog),
+        access="models:write",
+        protocol=OPENAI,
+        operations=(
+            Operation(
+                method="get",
+                summary="Get the state of a download (LM Studio)",
+                answer=LMStudioDownload,
+                errors=(404,),
             ),
         ),
     ),

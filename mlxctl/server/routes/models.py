@@ -26,7 +26,7 @@ from mlxctl.server.model_admin import (
     ModelStatus,
 )
 from mlxctl.server.models import ModelResource, ModelsResource
-from mlxctl.server.route import Operation, Query, Route, RouteContext
+from mlxctl.server.route import LOAD_ERRORS, Operation, Query, Route, RouteContext
 
 _MODEL = Query(name="model", schema={"type": "string"})
 _CONTEXT = Query(name="context", schema={"type": "integer", "minimum": 1, "maximum": 1 << 27})
@@ -57,7 +57,7 @@ def _action_operation(summary: str) -> Operation:
         summary=summary,
         body=ModelChoice,
         answer=ModelStatus,
-        errors=(404, 429, 500, 503, 504, 529),
+        errors=LOAD_ERRORS,
     )
 
 

@@ -10,7 +10,7 @@ from mlxctl.installed import version_of
 from mlxctl.ir import SpeechTask
 from mlxctl.protocols import (
     OPENAI,
-    OPENAI_INPUT,
+    OPENAI_EMBEDDINGS,
     PROTOCOLS,
     Formatter,
     GenerationProtocol,
@@ -30,6 +30,8 @@ from mlxctl.protocols.openai.responses.schema import ResponsesRequest
 from mlxctl.protocols.openai.transcriptions_schema import (
     Transcription,
     TranscriptionForm,
+    TranscriptTextDelta,
+    TranscriptTextDone,
     TranslationForm,
     VerboseTranscription,
 )
@@ -88,7 +90,9 @@ def _responses(resource: type[ResponsesResource]) -> Callable[[RouteContext], ob
     )
 
 
-def _transcription(task: SpeechTask, name: str, summary: str, form: type[Any]) -> Route:
+def _transcription(
+    task: SpeechTask, name: str, summary: str, form: type[Any], *, events: tuple[type[Any], ...] = ()
+) -> Route:
     def create(context: RouteContext) -> object:
         return TranscriptionsResource(
             context.services.inference, context.open_requests, context.settings, task=task
@@ -100,10 +104,16 @@ def _transcription(task: SpeechTask, name: str, summary: str, form: type[Any]) -
         form=form,
         answer=Transcription,
         other_answers=(VerboseTranscription, str),
+        events=events,
         errors=GENERATION_ERRORS,
     )
     return Route(
-        path=f"/v1/audio/{name}", resource=create, protocol=OPENAI, access="audio", operations=(operation,)
+        path=f"/v1/audio/{name}",
+        aliases=(f"/audio/{name}",),
+        resource=create,
+        protocol=OPENAI,
+        access="audio",
+        operations=(operation,),
     )
 
 
@@ -151,7 +161,7 @@ ROUTES = (
             context.settings,
             create_formatter=OpenAIEmbeddingsFormatter,
         ),
-        protocol=OPENAI_INPUT,
+        protocol=OPENAI_EMBEDDINGS,
         access="embed",
         operations=(
             Operation(
@@ -163,7 +173,13 @@ ROUTES = (
             ),
         ),
     ),
-    _transcription("transcribe", "transcriptions", "Transcribe an audio file (OpenAI)", TranscriptionForm),
+    _transcription(
+        "transcribe",
+        "transcriptions",
+        "Transcribe an audio file (OpenAI)",
+        TranscriptionForm,
+        events=(TranscriptTextDelta, TranscriptTextDone, OpenAIError),
+    ),
     _transcription(
         "translate", "translations", "Translate an audio file to English text (OpenAI)", TranslationForm
     ),

@@ -1,12 +1,18 @@
-"""Reranking (Jina, vLLM, Cohere), scores (vLLM), TEI's embeddings."""
+"""Reranking (Jina, vLLM, Cohere), scores and pooling (vLLM), TEI's embeddings."""
 
 from functools import partial
 
-from mlxctl.protocols import OPENAI, WireProtocol
-from mlxctl.protocols.registry import COHERE
+from mlxctl.protocols import OPENAI, OPENAI_EMBEDDINGS, WireProtocol
+from mlxctl.protocols.pooling import PoolingAnswer, PoolingFormatter, PoolingRequest
+from mlxctl.protocols.registry import COHERE, RERANK, TEI
 from mlxctl.protocols.rerank import RerankAnswer, RerankFormatter, RerankRequest, TextScore, VoyageRanking
 from mlxctl.protocols.score import ScoreAnswer, ScoreFormatter, ScoreRequest
-from mlxctl.protocols.tei import TeiEmbeddingsFormatter, TeiEmbedRequest
+from mlxctl.protocols.tei import (
+    TeiEmbeddingsFormatter,
+    TeiEmbedRequest,
+    TeiSimilarityFormatter,
+    TeiSimilarityRequest,
+)
 from mlxctl.server.embeddings import EmbeddingsResource
 from mlxctl.server.route import GENERATION_ERRORS, Operation, Route
 
@@ -44,7 +50,7 @@ ROUTES = (
         "/rerank",
         "/v1/reranking",
         "/reranking",
-        protocol=OPENAI,
+        protocol=RERANK,
         is_cohere=False,
     ),
     _rerank("/v2/rerank", "Order documents by relevance (Cohere)", protocol=COHERE, is_cohere=True),
@@ -56,7 +62,7 @@ ROUTES = (
             context.settings,
             create_formatter=TeiEmbeddingsFormatter,
         ),
-        protocol=OPENAI,
+        protocol=TEI,
         access="embed",
         operations=(
             Operation(
@@ -64,6 +70,46 @@ ROUTES = (
                 summary="Create embeddings (Text Embeddings Inference)",
                 body=TeiEmbedRequest,
                 answer=list[list[float]],
+                errors=GENERATION_ERRORS,
+            ),
+        ),
+    ),
+    Route(
+        path="/similarity",
+        resource=lambda context: EmbeddingsResource(
+            context.services.inference,
+            context.open_requests,
+            context.settings,
+            create_formatter=TeiSimilarityFormatter,
+        ),
+        protocol=TEI,
+        access="embed",
+        operations=(
+            Operation(
+                method="post",
+                summary="Compare a text with others (Text Embeddings Inference)",
+                body=TeiSimilarityRequest,
+                answer=list[float],
+                errors=GENERATION_ERRORS,
+            ),
+        ),
+    ),
+    Route(
+        path="/pooling",
+        resource=lambda context: EmbeddingsResource(
+            context.services.inference,
+            context.open_requests,
+            context.settings,
+            create_formatter=PoolingFormatter,
+        ),
+        protocol=OPENAI_EMBEDDINGS,
+        access="embed",
+        operations=(
+            Operation(
+                method="post",
+                summary="Create embeddings (vLLM)",
+                body=PoolingRequest,
+                answer=PoolingAnswer,
                 errors=GENERATION_ERRORS,
             ),
         ),
