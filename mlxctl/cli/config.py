@@ -10,7 +10,7 @@ import typer
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.errors import SettingsError
-from mlxctl.settings import Settings, describe_field, resolve, settings_file
+from mlxctl.settings import Settings, describe_field, replace_settings_file, resolve, settings_file
 
 app = create_app(
     no_args_is_help=True,
@@ -74,17 +74,9 @@ def init(
     """
     with report_errors():
         file = config or settings_file(os.environ)
-        text = _template()
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            # The file may hold API keys, so only its owner may read it.
-            flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
-            with os.fdopen(os.open(file, flags, 0o600), "w", encoding="utf-8") as opened:
-                opened.write(text)
-        except FileExistsError:
-            raise SettingsError(f"{str(file)!r} exists; use --force to replace it") from None
-        except OSError as error:
-            raise SettingsError(f"{str(file)!r} cannot be written: {error.strerror}") from None
+        if file.exists() and not force:
+            raise SettingsError(f"{str(file)!r} exists; use --force to replace it")
+        replace_settings_file(file, _template())
     typer.echo(file)
 
 

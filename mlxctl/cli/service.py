@@ -203,7 +203,10 @@ def _print_log(path: Path, lines: int, *, follow: bool) -> None:
     file = path.open(encoding="utf-8", errors="replace")
     try:
         last = deque(file, maxlen=lines)
-        for line in (*_last_older_lines(path, lines - len(last)), *last):
+        found = (*_last_older_lines(path, lines - len(last)), *last)
+        if lines and not found:
+            typer.echo(f"mlxctl: the log is empty: {path}", err=True)
+        for line in found:
             typer.echo(line, nl=False)
         while follow:
             if line := file.readline():

@@ -4,7 +4,7 @@ They are resolved once and passed down. No other module reads the environment or
 """
 
 from mlxctl.settings.documentation import describe_default, describe_field
-from mlxctl.settings.editing import remove_alias, write_alias
+from mlxctl.settings.editing import remove_alias, replace_settings_file, write_alias
 from mlxctl.settings.engine import EngineSettings, SchedulerSettings, cache_policy, scheduler_policy
 from mlxctl.settings.models import (
     AdapterSettings,
@@ -48,6 +48,7 @@ __all__ = [
     "describe_default",
     "describe_field",
     "remove_alias",
+    "replace_settings_file",
     "resolve",
     "scheduler_policy",
     "settings_file",

@@ -42,7 +42,7 @@ def _change(file: Path, name: str, target: str | None) -> None:
             f"alias {name!r} in {str(file)!r} is written in a form that mlxctl cannot edit;"
             f" change it under {_HEADER}"
         )
-    _replace(file, edited)
+    replace_settings_file(file, edited)
 
 
 def _edit(lines: list[str], name: str, target: str | None) -> None:
@@ -119,8 +119,11 @@ def _parse(file: Path, text: str) -> dict[str, Any]:
         raise SettingsError(f"settings file {str(file)!r} cannot be read: {error}") from None
 
 
-def _replace(file: Path, text: str) -> None:
-    """Replace the file atomically; a symbolic link is kept."""
+def replace_settings_file(file: Path, text: str) -> None:
+    """Write the file, or replace it atomically; a symbolic link is kept.
+
+    The file may hold API keys: only its owner may read a new one. Raises SettingsError.
+    """
     path = file.resolve()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

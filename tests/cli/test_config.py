@@ -1,6 +1,7 @@
 """`mlxctl config`: the settings file and the settings that hold."""
 
 import json
+import resource
 import tomllib
 from pathlib import Path
 
@@ -41,6 +42,20 @@ def test_an_existing_file_is_kept_without_force(file: Path) -> None:
     refused = runner.invoke(app, ["config", "init"])
     assert refused.exit_code == 1
     assert "--force" in refused.stderr
+    assert file.read_text() == "[server]\nport = 9000\n"
+
+
+def test_an_existing_file_is_kept_when_the_disk_is_full(file: Path) -> None:
+    file.parent.mkdir()
+    file.write_text("[server]\nport = 9000\n")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        refused = runner.invoke(app, ["config", "init", "--force"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (refused.exit_code, "cannot be written" in refused.stderr) == (1, True)
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
     assert file.read_text() == "[server]\nport = 9000\n"
 
 

@@ -133,6 +133,8 @@ def test_logs_print_the_last_lines(environment: dict[str, str], tmp_path: Path) 
     assert "there is no log yet" in service(environment, "logs").stderr
     log = tmp_path / ".local" / "state" / "mlxctl" / "service.log"
     log.parent.mkdir(parents=True)
+    log.touch()
+    assert "the log is empty" in service(environment, "logs").stderr
     log.write_text("one\ntwo\nthree\n")
     assert service(environment, "logs", "-n", "2").stdout == "two\nthree\n"
     log.with_name("service.log.1").write_text("a\nzero\n")
