@@ -119,6 +119,9 @@ class AuditIndex:
                 _log.warning("searches of the audit log are slow, its index cannot be used: %s", error)
             self._is_failing = True
             return otherwise
+        finally:
+            # Searches are rare, and callers need not close the index.
+            self._database.close()
         self._is_failing = False
         return result
 

@@ -124,9 +124,10 @@ def fixed_rate_server(
 
 
 async def _end(loop: asyncio.AbstractEventLoop) -> None:
-    answers = asyncio.all_tasks(loop) - {asyncio.current_task()}
-    for answer in answers:
-        answer.cancel()
-    await asyncio.gather(*answers, return_exceptions=True)
-    # Closing a connection takes some more loop iterations.
-    await asyncio.sleep(0.01)
+    # Connections that were accepted last have their tasks only after the others were cancelled.
+    while answers := asyncio.all_tasks(loop) - {asyncio.current_task()}:
+        for answer in answers:
+            answer.cancel()
+        await asyncio.gather(*answers, return_exceptions=True)
+        # Closing a connection takes some more loop iterations.
+        await asyncio.sleep(0.01)

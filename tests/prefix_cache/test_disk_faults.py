@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -263,7 +264,7 @@ def test_manifest_lost_at_runtime_is_created_again(filled: Path, statement: str 
     if statement is None:
         (filled / MANIFEST).unlink()
     else:
-        with sqlite3.connect(filled / MANIFEST) as connection:
+        with closing(sqlite3.connect(filled / MANIFEST)) as connection, connection:
             connection.execute(statement)
         connection.close()
     store(tier, 4)

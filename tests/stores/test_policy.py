@@ -2,6 +2,7 @@
 
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ SECRET_NAME = b'{"name": "the-key-of-the-safe"}'
 
 def change_knowing_the_checksum(path: Path, statement: str, *values: object) -> None:
     """Change the file as a program would that also corrects the checksum."""
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.create_function("checksum", -1, checksum)
         connection.execute(statement, values)
         connection.execute(f"UPDATE totals SET checksum = {_TOTAL}")
@@ -71,7 +72,7 @@ def test_any_changed_byte_is_refused(path: Path) -> None:
     PolicyStore(path, "correct horse").put("key", "a", SECRET_NAME)
     store = PolicyStore(path, "correct horse")
     store.read()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         ((sealed,),) = connection.execute("SELECT value FROM records").fetchall()
     for place in range(0, len(sealed), 3):
         changed = bytes(byte ^ (number == place) for number, byte in enumerate(sealed))
@@ -109,7 +110,7 @@ def test_any_changed_or_missing_row_is_refused(path: Path, statement: str) -> No
     store = PolicyStore(path)
     for name in ("a", "z"):
         store.put("key", name, SECRET_NAME)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(statement)
     with pytest.raises(StoreUnavailable, match="do not match their checksum"):
         store.read()
@@ -120,7 +121,7 @@ def test_any_changed_or_missing_row_is_refused(path: Path, statement: str) -> No
 def test_missing_salt_of_an_encrypted_store_is_refused(path: Path) -> None:
     store = PolicyStore(path, "correct horse")
     store.put("key", "a", SECRET_NAME)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DELETE FROM facts")
     with pytest.raises(StoreUnavailable, match="do not match their checksum"):
         store.read()
@@ -146,6 +147,6 @@ def test_store_of_an_earlier_version_gets_a_checksum(path: Path) -> None:
     store = PolicyStore(path)
     assert [record.value for record in store.read()] == [SECRET_NAME]
     assert store.last_uses() == {"a": 7.5}
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE uses SET last_used = 9.5")
     assert store.last_uses() == {}

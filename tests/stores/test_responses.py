@@ -269,7 +269,7 @@ def test_unusable_file_is_an_error(path: Path) -> None:
 def test_file_of_a_newer_version_is_not_changed(store: ResponseStore, path: Path) -> None:
     store.save("ann", answer("a"))
     store.close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
     with pytest.raises(StoreError, match="newer mlxctl"):
