@@ -1,4 +1,4 @@
-"""What is recorded of one answer while it is generated. Event-loop thread only."""
+"""What is recorded of one answer in flight. Event-loop thread only."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -10,7 +10,7 @@ from mlxctl.ir import Finished, StreamEvent
 
 
 class AnswerRecord:
-    """Entry in the request log, tokens of the answer, and prompt for cache explanations.
+    """Records an answer for the request log and for cache explanations.
 
     `on_complete` gets all tokens when the engine has ended the sequence. `on_end` is called at every end,
     possibly twice.

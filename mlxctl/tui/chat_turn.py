@@ -172,9 +172,9 @@ class ChatTurn:
             self._conversation.add(ChatMessage(message=Message(role="tool", parts=(*results, *stopped))))
 
     async def _refusal(self, call: ToolCallPart) -> ToolResultPart | None:
-        """Return what to send instead of running a call; None to run it.
+        """Return what to send instead of running a call.
 
-        Asks the user where that is needed.
+        None to run it. Asks the user where that is needed.
         """
         if not self._options.uses_tools:
             return error_result(call, "no tools are offered in this chat")

@@ -119,7 +119,10 @@ class PlainTerminal:
             self.print_diagnostic(remark)
 
     def end_stopped_answer(self, remark: str) -> None:
-        """End the line, also of a terminal that echoed ^C, and print the remark."""
+        """End the line, and print the remark.
+
+        A terminal that echoed ^C has an open line as well.
+        """
         self._is_line_open = self._is_line_open or self._answers.isatty()
         self.end_answer(remark)
 

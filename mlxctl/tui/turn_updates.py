@@ -28,7 +28,7 @@ class AnswerMeasured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted:
-    """A tool call begins to run; the user agreed if that was needed."""
+    """A tool call begins to run, with the user's consent if needed."""
 
     call: ToolCallPart
 

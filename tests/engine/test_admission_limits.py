@@ -1,4 +1,4 @@
-"""Which waiting prompts may hold a cache: limits of rows, memory and long prompts."""
+"""Limits of rows, memory and long prompts for waiting prompts."""
 
 from .test_scheduler import COSTS, make_scheduler, make_sequence, run_step, run_until_idle
 

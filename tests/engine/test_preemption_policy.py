@@ -1,4 +1,4 @@
-"""Which row gives its place to a waiting sequence, and when it continues."""
+"""Which rows give their places to others, and when they continue."""
 
 from mlxctl.engine.scheduling.model_queue import ModelCosts
 from mlxctl.engine.scheduling.preemption import MIN_SLICE_TOKENS

@@ -1,4 +1,4 @@
-"""Layer states in the prefix cache: where they are planned, and which are evicted."""
+"""Where layer states are planned, and which are evicted."""
 
 from typing import Any
 

@@ -108,9 +108,10 @@ class ModelQueue:
         sequence.standing.take_place()
 
     def preempt(self, sequence: Sequence, *, resumes_first: bool, now: float) -> None:
-        """Move a decoding sequence back to the waiting ones; it keeps its output.
+        """Move a decoding sequence back to the waiting ones.
 
-        With `resumes_first` it continues before new sequences of its caller and priority.
+        It keeps its output. With `resumes_first` it continues before new sequences of its caller and
+        priority.
         """
         self.groups = [[row for row in group if row is not sequence] for group in self.groups]
         self.groups = [group for group in self.groups if group]

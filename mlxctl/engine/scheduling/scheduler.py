@@ -249,7 +249,10 @@ class Scheduler:
     def _next_prompts(
         self, model: str, queue: ModelQueue, candidates: list[Sequence], available_bytes: int, *, now: float
     ) -> Batch:
-        """Return the next restore or prefill batch, or what has to be read before it."""
+        """Return the next restore or prefill batch.
+
+        First tokens in flight are read before a prefill.
+        """
         wait = max(now - row.standing.served_at for row in candidates)
         target = self._policy.target_ttft_ms / 1e3
         lateness = wait / target if target else math.inf

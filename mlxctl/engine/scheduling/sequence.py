@@ -247,9 +247,9 @@ class Sequence:
         return self.prompt_token_ids + pack(output[: max(0, num_tokens - self.num_prompt_tokens)])
 
     def append_output_to_prompt(self) -> None:
-        """Make the output the end of the prompt, of which nothing is computed.
+        """Make the output the end of the prompt, to be computed again.
 
-        So a preempted sequence waits again. It has no token in flight.
+        So a preempted sequence waits anew. It has no token in flight.
         """
         self.prompt_token_ids = self.tokens_in_cache(self.num_client_tokens + len(self.output_token_ids))
         self.num_resumed_tokens = len(self.output_token_ids)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, eq=False)
 class Standing:
-    """What the scheduler remembers of a sequence to choose between it and others.
+    """Service, wait and place of a sequence, by which it is ordered.
 
     It was served last at `served_at`; memory alone keeps it waiting since `memory_short_since`.
     `num_overtaking_tokens` of other prompts may be computed before its next pass. `admitted_priority` is its

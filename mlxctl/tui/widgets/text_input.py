@@ -1,4 +1,4 @@
-"""Text inputs that apply keys in the order in which they were pressed."""
+"""Text inputs that apply keys in the order of typing."""
 
 from textual import events
 from textual.widget import Widget
@@ -6,10 +6,10 @@ from textual.widgets import Input
 
 
 async def run_own_binding(widget: Widget, event: events.Key) -> None:
-    """Run the widget's binding of a key, if it has one, and end the event.
+    """Run the widget's binding of a key, and end the event.
 
-    Textual runs bindings after the event has left the widget: keys of a fast typist, a keyboard macro or a
-    pause would be applied after letters that follow them. Call it in `on_key`.
+    Does nothing without a binding. Textual runs bindings after the event has left the widget: keys of a fast
+    typist, a keyboard macro or a pause would be applied after letters that follow them. Call it in `on_key`.
     """
     if event.is_printable:
         return
