@@ -94,7 +94,7 @@ def test_request_without_body_whose_client_left_is_no_server_error() -> None:
             await asyncio.Event().wait()
 
     class Anonymous:
-        async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        async def process_request(self, request: Request, response: Response) -> None:
             request.context.caller = None
 
     recording = RequestRecording([records.append], {}, keeps_content=False)
