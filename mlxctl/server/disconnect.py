@@ -31,6 +31,12 @@ def call_at_end(scope: Scope, callback: Callable[[], object]) -> None:
     scope[_AT_END].append(callback)
 
 
+def client_has_left(scope: Scope) -> bool:
+    """Whether the client of a request left before its end."""
+    connection: _HttpConnection = scope[_CONNECTION]
+    return connection.has_ended
+
+
 def has_unread_body(scope: Scope) -> bool:
     """Whether the body of a request was not read to its end."""
     connection: _HttpConnection = scope[_CONNECTION]

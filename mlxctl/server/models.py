@@ -76,15 +76,18 @@ async def _described(catalog: Catalog, model: ServedModel) -> ModelDescription:
 
 def _card(model: ServedModel, described: ModelDescription) -> ModelCard:
     weights, packing = described.weights, described.quantization
+    # Models that embed or transcribe may have a chat template, too.
+    chats = model.facts.purpose == "text"
+    adapter = model.adapter_verdict if chats else None
     return ModelCard(
         id=model.name,
         created=model.created,
         context_length=model.facts.context_length,
         dimensions=model.facts.dimensions,
-        supports_tools=bool(model.supports_tools),
-        supports_thinking=bool(model.supports_thinking),
-        supports_images=model.adapter_verdict is not None and model.adapter_verdict.takes_images,
-        adapter=model.adapter_verdict,
+        supports_tools=chats and bool(model.supports_tools),
+        supports_thinking=chats and bool(model.supports_thinking),
+        supports_images=adapter is not None and adapter.takes_images,
+        adapter=adapter,
         is_demo=model.is_demo,
         kind=described.detection.kind,
         family=described.detection.family,

@@ -1,11 +1,20 @@
 """A disconnect cancels the generation at any stage."""
 
+import asyncio
 import json
 import socket
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from falcon.asgi import App, Request, Response
+from falcon.testing import create_scope
+
+from mlxctl.inference.request_context import RequestContext
+from mlxctl.server.disconnect import DisconnectWatch
+from mlxctl.server.middleware.request_id import RequestId
+from mlxctl.server.middleware.request_recording import RequestRecording
 
 from .process import ServerProcess, wait_for
 
@@ -75,3 +84,31 @@ def test_disconnect_does_not_affect_other_requests(server: ServerProcess) -> Non
         answer = list(lines)
     assert "data: [DONE]" in answer
     assert sum('"content"' in line for line in answer) > 20
+
+
+def test_request_without_body_whose_client_left_is_no_server_error() -> None:
+    records: list[RequestContext] = []
+
+    class Waiting:
+        async def on_get(self, request: Request, response: Response) -> None:
+            await asyncio.Event().wait()
+
+    class Anonymous:
+        async def process_request(self, request: Request, response: Response) -> None:
+            request.context.caller = None
+
+    recording = RequestRecording([records.append], {}, keeps_content=False)
+    app: App[Request, Response] = App(middleware=[RequestId(), Anonymous(), recording])
+    app.add_route("/wait", Waiting())
+    events = iter([{"type": "http.request", "body": b"", "more_body": False}, {"type": "http.disconnect"}])
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(0.01)
+        return next(events)
+
+    async def send(event: dict[str, Any]) -> None:
+        raise AssertionError(f"nothing is sent to a client that left: {event}")
+
+    scope = create_scope(path="/wait")
+    asyncio.run(DisconnectWatch(app, body_seconds=5)(scope, receive, send))
+    assert [(record.status, record.was_disconnected) for record in records] == [(499, True)]

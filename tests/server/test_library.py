@@ -1,7 +1,6 @@
 """The library, memory estimates and downloads over HTTP."""
 
 import asyncio
-import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -257,36 +256,35 @@ def test_downloaded_model_is_in_the_library(server: ServerProcess) -> None:
     assert [model["name"] for model in httpx.get(f"{server.url}/library").json()["models"]] == ["org/tiny"]
 
 
-def test_lm_studio_downloads_and_reports(server: ServerProcess) -> None:
-    url = f"{server.url}/api/v1/models/download"
-    asked = {"model": "https://huggingface.co/org/tiny"}
-    assert httpx.post(url, json=asked).json() == {"status": "already_downloaded"}
-    started = httpx.post(url, json={"model": "org/absent"}).json()
-    assert (started["status"], started["downloaded_bytes"]) == ("downloading", 0)
+def test_lm_studio_downloads_and_reports(endless_model: Path, tmp_path: Path) -> None:
+    source = write_model(tmp_path / "source", CONFIG, {"a.weight": ("BF16", (64, 64))})
+    files = {file.name: file.read_bytes() for file in source.iterdir()}
+    with (
+        running(TinyHub(files={"org/tiny": files})) as hub,
+        serving(endless_model, **hub.server_settings(tmp_path / "hub")) as process,
+    ):
+        url = f"{process.url}/api/v1/models/download"
 
-    def state() -> dict[str, Any]:
-        found: dict[str, Any] = httpx.get(f"{url}/status/{started['job_id']}").json()
-        return found
+        def state(job: str) -> dict[str, Any]:
+            found: dict[str, Any] = httpx.get(f"{url}/status/{job}").json()
+            return found
 
-    wait_for(lambda: state()["status"] == "failed", seconds=60)
-    assert "completed_at" not in state()
-    (done,) = (
-        job
-        for each in httpx.get(f"{server.url}/downloads").json()["downloads"]
-        if (job := httpx.get(f"{url}/status/{lm_studio_job(each['repo'])}").json())["status"] == "completed"
-    )
-    assert done["downloaded_bytes"] == done["total_size_bytes"] > 0
-    assert done["started_at"] <= done["completed_at"]
-
-
-def lm_studio_job(repository: str) -> str:
-    return f"job_{hashlib.sha256(repository.encode()).hexdigest()[:16]}"
+        asked = {"model": "https://huggingface.co/org/tiny"}
+        started = httpx.post(url, json=asked).json()
+        assert (started["status"], started["downloaded_bytes"]) == ("downloading", 0)
+        wait_for(lambda: state(started["job_id"])["status"] == "completed", seconds=60)
+        done = state(started["job_id"])
+        assert done["downloaded_bytes"] == done["total_size_bytes"] > 0
+        assert done["started_at"] <= done["completed_at"]
+        assert httpx.post(url, json=asked).json() == {"status": "already_downloaded"}
+        failing = httpx.post(url, json={"model": "org/absent"}).json()["job_id"]
+        wait_for(lambda: state(failing)["status"] == "failed", seconds=60)
 
 
 @pytest.mark.parametrize(
     ("body", "status", "param"),
     [
-        ({"model": "tiny"}, 400, "model"),
+        ({"model": "not a repository"}, 400, "model"),
         ({"model": "org/tiny", "quantization": "Q4_K_M"}, 400, "quantization"),
         ({}, 400, "model"),
     ],

@@ -226,6 +226,9 @@ def test_model_list_and_metrics_name_the_transcription_model(
         model["id"]: model for model in httpx.get(f"{model_server.url}/v1/models", timeout=60).json()["data"]
     }
     assert models[MODEL]["kind"] == "speech-to-text"
+    capabilities = models[MODEL]["capabilities"]
+    assert not capabilities["structured_outputs"]["supported"]
+    assert not capabilities["thinking"]["supported"]
     assert re.search(
         rf'^mlxctl_requests_total{{.*model="{MODEL}".*}} [1-9]',
         httpx.get(f"{model_server.url}/metrics").text,

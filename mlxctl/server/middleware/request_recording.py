@@ -11,7 +11,7 @@ from typing import Any
 from falcon.asgi import Request, Response
 
 from mlxctl.inference.request_context import RequestContext, current_request
-from mlxctl.server.disconnect import call_at_end
+from mlxctl.server.disconnect import Scope, call_at_end, client_has_left
 from mlxctl.server.tracing import RequestTracing
 
 # Version, trace id, parent span id, flags. All-zero ids and version ff are invalid.
@@ -63,7 +63,7 @@ class RequestRecording:
         request.context.record = context
         current_request.set(context)
         started = time.monotonic()
-        call_at_end(request.scope, lambda: self._end(context, started))
+        call_at_end(request.scope, lambda: self._end(context, started, request.scope))
 
     async def process_resource(
         self,
@@ -86,9 +86,12 @@ class RequestRecording:
             context.status = response.status_code
             context.streams = response.stream is not None
 
-    def _end(self, context: RequestContext, started: float) -> None:
+    def _end(self, context: RequestContext, started: float, scope: Scope) -> None:
         context.duration_seconds = time.monotonic() - started
         if not context.status:
+            # The watch of a request without a body begins before its context is there.
+            if client_has_left(scope):
+                context.mark_stopped("disconnected")
             context.status = CLIENT_CLOSED_REQUEST if context.was_disconnected else 500
         for record in self._recorders:
             record(context)
