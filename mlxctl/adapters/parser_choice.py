@@ -81,15 +81,17 @@ def with_native_formats(
 
 
 def find_thinking_parser(template: ChatTemplate | None, vocabulary: Vocabulary) -> ThinkingParser:
-    """Choose the first parser whose markers the template contains or renders.
+    """Choose the first parser whose markers the template renders, or contains.
 
     Without one, the first with another opener there, whose opener ends a prompt, or is a token.
     """
     parsers = [thinking_parser(parser_id) for parser_id in THINKING_PARSER_IDS if parser_id != "null"]
-    source = "" if template is None else thinking_source(template)
-    for parser in parsers:
-        if all(marker in source for marker in (parser.opener, parser.closer, *parser.identifying_texts)):
-            return parser
+    rendered = "" if template is None else _rendered_thinking(template)
+    source = "" if template is None else template.source + rendered
+    for text in (rendered, source):
+        for parser in parsers:
+            if all(marker in text for marker in (parser.opener, parser.closer, *parser.identifying_texts)):
+                return parser
     for parser in parsers:
         markers = parser.closer, *parser.identifying_texts
         if any(opener in source for opener in parser.other_openers) and all(
@@ -107,16 +109,21 @@ def find_thinking_parser(template: ChatTemplate | None, vocabulary: Vocabulary) 
 
 
 def thinking_source(template: ChatTemplate) -> str:
-    """Return template source, a rendered thought, and a prompt at the end.
+    """Return template source, a rendered thought, and a prompt at the end."""
+    return template.source + _rendered_thinking(template)
 
-    Some templates build their markers from pieces.
+
+def _rendered_thinking(template: ChatTemplate) -> str:
+    """Return a rendered thought, and a prompt at the end.
+
+    Some templates build their markers from pieces, or contain those of other models to strip them.
     """
     fields = dict.fromkeys(("reasoning_content", "reasoning", "thinking"), "a thought")
     turn = [
         {"role": "user", "content": "a question"},
         {"role": "assistant", "content": "an answer", **fields},
     ]
-    rendered = [template.source]
+    rendered = []
     for messages, is_open in ((turn, False), (turn[:1], True)):
         with suppress(InvalidRequest):
             rendered.append(template.render(messages, add_generation_prompt=is_open))

@@ -10,7 +10,7 @@ from mlxctl.parsers.schemas import STRING, Kinds, kind_of
 
 _WORDS = {"true": "true", "false": "false", "none": "null", "null": "null"}
 _LEADING_ZEROS = re.compile(r"(?P<sign>-?)\+?0*(?P<rest>\d{1,300}(?:\.\d{1,300})?)", re.ASCII)
-_MAX_EXACT = 2**53
+_WHOLE = re.compile(r"-?\d{1,15}\.0+", re.ASCII)
 _WORD_KINDS = {"true": "boolean", "false": "boolean", "null": "null"}
 
 
@@ -29,12 +29,15 @@ def value_as_json(text: str, kinds: Kinds) -> str:
         value = parse_json(bare)
     except ValueError:
         return _odd_value(text, kinds)
+    is_whole = isinstance(value, float) and _WHOLE.fullmatch(bare) is not None
     if _is_beyond_json(value):
         return quote(text)
-    if _is_whole(value) and kinds and ("integer" in kinds or kinds & {"number", "string"} == {"number"}):
+    if is_whole and kinds and ("integer" in kinds or kinds & {"number", "string"} == {"number"}):
         return str(int(value))
     if kinds is None or kind_of(value) in kinds or (kind_of(value) == "integer" and "number" in kinds):
         return bare if kinds is not None or not isinstance(value, str) else quote(text)
+    if isinstance(value, float) and value.is_integer() and "integer" in kinds:
+        return str(int(value))
     return quote(text) if "string" in kinds else bare
 
 
@@ -63,11 +66,6 @@ def _unescaped(text: str) -> str | None:
     except ValueError:
         return None
     return str(inner)
-
-
-def _is_whole(value: Any) -> bool:
-    """Whether a number with a fraction or exponent is an integer, exactly."""
-    return isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_EXACT
 
 
 def _is_beyond_json(value: Any) -> bool:

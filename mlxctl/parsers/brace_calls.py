@@ -27,7 +27,7 @@ from mlxctl.parsers.steps import Step, read_steps
 MAX_HEAD_CHARS = 256
 _HEAD = re.compile(r"\s*(?:call)?:\s*(?P<name>[^\s{}:,<>]+)\s*\{")
 # A name with spaces is malformed; the client answers that there is no such tool.
-_MAY_BEGIN = re.compile(r"\s*(?:c(?:a(?:l(?:l)?)?)?|(?:call)?:[^{}:,<>\n]*(?:<[^{}<>\n]*)?)?")
+_MAY_BEGIN = re.compile(r"\s*(?:c(?:a(?:l(?:l)?)?)?|(?:call)?:\s*[^{}:,<>\n]*\s*(?:<[^{}<>\n]*)?)?")
 _WORD_END = {"key": r"[,:{}\[\]]", "value": r"[,{}\[\]]"}
 _CLOSER = {"{": "}", "[": "]"}
 

@@ -52,9 +52,10 @@ class CallTags:
     there is only one. `key_opener`, or one of `other_key_openers`, and `key_end` enclose what `read_key`
     parses: the argument's name, and whether it is a string, if the tag tells. A value ends with
     `value_closer`, in which `{name}` stands for the argument's name, or before one of `value_ends`, where
-    models forget the closer. `trims` is dropped once on each side, if it is there. With `has_cdata`
-    a value may be a CDATA section. `read_value` converts a value that is no string to JSON text. With
-    `only_available`, a call of another tool is text.
+    models forget the closer. `trims` is dropped once on both sides of it, or on neither; with
+    `trims_sides_alone` on each side where it is. With `has_cdata` a value may be a CDATA section.
+    `read_value` converts a value that is no string to JSON text. With `only_available`, a call of another
+    tool is text.
 
     Arguments that are one JSON object may stand between tags that begin with `json_opener` and end with
     `key_end`, and `json_closer`.
@@ -75,6 +76,7 @@ class CallTags:
     block_closers: tuple[str, ...] = ()
     value_ends: tuple[str, ...] = ()
     trims: str = ""
+    trims_sides_alone: bool = False
     read_key: Callable[[str], tuple[str, bool | None] | None] = plain_key
     has_cdata: bool = False
     only_available: bool = False

@@ -59,6 +59,7 @@ class TaggedCallsBody:
         self._schema = SchemaNode()
         self._pieces: list[str] = []
         self._is_streaming = False
+        self._is_trimmed = False
         self._json = JsonArguments()
         self._plain_closer = MarkerSet((tags.value_closer, *tags.value_ends), trims=tags.trims)
         self._closer = self._plain_closer
@@ -326,6 +327,7 @@ class TaggedCallsBody:
         if trims is None:
             return None
         self._state = "value"
+        self._is_trimmed = trims or self._tags.trims_sides_alone
         return at + len(self._tags.trims) * trims, ()
 
     def _read_value(self, text: str, at: int) -> Step | None:
@@ -337,7 +339,7 @@ class TaggedCallsBody:
         self._state = "inside"
         is_closed = end[0].endswith(self._value_closer)
         length = end.start() + len(CDATA_END) * end[0].startswith(CDATA_END)
-        is_trimmed = not end[0].startswith(self._tags.trims)
+        is_trimmed = self._is_trimmed and not end[0].startswith(self._tags.trims)
         last = (
             *self._take(rest[:length].removesuffix(self._tags.trims if is_trimmed else "")),
             *self._end_value(),

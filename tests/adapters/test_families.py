@@ -79,6 +79,16 @@ def test_template_that_only_strips_thoughts_names_their_format(tmp_path: Path) -
     assert adapter.verdict.thinking_parser_id == "gemma4_channel"
 
 
+def test_rendered_thinking_format_precedes_the_one_that_is_stripped(tmp_path: Path) -> None:
+    template = (
+        PLAIN_TEMPLATE
+        + "{# text.split('<think>')[0], text.split('</think>')[1] #}"
+        + "{% if add_generation_prompt %}<|channel>thought\n<channel|>{% endif %}"
+    )
+    adapter = adapter_of(write_model(tmp_path, template=template, config={"model_type": "gemma4"}))
+    assert adapter.verdict.thinking_parser_id == "gemma4_channel"
+
+
 def test_model_without_think_tags_does_not_support_thinking(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, template=PLAIN_TEMPLATE, config={"model_type": "unheard_of"}))
     assert not adapter.supports_thinking

@@ -19,6 +19,7 @@ _MARK = "]<]minimax[>["
 _OPENER, _CLOSER, _INVOKE = f"{_MARK}<tool_call>", f"{_MARK}</tool_call>", f"{_MARK}<invoke name="
 _TAG = re.compile(rf"{re.escape(_MARK)}<(?P<end>/?)(?P<name>[^<>\s]+)>")
 _MAX_DEPTH = 32
+_TEXT_KEY = "$text"
 _EMPTY: dict[Kinds, Any] = {frozenset({"array"}): [], frozenset({"object"}): {}}
 
 
@@ -35,20 +36,22 @@ def _read_node(text: str, at: int, end_name: str, schema: SchemaNode, depth: int
     """
     members: list[tuple[str, Any]] = []
     is_array = schema.kinds is not None and "array" in schema.kinds
-    begin = at
+    begin, between = at, ""
     while (tag := _TAG.search(text, at)) is not None and depth:
+        between += text[at : tag.start()]
         if tag["end"]:
             if tag["name"] == end_name:
-                return _value(members, text[begin : tag.start()], schema), tag.end()
+                return _value(members, text[begin : tag.start()], between, schema), tag.end()
             at = tag.end()
             continue
         inner = schema.item() if is_array else schema.member(tag["name"])
         value, at = _read_node(text, tag.end(), tag["name"], inner, depth - 1)
         members.append((tag["name"], value))
-    return _value(members, text[begin:], schema), len(text)
+    return _value(members, text[begin:], between + text[at:], schema), len(text)
 
 
-def _value(members: list[tuple[str, Any]], text: str, schema: SchemaNode) -> Any:
+def _value(members: list[tuple[str, Any]], text: str, between: str, schema: SchemaNode) -> Any:
+    """Return the value of a node; text `between` its members becomes one of them."""
     names = [name for name, _ in members]
     if not members and not text and schema.kinds in _EMPTY:
         return _EMPTY[schema.kinds]
@@ -62,6 +65,11 @@ def _value(members: list[tuple[str, Any]], text: str, schema: SchemaNode) -> Any
             tree.setdefault(name, []).append(value)
         else:
             tree[name] = value
+    if between.strip():
+        key = _TEXT_KEY
+        while key in tree:
+            key = f"${key}"
+        tree[key] = between
     return tree
 
 

@@ -22,6 +22,7 @@ TAGS = CallTags(
     value_closer="</parameter>",
     value_ends=("\n" + _PARAMETER, "\n" + _FUNCTION_CLOSER),
     trims="\n",
+    trims_sides_alone=True,
     block_closers=("</tool_call>", "</seed:tool_call>"),
     read_value=untyped_as_string,
 )

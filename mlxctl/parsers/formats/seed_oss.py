@@ -1,14 +1,18 @@
 """Tool calls of Seed-OSS: Qwen3-Coder's in another outer tag."""
 
+from dataclasses import replace
+
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.formats.qwen3_coder import NOTATION, TAGS
 from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _OPENER = "<seed:tool_call>"
+# Values are not on lines of their own: a line break only after one is part of it.
+_TAGS = replace(TAGS, trims_sides_alone=False)
 
 
 def _open_body(opening: Opening) -> TaggedCallsBody:
-    return TaggedCallsBody(TAGS, opening.tools)
+    return TaggedCallsBody(_TAGS, opening.tools)
 
 
 def _force_call(name: str | None) -> str:
