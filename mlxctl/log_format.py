@@ -1,6 +1,7 @@
 """Log lines as text or JSON, of server and engine process."""
 
 import logging
+import re
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -36,3 +37,38 @@ class JsonFormatter(logging.Formatter):
 def text_formatter() -> logging.Formatter:
     """Return the formatter of text lines."""
     return logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%m-%d %H:%M:%S")
+
+
+def json_line(message: str, *, logger: str, level: int = logging.INFO) -> str:
+    """Return a line of a JSON log for text without a logger."""
+    facts = {"name": logger, "levelno": level, "levelname": logging.getLevelName(level), "msg": message}
+    return JsonFormatter().format(logging.makeLogRecord(facts))
+
+
+class _Line(msgspec.Struct):
+    level: str
+    message: str
+
+
+_EXCEPTION = re.compile(r"[\w.]+(Error|Exception): ")
+_PREFIX = "mlxctl: "
+
+
+def find_reason(log: str) -> str | None:
+    """Return why a command ended, from its log in either format.
+
+    That is its last error, or else its last line: native libraries may print after the error. None for an
+    empty log.
+    """
+    lines = [_read(line) for line in log.splitlines() if line.strip()]
+    errors = [message for message, is_error in lines if is_error]
+    return errors[-1] if errors else lines[-1][0] if lines else None
+
+
+def _read(line: str) -> tuple[str, bool]:
+    """Return the message of a line, and whether it is an error."""
+    try:
+        read = msgspec.json.decode(line, type=_Line)
+    except msgspec.MsgspecError:
+        return line.removeprefix(_PREFIX), line.startswith(_PREFIX) or bool(_EXCEPTION.match(line))
+    return read.message, read.level == "error"

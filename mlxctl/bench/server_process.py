@@ -13,11 +13,11 @@ from pathlib import Path
 import httpx
 
 from mlxctl.errors import EngineDied, SettingsError
+from mlxctl.log_format import find_reason
 
 _START_SECONDS = 600.0
 _STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.05
-_REASON = re.compile(r"[\w.]+(Error|Exception): ")
 _LISTENING = re.compile(rb"mlxctl \S+ on (http://\S+)")
 
 
@@ -50,6 +50,8 @@ class ServerSubprocess:
         with self._errors.open("wb") as errors:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "mlxctl", "serve", "--port", "0", *self._arguments,
+                # A server with a JSON log does not print its address.
+                "--log-format", "text",
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=errors,
                 env={**self._environment, **directories},
                 # Ctrl-C goes to the benchmark only, which saves its rounds and stops the server gracefully.
@@ -104,9 +106,7 @@ class ServerSubprocess:
 
     async def _ended(self, process: asyncio.subprocess.Process) -> Exception:
         await process.wait()
-        lines = self._errors.read_text(errors="replace").strip().splitlines()
-        if not lines:
+        reason = find_reason(self._errors.read_text(errors="replace"))
+        if reason is None:
             return EngineDied(f"the server ended with exit code {process.returncode} and gave no reason")
-        # Native libraries may print after the error message.
-        reasons = [line for line in lines if line.startswith("mlxctl: ") or _REASON.match(line)]
-        return SettingsError((reasons or lines)[-1].removeprefix("mlxctl: "))
+        return SettingsError(reason)

@@ -3,7 +3,7 @@
 One line on standard error and exit code 1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import typer
@@ -12,13 +12,16 @@ from mlxctl.errors import MlxctlError, ServerUnreachable
 
 
 @contextmanager
-def report_errors() -> Iterator[None]:
-    """Print a MlxctlError without a stack trace and exit with 1."""
+def report_errors(describe: Callable[[str], str] = "mlxctl: {}".format) -> Iterator[None]:
+    """Print a MlxctlError without a stack trace and exit with 1.
+
+    `describe` returns the line of a message.
+    """
     try:
         yield
     except MlxctlError as error:
         hint = (
             "; `mlxctl serve` starts one, --url names another" if isinstance(error, ServerUnreachable) else ""
         )
-        typer.echo(f"mlxctl: {error}{hint}", err=True)
+        typer.echo(describe(f"{error}{hint}"), err=True)
         raise typer.Exit(1) from None

@@ -1,10 +1,12 @@
 """`mlxctl serve`. Its flags override settings."""
 
 import inspect
+import logging
 import re
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -14,6 +16,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ConfigFile, read_settings, setting
 from mlxctl.errors import SettingsError
+from mlxctl.log_format import LogFormat, json_line
 from mlxctl.settings import (
     AdapterSettings,
     AuditSettings,
@@ -152,16 +155,22 @@ def serve(
     """Serve models over OpenAI- and Anthropic-compatible APIs."""
     with report_errors():
         settings = resolve_options([*(models or ()), *(more_models or ())], config, flags)
-        if flags.get("api_keys") or flags.get("admin_keys"):
-            typer.echo(
-                "mlxctl: other users of this machine can see keys of the command line with `ps`; "
-                "better use --api-key-file or the settings file",
-                err=True,
-            )
+    log_format = settings.server.log_format
+    if flags.get("api_keys") or flags.get("admin_keys"):
+        note = (
+            "other users of this machine can see keys of the command line with `ps`; "
+            "better use --api-key-file or the settings file"
+        )
+        typer.echo(_log_line(note, log_format, logging.WARNING), err=True)
+    with report_errors(partial(_log_line, log_format=log_format, level=logging.ERROR)):
         from mlxctl.cli.banner import Banner, StartLog
         from mlxctl.server import run
 
-        raise typer.Exit(run(settings, StartLog() if settings.server.log_format == "json" else Banner()))
+        raise typer.Exit(run(settings, StartLog() if log_format == "json" else Banner()))
+
+
+def _log_line(message: str, log_format: LogFormat, level: int) -> str:
+    return json_line(message, logger=__name__, level=level) if log_format == "json" else f"mlxctl: {message}"
 
 
 def resolve_options(models: list[str], config: Path | None, flags: Mapping[str, Any]) -> Settings:

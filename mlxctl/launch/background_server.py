@@ -16,6 +16,7 @@ import httpx
 from mlxctl import locations
 from mlxctl.certificates import client_context
 from mlxctl.errors import AuthenticationFailed, ClientNotReady, ServerUnreachable
+from mlxctl.log_format import find_reason
 from mlxctl.settings import Settings
 
 _CONNECT_SECONDS = 2.0
@@ -125,7 +126,9 @@ def _wait_until_ready(url: str, process: "subprocess.Popen[bytes]", log_file: Pa
     with httpx.Client(trust_env=False, timeout=_READ_SECONDS, verify=client_context(url)) as client:
         while time.monotonic() < deadline:
             if process.poll() is not None:
-                raise ClientNotReady(f"the server ended at its start: {_last_line(log_file)}")
+                log = log_file.read_text(encoding="utf-8", errors="replace")
+                reason = find_reason(log) or f"see {log_file}"
+                raise ClientNotReady(f"the server ended at its start: {reason}")
             try:
                 if client.get(f"{url}/readyz").status_code == 200:
                     return
@@ -133,9 +136,3 @@ def _wait_until_ready(url: str, process: "subprocess.Popen[bytes]", log_file: Pa
                 pass
             time.sleep(_POLL_SECONDS)
     raise ClientNotReady(f"the server was not ready within {_START_SECONDS:.0f} s; see {log_file}")
-
-
-def _last_line(log_file: Path) -> str:
-    lines = log_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    reasons = [line for line in lines if line.startswith("mlxctl: ")]
-    return (reasons or lines or [f"see {os.fspath(log_file)}"])[-1].removeprefix("mlxctl: ")

@@ -12,10 +12,11 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 
-from mlxctl import demo, locations
+from mlxctl import locations
 from mlxctl.errors import DownloadFailed, QueueFull
 from mlxctl.models.download_journal import JOURNAL_SECONDS, Download, DownloadJournal, DownloadState
 from mlxctl.models.hub import Cancelled, DownloadProgress, download, plan_download
+from mlxctl.models.library import DEMO_MODEL, DEMO_SHORT_NAME
 from mlxctl.models.names import is_repository
 from mlxctl.models.probe_process import ProbeProcess
 
@@ -49,7 +50,7 @@ class Downloads:
         With `is_probed` the model is probed after its download. Raises DownloadFailed for an invalid name,
         QueueFull.
         """
-        if repository in (demo.MODEL_NAME, demo.SHORT_NAME):
+        if repository in (DEMO_MODEL.name, DEMO_SHORT_NAME):
             raise DownloadFailed(
                 repository,
                 f"{repository!r} is built into mlxctl and needs no download: mlxctl run demo",

@@ -13,8 +13,8 @@ qwen3 in 16 and packed in 4 bits; chunks of 64 to 2,048 tokens, prompts of 128 t
 estimates were 0.9 to 1.3 times the peaks.
 
 Through the server, with chunks of at most 128 tokens and without the prefix cache, weights, cache and prefill
-together were 0.87 to 0.99 times the peaks of 11 models (mamba and two models with experts and images too) at
-500 tokens, 0.95 to 1.04 at 1,000, and 0.98 to 1.20 at 2,000 and 3,000.
+together were 0.87 to 1.25 times the peaks of 12 models at 500 to 3,000 tokens: those above, mamba, the demo
+model, one of 5 million parameters, and two with experts that take images.
 
 The engine sizes chunks by their duration, which is in no configuration. On a shared CPU, where the duration
 of the same chunk varies by a factor of two, the estimates for 2,000 and 6,000 tokens were 0.52 to 1.66 times

@@ -111,6 +111,9 @@ class Model(Struct, frozen=True, kw_only=True):
     num_parameters: int | None
     quantization: str | None
     size_bytes: int | None
+    is_moe: bool
+    n_experts: int | None
+    n_active_experts: int | None
     state: ModelState
     problem: str | None
     pinned: bool
@@ -135,10 +138,10 @@ class ModelCard:
     """A served model's public data.
 
     `created` is in unix seconds, `context_length` in tokens, `num_bytes` of weights. `dimensions` is the
-    length of an embedding model's vectors. Unknown values are None, an unknown kind is "unknown". `verdicts`
-    are the results of probing by question; empty for a model that was not probed. `adapter` is the analysis
-    of its chat template. `root` is the model's own name; an alias has another `id`. `parent` is the base
-    model of a LoRA adapter.
+    length of an embedding model's vectors, `experts` how many a layer has and a token uses. Unknown values
+    are None, an unknown kind is "unknown". `verdicts` are the results of probing by question; empty for a
+    model that was not probed. `adapter` is the analysis of its chat template. `root` is the model's own name;
+    an alias has another `id`. `parent` is the base model of a LoRA adapter.
     """
 
     id: str
@@ -155,6 +158,7 @@ class ModelCard:
     num_parameters: int | None = None
     quantization: str | None = None
     num_bytes: int | None = None
+    experts: tuple[int, int] | None = None
     state: ModelState = "loaded"
     problem: str | None = None
     is_pinned: bool = False
@@ -241,6 +245,9 @@ def _model_object(card: ModelCard) -> Model:
         num_parameters=card.num_parameters,
         quantization=card.quantization,
         size_bytes=card.num_bytes,
+        is_moe=card.experts is not None,
+        n_experts=card.experts[0] if card.experts else None,
+        n_active_experts=card.experts[1] if card.experts else None,
         state=card.state,
         problem=card.problem,
         pinned=card.is_pinned,

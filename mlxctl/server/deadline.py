@@ -1,6 +1,7 @@
 """The deadline of a request, queueing included."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,15 +11,21 @@ from mlxctl.errors import DeadlineExceeded
 from mlxctl.inference.request_context import current_request
 from mlxctl.settings import Endpoint, ServerSettings
 
-# The first part of a route's path after its version, longer parts first.
+_VERSION = re.compile(r"/(?:(?:api/)?v\d+/)?")
+# The first part of a route's path after its version.
 _ENDPOINTS: dict[str, Endpoint] = {
     "chat": "chat",
-    "completions": "completions",
+    "completion": "completions",
+    "infill": "completions",
+    "generate": "completions",
     "responses": "responses",
     "messages": "messages",
     "agents": "agents",
-    "embeddings": "embeddings",
-    "audio/speech": "speech",
+    "embed": "embeddings",
+    "pooling": "embeddings",
+    "rerank": "embeddings",
+    "score": "embeddings",
+    "similarity": "embeddings",
     "audio/": "transcriptions",
     "models/": "admin",
     "api/": "ollama",
@@ -27,7 +34,7 @@ _ENDPOINTS: dict[str, Endpoint] = {
 
 def timeout_seconds(path: str, settings: ServerSettings) -> float:
     """Return the maximum duration of requests of a route, by its path."""
-    path = path.removeprefix("/v1").removeprefix("/api/v0").removeprefix("/api/v1").lstrip("/")
+    path = _VERSION.sub("", path, count=1)
     endpoint = next((name for prefix, name in _ENDPOINTS.items() if path.startswith(prefix)), None)
     default = settings.request_timeout_seconds
     return default if endpoint is None else settings.timeouts.get(endpoint, default)

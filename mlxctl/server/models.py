@@ -94,6 +94,7 @@ def _card(model: ServedModel, described: ModelDescription) -> ModelCard:
         num_parameters=weights.num_parameters if weights else None,
         quantization=packing.label if packing else None,
         num_bytes=model.facts.weights_bytes,
+        experts=described.experts,
         state=model.state,
         problem=model.problem,
         is_pinned=model.is_pinned,

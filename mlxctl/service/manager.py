@@ -15,6 +15,7 @@ from pathlib import Path
 
 from mlxctl import locations
 from mlxctl.errors import ServiceFailed
+from mlxctl.log_format import find_reason
 from mlxctl.service.definition import LABEL, UNIT, ServiceDefinition
 
 _TOOL_SECONDS = 60.0
@@ -112,20 +113,20 @@ class ServiceManager(ABC):
                 break
             time.sleep(_POLL_SECONDS)
         if not is_running:
-            reason = self._last_log_line().removeprefix("mlxctl: ")
-            raise ServiceFailed(f"the server ended at once: {reason}")
+            raise ServiceFailed(f"the server ended at once: {self._reason()}")
 
     def stop(self) -> None:
         """Stop the service until the next login or `start`."""
         self._require_installed()
         self._stop()
 
-    def _last_log_line(self) -> str:
+    def _reason(self) -> str:
         try:
-            lines = self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
+            log = self.log_file.read_text(encoding="utf-8", errors="replace")
         except OSError:
-            lines = []
-        return next((line for line in reversed(lines) if line.strip()), "it wrote no log")
+            log = ""
+        # Lines before the last one may be of earlier starts.
+        return find_reason(log.rstrip().rpartition("\n")[2]) or "it wrote no log"
 
     def _require_installed(self) -> None:
         if not self.definition_file.exists():

@@ -15,10 +15,12 @@ Endpoint = Literal[
     "ollama",
     "embeddings",
     "transcriptions",
-    "speech",
     "admin",
 ]
-"""Endpoints that may have a separate timeout. `admin` is loading and unloading of models."""
+"""Endpoints that may have a separate timeout, with the routes of all dialects.
+
+`embeddings` includes reranking, `admin` is loading and unloading of models.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

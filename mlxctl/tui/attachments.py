@@ -14,7 +14,14 @@ from mlxctl.locations import expand_user
 MAX_IMAGE_BYTES = 20_000_000
 """Limit for all images of one chat: every request sends them all."""
 
-_SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"BM", "image/bmp"),
+    (b"II*\0", "image/tiff"),
+    (b"MM\0*", "image/tiff"),
+)
 
 
 def read_images(paths: Sequence[Path], *, existing: Sequence[ImagePart] = ()) -> tuple[ImagePart, ...]:
@@ -49,7 +56,9 @@ def read_image(path: Path) -> ImagePart:
             return ImagePart(data=data, media_type=media_type)
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return ImagePart(data=data, media_type="image/webp")
-    raise StoreError(f"{path.name!r} is not a PNG, JPEG, GIF or WebP image")
+    if data[4:12] in (b"ftypavif", b"ftypavis"):
+        return ImagePart(data=data, media_type="image/avif")
+    raise StoreError(f"{path.name!r} is not a PNG, JPEG, GIF, WebP, BMP, TIFF or AVIF image")
 
 
 def check_is_file(path: Path) -> None:

@@ -41,7 +41,19 @@ def is_all(image: ImagePart, color: Sequence[int], *, within: int = 0) -> bool:
 
 @pytest.mark.parametrize(
     ("mode", "kind"),
-    [("RGB", "PNG"), ("P", "PNG"), ("P", "GIF"), ("RGB", "JPEG"), ("CMYK", "JPEG"), ("RGB", "WEBP")],
+    [
+        ("RGB", "PNG"),
+        ("P", "PNG"),
+        ("P", "GIF"),
+        ("RGB", "JPEG"),
+        ("CMYK", "JPEG"),
+        ("RGB", "WEBP"),
+        ("RGB", "BMP"),
+        ("P", "BMP"),
+        ("RGB", "TIFF"),
+        ("CMYK", "TIFF"),
+        ("RGB", "AVIF"),
+    ],
 )
 def test_every_file_format_decodes_to_the_same_color(mode: str, kind: str) -> None:
     shown = Image.new("RGB", (32, 16), ORANGE)
@@ -54,6 +66,11 @@ def test_gray_decodes_equally_from_8_and_16_bits() -> None:
     sixteen = Image.fromarray(np.full((4, 4), 100 * 257, dtype=np.uint16))
     assert sixteen.mode == "I;16"
     assert is_all(file(sixteen), (100, 100, 100))
+
+
+def test_only_the_first_page_of_a_tiff_is_used() -> None:
+    pages = [Image.new("RGB", (4, 4), color) for color in (ORANGE, WHITE)]
+    assert is_all(file(pages[0], "TIFF", save_all=True, append_images=pages[1:]), ORANGE)
 
 
 @pytest.mark.parametrize(("mode", "color"), [("RGBA", (10, 20, 30, 0)), ("LA", (10, 0))])
@@ -110,8 +127,11 @@ SOUND = file(Image.linear_gradient("L").convert("RGB"))
 @pytest.mark.parametrize(
     ("images", "error"),
     [
-        ([ImagePart(data=b"no image", media_type="image/png")], "image 1 is not one of PNG, JPEG, WEBP, GIF"),
-        ([SOUND, file(Image.new("RGB", (4, 4)), "BMP")], "image 2 is not one of PNG, JPEG, WEBP, GIF"),
+        (
+            [ImagePart(data=b"no image", media_type="image/png")],
+            "image 1 is not one of PNG, JPEG, WEBP, GIF, BMP",
+        ),
+        ([SOUND, file(Image.new("RGB", (4, 4)), "ICO")], "image 2 is not one of PNG, JPEG, WEBP, GIF, BMP"),
         ([bomb(9000, 9000)], "image 1 has 9000 x 9000 pixels; it may have 50000000"),
         ([bomb(1 << 20, 1 << 20)], "image 1 cannot be decoded"),
         ([bomb(1, 49_000_000)], "image 1 has 1 x 49000000 pixels; a side may have 65535"),

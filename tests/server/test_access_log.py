@@ -4,6 +4,8 @@ import json
 import logging
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ import pytest
 
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.inference.request_entry import RequestEntry
+from mlxctl.log_format import find_reason
 from mlxctl.server.access_log import access_fields
 from mlxctl.server.audit import audit_record
 from mlxctl.server.log_output import logging_to_standard_error
@@ -128,6 +131,38 @@ def test_start_is_logged_as_json_too(json_server: LoggedServer) -> None:
     os.set_blocking(output, False)
     with pytest.raises(BlockingIOError):
         os.read(output, 1)
+
+
+def test_reason_for_which_a_server_with_a_json_log_ends_is_json(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mlxctl", "serve", str(tmp_path / "none"), "--log-format", "json"]
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [*command, "--port", "0", "--api-key", "secret"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    lines = [json.loads(line) for line in (done.stdout + done.stderr).splitlines()]
+    assert done.returncode == 1
+    assert "can see keys of the command line" in next(
+        line["message"] for line in lines if line["level"] == "warning"
+    )
+    assert str(find_reason(done.stderr)).startswith("there is no model")
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        ("mlxctl: the port is taken\nlibc++abi: terminating\n", "the port is taken"),
+        ('{"level":"error","message":"the port is taken"}\n\nTerminated\n', "the port is taken"),
+        ("Traceback\n  File 1\nImportError: no mlx\n", "ImportError: no mlx"),
+        ("Killed\n", "Killed"),
+        ("\n", None),
+    ],
+)
+def test_reason_of_an_ended_server_is_found_in_its_log(log: str, reason: str | None) -> None:
+    assert find_reason(log) == reason
 
 
 def body(**fields: object) -> dict[str, object]:

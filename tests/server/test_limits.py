@@ -8,6 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from mlxctl.server.deadline import timeout_seconds
+from mlxctl.settings import Endpoint, ServerSettings
+
 from .process import ServerProcess, serving
 from .test_access_log import LoggedServer, logged
 
@@ -46,6 +49,24 @@ def decoding(server: ServerProcess) -> Iterator[httpx.Response]:
         lines = response.iter_lines()
         assert any('"text"' in line for line in lines)
         yield response
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "paths"),
+    [
+        ("chat", ["/v1/chat/completions", "/api/v0/chat/completions", "/api/v1/chat"]),
+        ("completions", ["/v1/completions", "/api/v0/completions", "/completion", "/generate"]),
+        ("messages", ["/v1/messages", "/v1/messages/count_tokens"]),
+        ("embeddings", ["/v1/embeddings", "/v2/embed", "/pooling", "/embedding", "/v2/rerank", "/v1/score"]),
+        ("ollama", ["/api/chat", "/api/generate", "/api/embed"]),
+        ("admin", ["/models/load"]),
+    ],
+)
+def test_timeout_of_an_endpoint_covers_the_routes_of_all_dialects(
+    endpoint: Endpoint, paths: list[str]
+) -> None:
+    settings = ServerSettings(timeouts={endpoint: 7.0})
+    assert [timeout_seconds(path, settings) for path in paths] == [7.0] * len(paths)
 
 
 def test_request_timeout_returns_504(server: ServerProcess) -> None:

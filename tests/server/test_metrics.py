@@ -157,6 +157,13 @@ def test_loading_another_model_counts_a_swap(server: ServerProcess) -> None:
     assert value(server, "moe_requests_total", model=other_model().name) == 1
 
 
+def test_model_list_has_the_experts(server: ServerProcess) -> None:
+    models = httpx.get(f"{server.url}/v1/models", timeout=60).json()["data"]
+    experts = {one["id"]: (one["is_moe"], one["n_experts"], one["n_active_experts"]) for one in models}
+    assert experts.pop(other_model().name) == (True, 4, 2)
+    assert set(experts.values()) == {(False, None, None)}
+
+
 def test_stats_and_requests_show_times_and_cache_shares(server: ServerProcess) -> None:
     body = {"model": "tiny", "messages": PROMPT, "max_tokens": 4, "session_id": "a-session"}
     headers = {"x-request-id": "shown"}

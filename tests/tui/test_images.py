@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from server.process import ServerProcess, serving
 from textual.widgets import Input
 
@@ -141,6 +142,12 @@ def too_big(path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("kind", ["png", "jpeg", "gif", "webp", "bmp", "tiff", "avif"])
+def test_image_of_every_decoded_format_can_be_attached(tmp_path: Path, kind: str) -> None:
+    Image.new("RGB", (4, 4)).save(tmp_path / "image", kind)
+    assert [image.media_type for image in read_images([tmp_path / "image"])] == [f"image/{kind}"]
+
+
 def test_image_file_errors_are_distinguished(server: ServerProcess, tmp_path: Path) -> None:
     (tmp_path / "notes.png").write_text("no image at all")
     half = write_png(tmp_path / "half.png", (1, 2, 3))
@@ -152,7 +159,7 @@ def test_image_file_errors_are_distinguished(server: ServerProcess, tmp_path: Pa
         await screen.wait_for("pixtral_colors is ready")
         notices = {
             "none.png": "No such file or directory",
-            "notes.png": "is not a PNG, JPEG, GIF or WebP",
+            "notes.png": "is not a PNG, JPEG, GIF, WebP, BMP",
             "big.png": "is larger than 20 MB",
             "": "",
             "half.png": "with 1 image",

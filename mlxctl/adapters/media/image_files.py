@@ -15,11 +15,11 @@ MAX_IMAGES = 16
 """Maximum number of images of one prompt."""
 
 _MAX_PIXELS = 50_000_000
-# Resizing takes memory for each pixel of a side: 2 GB for 1 x 49,000,000. Only PNG has longer sides.
+# Resizing takes memory for each pixel of a side: 2 GB for 1 x 49,000,000. JPEG has no longer sides.
 _MAX_SIDE = 65_535
 # Sum over all images of a prompt: about two seconds of decoding.
 _MAX_TOTAL_PIXELS = 200_000_000
-_FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
 _MODES_OF_16_BITS = ("I", "I;16", "I;16B", "I;16L", "I;16N")
 
 
