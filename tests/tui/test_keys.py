@@ -1,4 +1,4 @@
-"""Keys in the order in which they were pressed, and Ctrl-C in dialogs."""
+"""Order of keys, Ctrl-C in dialogs, the running tool and notifications."""
 
 import asyncio
 from pathlib import Path
