@@ -87,7 +87,7 @@ class TerminalApp(App[None]):
     def __init__(self, preferences: Preferences | None = None) -> None:
         super().__init__()
         self._preferences = preferences or Preferences(None)
-        self._readable_colors = ReadableColors()
+        self._readable_colors = ReadableColors(has_few_colors=self.console.color_system == "256")
         self._palettes: dict[str, Palette] = {}
         # Their colors are those of the terminal, which may be unreadable on its background.
         for name in [name for name, theme in self.available_themes.items() if theme.ansi]:

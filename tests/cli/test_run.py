@@ -1,6 +1,7 @@
 """`mlxctl run`: one prompt, answered on standard output."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,19 @@ def test_quiet_prints_the_answer_alone() -> None:
     done = run("demo", "--quiet", "Hello!")
     assert done.stdout == "Hello! How can I help you?\n"
     assert "tokens" not in done.stderr
+
+
+def test_a_failed_answer_leaves_standard_output_empty() -> None:
+    done = run("demo", "word " * 10_000)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "prompt is too long" in done.stderr
+
+
+def test_closed_standard_error_does_not_stop_the_engine() -> None:
+    command = f"{shlex.quote(sys.executable)} -m mlxctl run demo Hello 2>&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Hello!")
 
 
 def test_an_unknown_name_is_not_looked_for_on_the_hub() -> None:

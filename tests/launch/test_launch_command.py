@@ -81,6 +81,15 @@ def test_without_a_server_at_the_given_url_none_is_started(environment: dict[str
     assert "no server answers at http://127.0.0.1:1" in done.stderr
 
 
+@pytest.mark.parametrize("url", ["ftp://x", "127.0.0.1:99999"])
+def test_an_invalid_url_is_named(environment: dict[str, str], url: str) -> None:
+    done = launch(environment, "claude", "--url", url)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"mlxctl: {url!r} is not a server URL; write http://HOST:PORT\n",
+    )
+
+
 def test_a_server_is_started_in_the_background_and_the_client_gets_its_model(
     environment: dict[str, str],
 ) -> None:

@@ -52,6 +52,10 @@ def test_an_unknown_name_lists_the_names_of_the_server() -> None:
         choose_model([GOOD], CODEX, wanted="other")
 
 
+def test_a_server_that_says_nothing_of_tools_is_used() -> None:
+    assert AvailableModel.of_card({"id": "foreign", "max_model_len": 65_536}).lacks(CLIENTS["claude"]) is None
+
+
 def test_probing_overrules_the_chat_template() -> None:
     card = {"id": "x", "supports_tools": True, "probed": {"tools": "no"}, "max_model_len": 99_000}
     assert AvailableModel.of_card(card).lacks(CODEX) == "cannot call tools (probing found no tool calls)"

@@ -40,6 +40,7 @@ def answer(message: dict) -> dict | None:  # type: ignore[type-arg]
             more = {"nextCursor": str(page + 1)} if page + 1 < len(PAGES) else {}
             return {"tools": PAGES[page], **more}
         case "tools/call" if message["params"]["name"] == "die":
+            print("out of memory", file=sys.stderr, flush=True)
             os._exit(1)
         case "tools/call" if message["params"]["name"] == "hang":
             sys.exit(sys.stdin.read() and None)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -215,6 +216,21 @@ def test_editor_command_is_the_one_of_the_user(tmp_path: Path) -> None:
     assert edit_text([sys.executable, "-c", script], "a") == "a\nb"
     with pytest.raises(StoreError, match="ended with 3"):
         edit_text([sys.executable, "-c", "raise SystemExit(3)"], "a")
+    with pytest.raises(StoreError, match="saved no text: No such file or directory"):
+        edit_text(["rm"], "a")
+
+
+@pytest.mark.parametrize("command", ["/load", "/image"])
+def test_pipe_is_refused_and_the_chat_goes_on(command: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("scripted is ready")
+        await send(screen, f"{command} {tmp_path}/pipe")
+        await screen.wait_for("is a device or pipe")
+        await converse(screen, ("Hello", "One."))
+
+    drive(ScriptedBackend(text("One.")), interact)
 
 
 def test_up_shows_earlier_questions_and_keeps_the_draft() -> None:

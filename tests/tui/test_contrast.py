@@ -11,7 +11,7 @@ from rich.style import Style
 
 from mlxctl.errors import ConnectionLost, InvalidRequest
 from mlxctl.ir import TextDelta, ThinkingDelta
-from mlxctl.tui.contrast import MIN_CONTRAST, contrast, readable
+from mlxctl.tui.contrast import MIN_CONTRAST, contrast, readable, shown_color
 
 from .screen_driver import Screen, drive
 from .scripted_backend import ScriptedBackend, call, end, text
@@ -62,11 +62,14 @@ def texts(screen: Screen) -> Iterator[tuple[str, Style]]:
                 yield words, style
 
 
-def unreadable(screen: Screen) -> list[str]:
+def unreadable(screen: Screen, *, has_few_colors: bool = False) -> list[str]:
     """Return texts with insufficient contrast, with their colors."""
     found = []
     for words, style in texts(screen):
-        color, background = (color and color.triplet for color in (style.color, style.bgcolor))
+        color, background = (
+            color and color.triplet and shown_color(color.triplet, has_few_colors=has_few_colors)
+            for color in (style.color, style.bgcolor)
+        )
         if color is None or background is None or contrast(color, background) < MIN_CONTRAST or style.dim:
             found.append(f"{words!r} {color} on {background}")
     return found
@@ -94,6 +97,15 @@ COLORS = st.builds(ColorTriplet, *[st.integers(0, 255)] * 3)
 @given(COLORS, COLORS)
 def test_any_color_becomes_readable_on_any_background(color: ColorTriplet, background: ColorTriplet) -> None:
     assert contrast(readable(color, background), background) >= MIN_CONTRAST
+
+
+@given(COLORS, COLORS)
+def test_any_color_becomes_readable_with_256_colors(color: ColorTriplet, background: ColorTriplet) -> None:
+    shown = [
+        shown_color(each, has_few_colors=True)
+        for each in (readable(color, background, has_few_colors=True), background)
+    ]
+    assert contrast(*shown) >= MIN_CONTRAST
 
 
 DIALOGS = {
@@ -155,6 +167,21 @@ def test_text_contrast_of_the_approval_of_a_tool_call() -> None:
             assert unreadable(screen) == [], theme
 
     drive(ScriptedBackend(call("list_directory", "{}")), interact, uses_tools=True)
+
+
+def test_text_contrast_in_a_terminal_of_256_colors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLORTERM")
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+    async def interact(screen: Screen) -> None:
+        await screen.ask("q")
+        await screen.wait_for("Third")
+        for theme in ("catppuccin-frappe", "textual-light"):
+            screen.app.theme = theme
+            await screen.settle()
+            assert unreadable(screen, has_few_colors=True) == [], theme
+
+    drive(ScriptedBackend([TextDelta(text=ANSWER), end()]), interact, size=(100, 70))
 
 
 def test_text_contrast_with_no_color(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,7 +203,7 @@ def test_plain_chat_continues_after_a_rejected_image(server: ServerProcess, red:
     )
     chat = PlainChat(setup, terminal=PlainTerminal(source, answers, diagnostics))
     assert asyncio.run(chat.run()) == 1
-    assert answers.getvalue() == "\nI see no picture.\n"
+    assert answers.getvalue() == "I see no picture.\n"
     assert "image 1 cannot be decoded" in diagnostics.getvalue()
 
 

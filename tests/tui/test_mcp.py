@@ -72,7 +72,7 @@ def test_server_that_died_is_an_error_and_is_started_again() -> None:
 
     died, again = with_server(McpServer("files", config()), play)
     assert died.is_error
-    assert "MCP server 'files' has ended" in died.text
+    assert "MCP server 'files' has ended, after printing 'out of memory'; the next call" in died.text
     assert again.text.startswith("again")
 
 
@@ -148,7 +148,8 @@ def test_tools_that_are_left_out_are_counted() -> None:
         (config("fail"), "MCP server 'files' is not available: no license found"),
         (McpServerConfig(command="no-such-command"), "there is no command 'no-such-command'"),
         (config("silent"), "MCP server 'files' did not answer within 0.2 s"),
-        (McpServerConfig(url="http://127.0.0.1:9/mcp"), "MCP server 'files' is not available"),
+        (McpServerConfig(command="/"), "'/' cannot be started: permission denied"),
+        (McpServerConfig(url="http://me:key@127.0.0.1:9/mcp?key=k"), "failed (127.0.0.1:9). The chat"),
     ],
 )
 def test_unavailable_server_is_a_problem_of_one_line(broken: McpServerConfig, problem: str) -> None:

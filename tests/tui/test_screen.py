@@ -35,7 +35,9 @@ def test_answer_with_thinking_tools_and_markdown(snapshot: SnapshotAssertion) ->
     async def interact(screen: Screen) -> None:
         await screen.ask("How much is 6*7?")
         await screen.wait_for("two")
-        assert mask_times_in(await screen.wait_for("context 105")) == snapshot
+        await screen.wait_for("context 105")
+        await screen.settle()
+        assert mask_times_in(screen.text()) == snapshot
 
     drive(backend, interact, uses_tools=True)
 
@@ -354,7 +356,9 @@ def test_stopping_closes_the_tool_call_dialog(snapshot: SnapshotAssertion) -> No
 
     async def interact(screen: Screen) -> None:
         await screen.ask("List my files")
-        assert mask_times_in(await screen.wait_for("Tool call: search")) == snapshot
+        await screen.wait_for("Tool call: search")
+        await screen.settle()
+        assert mask_times_in(screen.text()) == snapshot
         screen.app.screen_stack[0].action_stop()  # type: ignore[attr-defined]
         await screen.wait_for("Stopped. Partial answer kept")
 
