@@ -715,7 +715,7 @@ _mlxctl_cache() {
 _mlxctl_probe() {
     _arguments \
         '*--all[Every model of the library]' \
-        '*--force[Probe again, also with stored results]' \
+        '*--force[Probe again even if results are stored]' \
         '*--show[Print stored results with all evidence; probe nothing]' \
         '*--toml[Write the results to this new file, in the format of capabilities.toml]: :_files' \
         '*--timeout[Longest time for one answer]: :' \
@@ -887,7 +887,7 @@ _mlxctl_bench_agents() {
         '*--result-tokens[Length of each tool result]: :' \
         '*--answer-tokens[Length of each answer]: :' \
         '*--trace[Replay recorded sessions instead]: :_files' \
-        '*--think-seconds[Longest recorded wait between turns to keep]: :' \
+        '*--think-seconds[Keep recorded waits between turns up to this length]: :' \
         '*--scale[Share of the recorded lengths to use]: :' \
         '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
@@ -1458,7 +1458,7 @@ _mlxctl_chat() {
         '*--temperature[0 is greedy]: :' \
         '*--top-p[Nucleus sampling; 0 and 1 are off]: :' \
         '*--max-tokens[Length limit of an answer]: :' \
-        '*--tools[Offer built-in tools]' \
+        '*--tools[Offer built-in tools\: a clock and a calculator]' \
         '*--ask-tools[As --tools, but ask before each call]' \
         '*--mcp-config[Offer the tools of the MCP servers in this JSON file (`mcpServers`)]: :_files' \
         '*--image[Attach an image to the first question; may be repeated]: :_files' \
@@ -1487,7 +1487,7 @@ _mlxctl_serve() {
         '*--model-ttl[Idle time after which a model is unloaded. Default]: :' \
         '*--name[Name of the model in requests. Default\: the name of its directory]: :' \
         '*--trust-remote-code[Allow Python code from the model directory to run]' \
-        '*--probe-unknown[Probe named models that were never probed before `serve` loads them]' \
+        '*--probe-unknown[Probe each named model that has no stored results, before it is loaded]' \
         '*--kv-bits[Bits of the KV cache while a model runs]: :(full 8 4)' \
         '*--kv-group-size[Quantization group size of the KV cache]: :' \
         '*--adapter[LoRA adapter of the first model]: :' \
@@ -1504,7 +1504,7 @@ _mlxctl_serve() {
         '*--admin-key[Key for managing models]: :' \
         '*--cache-group[API key of a group that shares one prefix cache]: :' \
         '*--cors-origin[Web origin whose pages may call this server from a browser]: :' \
-        '*--allowed-host[Host header to accept beside the loopback names]: :' \
+        '*--allowed-host[Host header to accept in addition to the loopback names]: :' \
         '*--max-queue[Maximum number of requests waiting for a place in the batch]: :' \
         '*--timeout[Maximum duration of the requests of one endpoint]: :' \
         '*--status-page[Serve the web page at `/`]' \
@@ -1515,8 +1515,8 @@ _mlxctl_serve() {
         '*--passphrase-file[File whose first line is the passphrase that encrypts the store]: :_files' \
         '*--audit[Write an audit log]' \
         '*--audit-debug[Write prompts and answers to the audit log as text]' \
-        '*--strip-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
-        '*--keep-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
+        '*--strip-agent-headers[Remove the billing lines that coding agents put before a system prompt]' \
+        '*--keep-agent-headers[Remove the billing lines that coding agents put before a system prompt]' \
         '*--memory-limit[Maximum memory for weights and caches together]: :' \
         '*--prefix-cache[Maximum memory for the prefix cache. 0 turns it off. Default]: :' \
         '*--prefix-cache-bits[Bits of stored prefix-cache entries]: :(full 8 4)' \
@@ -1534,7 +1534,7 @@ _mlxctl_serve() {
         '*--top-k[Number of most likely tokens to sample from]: :' \
         '*--min-p[Minimum probability relative to the most likely token. Default]: :' \
         '*--repetition-penalty[Repetition penalty. 1 turns it off. Default\: the model'\''s]: :' \
-        '*--max-tokens[Maximum tokens of an answer. Default\: up to the model'\''s context length]: :' \
+        '*--max-tokens[Maximum tokens of an answer. Default]: :' \
         '*--seed[Seed. Default\: a new one for each request]: :' \
         '*--enable-preemption[Let a request of high priority interrupt the least important answer]' \
         '*--max-timeslice-tokens[Number of tokens after which an answer lets a waiting request run. 0]: :' \

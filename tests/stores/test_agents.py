@@ -1,5 +1,6 @@
 """The agent store: histories, conflicts, limits and ownership."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from mlxctl.stores import AgentStore
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> AgentStore:
-    return AgentStore(tmp_path / "agents.sqlite", max_agents=3, now=lambda: 1000.0)
+def store(tmp_path: Path) -> Iterator[AgentStore]:
+    opened = AgentStore(tmp_path / "agents.sqlite", max_agents=3, now=lambda: 1000.0)
+    yield opened
+    opened.close()
 
 
 def made(store: AgentStore, agent_id: str = "a", owner: str = "ann") -> StoredAgent:
