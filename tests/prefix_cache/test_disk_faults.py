@@ -12,6 +12,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -259,15 +260,20 @@ def test_manifest_damaged_at_runtime_is_replaced(
 
 
 @pytest.mark.parametrize("statement", [None, "DROP TABLE chunks", "DROP TABLE records"])
-def test_manifest_lost_at_runtime_is_created_again(filled: Path, statement: str | None) -> None:
+def test_manifest_lost_at_runtime_is_created_again(
+    filled: Path, statement: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What is stored after the loss was seen would be kept.
+    is_stored, add = threading.Event(), Manifest.add
+    monkeypatch.setattr(Manifest, "add", lambda *row: is_stored.wait(60) and add(*row))
     tier = opened(filled)
     if statement is None:
         (filled / MANIFEST).unlink()
     else:
         with closing(sqlite3.connect(filled / MANIFEST)) as connection, connection:
             connection.execute(statement)
-        connection.close()
     store(tier, 4)
+    is_stored.set()
     assert tier._writer.wait_below(0, deadline=time.monotonic() + 60)
     tier.maintain()
     assert len(tier.index) == 0
