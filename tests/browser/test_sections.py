@@ -54,11 +54,11 @@ def test_cache_shows_conversations_and_explains_a_hit(page: Page, server: Server
 
 def test_long_prompt_is_one_entry_of_the_cache(page: Page, server: ServerProcess) -> None:
     open_chat(page, server)
-    ask(page, "zebra " * 500)
+    ask(page, "zebra " * 300)
     page.get_by_role("link", name="Cache").click()
     entry = page.locator(".tree > li").filter(has_text="zebra")
     expect(entry).to_have_count(1)
-    assert int(entry.inner_text().split(" tokens")[0].split()[-1].replace(",", "")) > 1000
+    assert int(entry.inner_text().split(" tokens")[0].split()[-1].replace(",", "")) > 512, "longer than a chunk"
 
 
 def test_open_request_is_cancelled_from_the_list(page: Page, locked_server: ServerProcess) -> None:

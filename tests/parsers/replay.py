@@ -148,12 +148,16 @@ def fold(events: Sequence[StreamEvent], *, num_complete_calls: int | None = None
 
 
 def chunkings(text: str) -> Iterator[list[str]]:
-    """Yield chunkings: whole, small equal pieces, every cut in two."""
+    """Yield chunkings: whole, small equal pieces, every cut.
+
+    Two cuts, half the text apart, are made at once.
+    """
     yield [text]
     for size in (1, 2, 3, 5, 7):
         yield [text[at : at + size] for at in range(0, len(text), size)]
-    for at in range(1, len(text)):
-        yield [text[:at], text[at:]]
+    half = len(text) // 2
+    for at in range(1, half + 1):
+        yield cut(text, (at, at + half))
 
 
 def cut(text: str, places: Iterable[int]) -> list[str]:
