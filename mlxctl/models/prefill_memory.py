@@ -16,10 +16,10 @@ Through the server, with chunks of at most 128 tokens and without the prefix cac
 together were 0.87 to 1.25 times the peaks of 12 models at 500 to 3,000 tokens: those above, mamba, the demo
 model, one of 5 million parameters, and two with experts that take images.
 
-The engine sizes chunks by their duration, which is in no configuration. On a shared CPU, where the duration
-of the same chunk varies by a factor of two, the estimates for 2,000 and 6,000 tokens were 0.52 to 1.66 times
-the peaks with a score cost of 8e-9; with the present 5e-9 they were not measured. Nothing was measured on
-Metal: there the largest chunk of the settings is assumed, so the estimate is an upper bound.
+The engine sizes chunks by their duration, which is in no configuration. With such chunks, on two idle cores,
+the estimates of eight models were 0.94 to 1.13 times the peaks at 500 tokens, but 0.69 to 2.99 at 2,000 and
+0.17 to 2.19 at 6,000: the duration of the same chunk varies by a factor of two, and the weights of these
+models are only 1 to 20 MB. Nothing was measured on Metal: there the largest chunk of the settings is assumed, so the estimate is an upper bound.
 """
 
 from collections.abc import Mapping
