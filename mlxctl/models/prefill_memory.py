@@ -19,7 +19,8 @@ model, one of 5 million parameters, and two with experts that take images.
 The engine sizes chunks by their duration, which is in no configuration. With such chunks, on two idle cores,
 the estimates of eight models were 0.94 to 1.13 times the peaks at 500 tokens, but 0.69 to 2.99 at 2,000 and
 0.17 to 2.19 at 6,000: the duration of the same chunk varies by a factor of two, and the weights of these
-models are only 1 to 20 MB. Nothing was measured on Metal: there the largest chunk of the settings is assumed, so the estimate is an upper bound.
+models are only 1 to 20 MB. Nothing was measured on Metal: there the largest chunk of the settings is assumed,
+so the estimate is an upper bound.
 """
 
 from collections.abc import Mapping
