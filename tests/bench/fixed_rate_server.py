@@ -116,10 +116,11 @@ def fixed_rate_server(
     try:
         yield server
     finally:
+        loop.call_soon_threadsafe(listener.close)
+        # In their own thread: Python 3.14 lists tasks by thread.
+        asyncio.run_coroutine_threadsafe(_end(loop), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
-        listener.close()
-        loop.run_until_complete(_end(loop))
         loop.close()
 
 
