@@ -38,10 +38,8 @@ _Sentence = Annotated[str, Meta(min_length=1)]
 class TeiSentences(Struct, kw_only=True):
     """A text, and texts to compare with it."""
 
-    source_sentence: Annotated[str, Meta(min_length=1)]
-    sentences: Annotated[
-        list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1, max_length=MAX_DOCUMENTS)
-    ]
+    source_sentence: _Sentence
+    sentences: Annotated[list[_Sentence], Meta(min_length=1, max_length=MAX_DOCUMENTS)]
 
 
 class TeiSimilarityRequest(Struct, kw_only=True):

@@ -1,19 +1,21 @@
 """Texts to vectors, for embeddings and reranking."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import falcon
 from falcon.asgi import Request, Response
 
 from mlxctl.inference import InferenceService
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
+from mlxctl.protocols import WireProtocol
 from mlxctl.protocols.rerank import RerankFormatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import deadline_of
 from mlxctl.server.decisions import decide
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.rate_limits import admit
+from mlxctl.server.route import GENERATION_ERRORS, Operation, Route
 from mlxctl.settings import ServerSettings
 
 
@@ -73,3 +75,39 @@ class EmbeddingsResource:
                 formatter.whole, result, num_bytes=num_bytes
             )
         response.content_type = falcon.MEDIA_JSON
+
+
+def embeddings_route(
+    path: str,
+    summary: str,
+    create_formatter: Callable[[], VectorFormatter],
+    *,
+    body: type[Any],
+    answer: type[Any],
+    other_answers: tuple[type[Any], ...] = (),
+    protocol: WireProtocol,
+    aliases: tuple[str, ...] = (),
+    resource: type[EmbeddingsResource] = EmbeddingsResource,
+) -> Route:
+    """Return the route of a dialect's embeddings or scores."""
+    operation = Operation(
+        method="post",
+        summary=summary,
+        body=body,
+        answer=answer,
+        other_answers=other_answers,
+        errors=GENERATION_ERRORS,
+    )
+    return Route(
+        path=path,
+        aliases=aliases,
+        resource=lambda context: resource(
+            context.services.inference,
+            context.open_requests,
+            context.settings,
+            create_formatter=create_formatter,
+        ),
+        protocol=protocol,
+        access="embed",
+        operations=(operation,),
+    )

@@ -13,16 +13,16 @@ from mlxctl.server.route import Route
 _MAX_CHARS = 128
 # What clients ask for at other servers, and what there is here.
 _INSTEAD = {
-    "/classify": "classification models are not served; POST /v1/rerank and /v1/score take cross-encoders",
-    "/v1/audio/speech": "no model here speaks; POST /v1/audio/transcriptions transcribes",
-    "/v1/images/generations": "no model here draws; POST /v1/chat/completions takes images",
-    "/v1/moderations": "no model here moderates; /admin/guardrails refuses or hides texts",
-    "/v1/messages/batches": "batches are not kept; send each request to POST /v1/messages",
-    "/v1/batches": "batches are not kept; send each request to its route",
-    "/v1/files": "files are not kept; send texts and images with each request",
-    "/api/create": "models are not made here; `mlxctl models pull` downloads them",
-    "/api/delete": "models are not deleted here; `mlxctl models rm` does that",
-    "/api/copy": "models are not copied here; `mlxctl models alias` names them",
+    "/classify": "classification is not supported; POST /v1/rerank and /v1/score take cross-encoders",
+    "/v1/audio/speech": "speech synthesis is not supported; POST /v1/audio/transcriptions transcribes",
+    "/v1/images/generations": "image generation is not supported; POST /v1/chat/completions takes images",
+    "/v1/moderations": "moderation is not supported; guardrails (/admin/guardrails) refuse or redact texts",
+    "/v1/messages/batches": "batches are not supported; send each request to POST /v1/messages",
+    "/v1/batches": "batches are not supported; send each request to its route",
+    "/v1/files": "file uploads are not supported; send texts and images in each request",
+    "/api/create": "creating models is not supported; `mlxctl models pull` downloads them",
+    "/api/delete": "deleting models is not supported; use `mlxctl models rm`",
+    "/api/copy": "copying models is not supported; use `mlxctl models alias`",
 }
 # Similarities from 0 to 1: of a misspelled path, and of one that may be meant.
 _MISSPELLED = 0.9

@@ -176,11 +176,15 @@ def test_image_for_a_text_model_is_refused_before_it_is_sent(page: Page, server:
     ask(page, "Hello!")
 
 
-def test_edited_message_keeps_its_images(page: Page, server: ServerProcess) -> None:
+def open_vision_chat_with_image(page: Page, server: ServerProcess) -> None:
     page.route("**/v1/models", claim_vision)
     open_chat(page, server)
     attach(page, ("red.png", "image/png", RED))
     expect(page.locator(".attachments img")).to_have_count(1)
+
+
+def test_edited_message_keeps_its_images(page: Page, server: ServerProcess) -> None:
+    open_vision_chat_with_image(page, server)
     send(page, "What color is this?")
     expect(page.locator(".assistant")).to_contain_text("text only")
     expect(page.locator(".attachments")).to_be_hidden()
@@ -190,10 +194,7 @@ def test_edited_message_keeps_its_images(page: Page, server: ServerProcess) -> N
 
 
 def test_images_of_earlier_messages_are_not_sent_to_a_text_model(page: Page, server: ServerProcess) -> None:
-    page.route("**/v1/models", claim_vision)
-    open_chat(page, server)
-    attach(page, ("red.png", "image/png", RED))
-    expect(page.locator(".attachments img")).to_have_count(1)
+    open_vision_chat_with_image(page, server)
     send(page, "Hello!")
     expect(page.locator(".assistant")).to_contain_text("text only")
     page.unroute("**/v1/models")

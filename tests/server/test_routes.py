@@ -60,7 +60,7 @@ def test_unknown_route_returns_404_in_the_clients_shape(client: testing.TestClie
         ("/v1/chat/completion", "did you mean '/v1/chat/completions'?"),
         ("/openai/v1/models", "did you mean '/v1/models'?"),
         ("/classify", "POST /v1/rerank and /v1/score take cross-encoders"),
-        ("/api/delete", "`mlxctl models rm` does that"),
+        ("/api/delete", "use `mlxctl models rm`"),
         ("/nothing/like/it", "GET /openapi.json lists the routes"),
     ],
 )

@@ -46,8 +46,6 @@ class ModelLoader:
         self._readers: dict[str, AnswerReader] = {}
         self._loaded_at: dict[str, float] = {}
         self._at_start: str | None = None
-        self.starting: str | None = None
-        """The model that the engine loads at its first start, until it is loaded."""
         self._unloaded_readers: dict[str, AnswerReader] = {}
         self._warned_unprobed: set[str] = set()
         self._warned_no_vision: dict[str, str] = {}
@@ -57,20 +55,21 @@ class ModelLoader:
 
         Raises the model's ModelError, EngineDied.
         """
-        self._at_start = self.starting = model.name if model else None
-        try:
-            await self._engine.start([model.spec] if model else [])
-            if model is not None:
-                self._readers[model.name] = await self._create_reader(model)
-            await self._engine.wait_ready()
-        finally:
-            self.starting = None
+        self._at_start = model.name if model else None
+        await self._engine.start([model.spec] if model else [])
+        if model is not None:
+            self._readers[model.name] = await self._create_reader(model)
+        await self._engine.wait_ready()
         if model is not None:
             self._loaded_at[model.name] = time.time()
             reader = self._readers[model.name]
             reader.check_width(self._engine.loaded[model.name].vocabulary_size)
             self._readers[model.name] = await self._match_engine(model, reader)
             self._log_if_unprobed(model)
+
+    def is_starting_with(self, name: str) -> bool:
+        """Whether the engine loads the model at its first start."""
+        return name == self._at_start and name not in self._loaded_at
 
     def loaded_at(self, name: str) -> float:
         """Return when the model was loaded first or again, in unix seconds."""

@@ -108,7 +108,7 @@ class ModelStates:
     def _state(self, name: str) -> ModelState:
         if self._startup_probe is not None and self._startup_probe.model_name == name:
             return "probing"
-        return "loading" if self._loader.starting == name else self._residency.state(name)
+        return "loading" if self._loader.is_starting_with(name) else self._residency.state(name)
 
     def _memory(self) -> dict[str, ModelMemory]:
         now = time.monotonic()

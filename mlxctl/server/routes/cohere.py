@@ -9,29 +9,18 @@ from mlxctl.protocols.cohere_embeddings import (
     CohereEmbedRequest,
 )
 from mlxctl.protocols.registry import COHERE
-from mlxctl.server.embeddings import EmbeddingsResource
-from mlxctl.server.route import GENERATION_ERRORS, Operation, Route
+from mlxctl.server.embeddings import embeddings_route
+from mlxctl.server.route import Route
 
 
 def _embed(version: Literal["1", "2"]) -> Route:
-    operation = Operation(
-        method="post",
-        summary=f"Create embeddings (Cohere, version {version})",
+    return embeddings_route(
+        f"/v{version}/embed",
+        f"Create embeddings (Cohere, version {version})",
+        partial(CohereEmbeddingsFormatter, version=version),
         body=CohereEmbedRequest,
         answer=CohereEmbeddings,
-        errors=GENERATION_ERRORS,
-    )
-    return Route(
-        path=f"/v{version}/embed",
-        resource=lambda context: EmbeddingsResource(
-            context.services.inference,
-            context.open_requests,
-            context.settings,
-            create_formatter=partial(CohereEmbeddingsFormatter, version=version),
-        ),
         protocol=COHERE,
-        access="embed",
-        operations=(operation,),
     )
 
 

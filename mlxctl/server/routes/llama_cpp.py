@@ -23,7 +23,7 @@ from mlxctl.protocols.tokenization import (
     TokenizeRequest,
     TokenList,
 )
-from mlxctl.server.embeddings import EmbeddingsResource
+from mlxctl.server.embeddings import embeddings_route
 from mlxctl.server.llama_cpp import (
     LlamaResource,
     LoraAdapter,
@@ -76,25 +76,13 @@ def _generation(name: Literal["completion", "infill"], summary: str, body: type,
 ROUTES = (
     _generation("completion", "Continue a prompt (llama.cpp)", LlamaCompletionRequest),
     _generation("infill", "Fill in the text between a prefix and a suffix (llama.cpp)", LlamaInfillRequest),
-    Route(
-        path="/embedding",
-        resource=lambda context: EmbeddingsResource(
-            context.services.inference,
-            context.open_requests,
-            context.settings,
-            create_formatter=LlamaEmbeddingsFormatter,
-        ),
+    embeddings_route(
+        "/embedding",
+        "Create embeddings (llama.cpp)",
+        LlamaEmbeddingsFormatter,
+        body=LlamaEmbeddingRequest,
+        answer=list[LlamaEmbedding],
         protocol=LLAMA_CPP,
-        access="embed",
-        operations=(
-            Operation(
-                method="post",
-                summary="Create embeddings (llama.cpp)",
-                body=LlamaEmbeddingRequest,
-                answer=list[LlamaEmbedding],
-                errors=GENERATION_ERRORS,
-            ),
-        ),
     ),
     Route(
         path="/v1/chat/completions/input_tokens",

@@ -7,6 +7,7 @@ from typing import Literal
 from mlxctl.protocols import OLLAMA, PROTOCOLS
 from mlxctl.protocols.ollama import schema
 from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
+from mlxctl.server.embeddings import embeddings_route
 from mlxctl.server.ollama import (
     OllamaEmbeddingsResource,
     OllamaModelsResource,
@@ -28,18 +29,14 @@ def _generation(route: Literal["chat", "generate"]) -> Callable[[RouteContext], 
 
 
 def _embeddings(path: str, summary: str, body: type, answer: type, *, is_old: bool) -> Route:
-    operation = Operation(method="post", summary=summary, body=body, answer=answer, errors=GENERATION_ERRORS)
-    return Route(
-        path=path,
-        resource=lambda context: OllamaEmbeddingsResource(
-            context.services.inference,
-            context.open_requests,
-            context.settings,
-            create_formatter=partial(OllamaEmbeddingsFormatter, is_old=is_old),
-        ),
+    return embeddings_route(
+        path,
+        summary,
+        partial(OllamaEmbeddingsFormatter, is_old=is_old),
+        body=body,
+        answer=answer,
         protocol=OLLAMA,
-        access="embed",
-        operations=(operation,),
+        resource=OllamaEmbeddingsResource,
     )
 
 

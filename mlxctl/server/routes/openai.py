@@ -35,7 +35,7 @@ from mlxctl.protocols.openai.transcriptions_schema import (
     TranslationForm,
     VerboseTranscription,
 )
-from mlxctl.server.embeddings import EmbeddingsResource
+from mlxctl.server.embeddings import embeddings_route
 from mlxctl.server.generation import GenerationResource
 from mlxctl.server.responses import (
     CancellationResource,
@@ -152,26 +152,14 @@ ROUTES = (
             ),
         ),
     ),
-    Route(
-        path="/v1/embeddings",
-        aliases=("/embeddings", "/api/v0/embeddings"),
-        resource=lambda context: EmbeddingsResource(
-            context.services.inference,
-            context.open_requests,
-            context.settings,
-            create_formatter=OpenAIEmbeddingsFormatter,
-        ),
+    embeddings_route(
+        "/v1/embeddings",
+        "Create embeddings (OpenAI)",
+        OpenAIEmbeddingsFormatter,
+        body=EmbeddingsRequest,
+        answer=EmbeddingList,
         protocol=OPENAI_EMBEDDINGS,
-        access="embed",
-        operations=(
-            Operation(
-                method="post",
-                summary="Create embeddings (OpenAI)",
-                body=EmbeddingsRequest,
-                answer=EmbeddingList,
-                errors=GENERATION_ERRORS,
-            ),
-        ),
+        aliases=("/embeddings", "/api/v0/embeddings"),
     ),
     _transcription(
         "transcribe",

@@ -13,33 +13,20 @@ from mlxctl.protocols.tei import (
     TeiSimilarityFormatter,
     TeiSimilarityRequest,
 )
-from mlxctl.server.embeddings import EmbeddingsResource
-from mlxctl.server.route import GENERATION_ERRORS, Operation, Route
+from mlxctl.server.embeddings import embeddings_route
+from mlxctl.server.route import Route
 
 
 def _rerank(path: str, summary: str, *aliases: str, protocol: WireProtocol, is_cohere: bool) -> Route:
-    operation = Operation(
-        method="post",
-        summary=summary,
+    return embeddings_route(
+        path,
+        summary,
+        partial(RerankFormatter, repeats_documents=not is_cohere, cuts_documents=is_cohere),
         body=RerankRequest,
         answer=RerankAnswer,
         other_answers=(VoyageRanking, list[TextScore]),
-        errors=GENERATION_ERRORS,
-    )
-    return Route(
-        path=path,
-        aliases=aliases,
-        resource=lambda context: EmbeddingsResource(
-            context.services.inference,
-            context.open_requests,
-            context.settings,
-            create_formatter=partial(
-                RerankFormatter, repeats_documents=not is_cohere, cuts_documents=is_cohere
-            ),
-        ),
         protocol=protocol,
-        access="embed",
-        operations=(operation,),
+        aliases=aliases,
     )
 
 
@@ -54,85 +41,37 @@ ROUTES = (
         is_cohere=False,
     ),
     _rerank("/v2/rerank", "Order documents by relevance (Cohere)", protocol=COHERE, is_cohere=True),
-    Route(
-        path="/embed",
-        resource=lambda context: EmbeddingsResource(
-            context.services.inference,
-            context.open_requests,
-            context.settings,
-            create_formatter=TeiEmbeddingsFormatter,
-        ),
+    embeddings_route(
+        "/embed",
+        "Create embeddings (Text Embeddings Inference)",
+        TeiEmbeddingsFormatter,
+        body=TeiEmbedRequest,
+        answer=list[list[float]],
         protocol=TEI,
-        access="embed",
-        operations=(
-            Operation(
-                method="post",
-                summary="Create embeddings (Text Embeddings Inference)",
-                body=TeiEmbedRequest,
-                answer=list[list[float]],
-                errors=GENERATION_ERRORS,
-            ),
-        ),
     ),
-    Route(
-        path="/similarity",
-        resource=lambda context: EmbeddingsResource(
-            context.services.inference,
-            context.open_requests,
-            context.settings,
-            create_formatter=TeiSimilarityFormatter,
-        ),
+    embeddings_route(
+        "/similarity",
+        "Compare a text with others (Text Embeddings Inference)",
+        TeiSimilarityFormatter,
+        body=TeiSimilarityRequest,
+        answer=list[float],
         protocol=TEI,
-        access="embed",
-        operations=(
-            Operation(
-                method="post",
-                summary="Compare a text with others (Text Embeddings Inference)",
-                body=TeiSimilarityRequest,
-                answer=list[float],
-                errors=GENERATION_ERRORS,
-            ),
-        ),
     ),
-    Route(
-        path="/pooling",
-        resource=lambda context: EmbeddingsResource(
-            context.services.inference,
-            context.open_requests,
-            context.settings,
-            create_formatter=PoolingFormatter,
-        ),
+    embeddings_route(
+        "/pooling",
+        "Create embeddings (vLLM)",
+        PoolingFormatter,
+        body=PoolingRequest,
+        answer=PoolingAnswer,
         protocol=OPENAI_EMBEDDINGS,
-        access="embed",
-        operations=(
-            Operation(
-                method="post",
-                summary="Create embeddings (vLLM)",
-                body=PoolingRequest,
-                answer=PoolingAnswer,
-                errors=GENERATION_ERRORS,
-            ),
-        ),
     ),
-    Route(
-        path="/v1/score",
-        aliases=("/score",),
-        resource=lambda context: EmbeddingsResource(
-            context.services.inference,
-            context.open_requests,
-            context.settings,
-            create_formatter=ScoreFormatter,
-        ),
+    embeddings_route(
+        "/v1/score",
+        "Score pairs of texts (vLLM)",
+        ScoreFormatter,
+        body=ScoreRequest,
+        answer=ScoreAnswer,
         protocol=OPENAI,
-        access="embed",
-        operations=(
-            Operation(
-                method="post",
-                summary="Score pairs of texts (vLLM)",
-                body=ScoreRequest,
-                answer=ScoreAnswer,
-                errors=GENERATION_ERRORS,
-            ),
-        ),
+        aliases=("/score",),
     ),
 )
