@@ -6,6 +6,7 @@ from typing import Any
 
 from mlxctl.engine.wire.reports import CacheKind
 from mlxctl.ir.kv_cache_size import KVPrecision, KVWindow
+from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class LoadedWeights:
     create_caches: Callable[[], list[Any]] = list
     kv_bits: KVPrecision = None
     kv_windows: tuple[KVWindow, ...] = ()
+    pass_memory: PassMemory = UNBOUNDED_PASSES
     dimensions: int | None = None
     has_vision: bool = False
     vision_problem: str | None = None

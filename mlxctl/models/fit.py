@@ -12,7 +12,6 @@ from mlxctl.models.description import ModelDescription
 from mlxctl.models.encoders import is_encoder
 from mlxctl.models.machine import GIB, Machine, recommended_share
 from mlxctl.models.prefill_memory import estimate_prefill_bytes, estimate_prompt_bytes
-from mlxctl.models.weights import Weights
 from mlxctl.stores import MeasuredSpeed
 
 SPEED_FORMULA = (
@@ -157,17 +156,11 @@ def _transient_bytes(
         )
     return estimate_prompt_bytes(
         model.config,
+        weights_bytes=model.weights.num_bytes if model.weights else 0,
         chunk_max_tokens=chunk_tokens,
         context_tokens=context_tokens,
         float_bytes=float_bytes,
         has_metal=machine.has_metal,
         # Attention over quantized keys is never fused: all scores are in memory.
         is_fused=not model.has_quantized_cache,
-        num_parameters=_num_decoded(model.weights) if model.weights else 0,
     )
-
-
-def _num_decoded(weights: Weights) -> int:
-    """Return the active parameters per token: of experts only the chosen share."""
-    share = (weights.decode_bytes or weights.num_bytes) / weights.num_bytes if weights.num_bytes else 1.0
-    return int(weights.num_parameters * min(share, 1.0))

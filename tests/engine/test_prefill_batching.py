@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from mlxctl.engine.scheduling.prefill_batching import padded_tokens, prefill_passes, select_prefill_batch
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.ir import SamplingParams
+from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 from mlxctl.ir.tokens import pack
 
 PLENTY = 1 << 30
@@ -39,6 +40,7 @@ def choose(
     finishing: int = 0,
     worthwhile: int = PLENTY,
     padding: int = PLENTY,
+    memory: PassMemory = UNBOUNDED_PASSES,
 ) -> list[Sequence]:
     return select_prefill_batch(
         ranked,
@@ -46,6 +48,7 @@ def choose(
         max_finishing_tokens=max(max_tokens, finishing),
         max_added_padding_tokens=worthwhile,
         affordable_padding_tokens=padding,
+        memory=memory,
     )
 
 
@@ -54,6 +57,14 @@ def test_prompt_too_large_for_batch_is_left_out() -> None:
 
     assert choose([long, short], max_tokens=100) == [long]
     assert choose([short, long, other], max_tokens=100) == [short, other]
+
+
+def test_batch_is_within_the_memory_of_a_pass() -> None:
+    short, long = [prompt(50) for _ in range(3)], prompt(50, num_computed=10_000)
+    memory = PassMemory(bytes_per_score=1, max_bytes=100 * 151)
+
+    assert choose(short, memory=memory) == short[:2]
+    assert choose([short[0], long, short[1]], memory=memory) == short[:2]
 
 
 def test_larger_pass_is_taken_only_if_it_leaves_no_prompt() -> None:

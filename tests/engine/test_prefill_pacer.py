@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.engine.scheduling.prefill_progress import MeasuredPass
+from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 
 STEP = 0.02
 # Of one long prompt beside rows.
@@ -18,9 +19,14 @@ def make_pacer(
     gap_seconds: float | None = None,
     max_tokens: int = 2048,
     num_layers: int = 1,
+    memory: PassMemory = UNBOUNDED_PASSES,
 ) -> PrefillPacer:
     pacer = PrefillPacer(
-        slice_seconds=0.5, max_tokens=max_tokens, gap_seconds=gap_seconds, num_layers=num_layers
+        slice_seconds=0.5,
+        max_tokens=max_tokens,
+        gap_seconds=gap_seconds,
+        num_layers=num_layers,
+        memory=memory,
     )
     for _ in range(5 if step is not None else 0):
         pacer.observe_decode(step or 0.0, alone=True)
@@ -230,3 +236,17 @@ def test_pass_size_is_within_bounds_for_any_measurements(
         assert 1 <= pacer.final_pass_tokens(rows=rows) <= 2048
         pacer.observe_prefill(num_tokens, (fixed + per_token * num_tokens) * factor, rows=rows)
         pacer.observe_decode(step * factor, rows=max(rows, 1), alone=rows == 0)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_quick_pass_after_a_long_context_is_bounded_by_memory(rows: int) -> None:
+    memory = PassMemory(bytes_per_token=1000, bytes_per_score=10, max_bytes=10_000_000)
+    pacer = make_pacer(memory=memory, num_layers=4)
+    read(pacer, fixed=1e-5, per_token=1e-7, rows=rows)
+
+    last = [MeasuredPass(64, 1e-5, 0)]
+    sizes = [pacer.chunk_tokens(rows=rows, context=context, last_passes=last) for context in (0, 20_000)]
+
+    assert sizes[1] < 50 < sizes[0]
+    assert pacer.may_end(45, 100, context=20_000)
+    assert not pacer.may_end(60, 100, context=20_000)

@@ -31,9 +31,9 @@ def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
     """
     assert isinstance(spec.task, TextGenerationTask)
     started = time.monotonic()
-    model, _ = import_mlx_lm().load_model(spec.path, lazy=True, trust_remote_code=spec.trust_remote_code)
+    model, config = import_mlx_lm().load_model(spec.path, lazy=True, trust_remote_code=spec.trust_remote_code)
     yield from read_weights(model)
-    weights = measure(model, started, options=spec.task.options)
+    weights = measure(model, started, options=spec.task.options, config=config)
     draft = spec.task.options.draft
     if draft is not None and not draft.is_mtp_head:
         weights = yield from _with_draft_model(weights, draft)

@@ -1,11 +1,14 @@
 """Costs of a loaded model, measured with one token. MLX thread only."""
 
 import time
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import mlx.core as mx
 
+from mlxctl.engine.backend import current_backend
 from mlxctl.engine.failures import FOREIGN_ERRORS
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.padding_check import leaves_padding_out
@@ -15,6 +18,8 @@ from mlxctl.engine.wire.reports import CacheKind
 from mlxctl.ir import EmbeddingRecipe, KVFormat
 from mlxctl.ir.kv_cache_size import KVFormats, KVPrecision, KVWindow
 from mlxctl.ir.model_spec import NO_TEXT_OPTIONS, TextModelOptions
+from mlxctl.ir.pass_memory import UNBOUNDED_PASSES
+from mlxctl.models.prefill_memory import pass_memory
 from mlxctl.prefix_cache.records import growing_arrays, grows, leaves
 
 
@@ -24,10 +29,12 @@ def measure(
     *,
     embedding: EmbeddingRecipe | None = None,
     options: TextModelOptions = NO_TEXT_OPTIONS,
+    config: Mapping[str, Any] = MappingProxyType({}),
 ) -> LoadedWeights:
     """Measure a decoder whose weights are read.
 
-    Loading it began at `started` (monotonic seconds). With `embedding` it has no head. Raises ValueError when
+    Loading it began at `started` (monotonic seconds). With `embedding` it has no head. `config` is its
+    configuration, from which the memory of prefill passes follows. Raises ValueError when
     its output has no finite number, or its caches cannot be quantized as `options` say.
     """
     model.eval()
@@ -42,12 +49,21 @@ def measure(
     has_numbers: Any = mx.isfinite(output).any().item()
     if not has_numbers:
         raise ValueError("its output has no finite number; its weights are damaged, download it again")
+    weights_bytes = parameter_bytes(model)
+    memory = pass_memory(
+        config,
+        weights_bytes=weights_bytes,
+        float_bytes=output.dtype.size,
+        has_metal=current_backend().name != "cpu",
+        is_fused=kv_format is None,
+    )
     return LoadedWeights(
         model=model,
         vocabulary_size=int(
             output.shape[-1] if embedding is None else model.model.embed_tokens.weight.shape[0]
         ),
-        weights_bytes=parameter_bytes(model),
+        weights_bytes=weights_bytes,
+        pass_memory=memory or UNBOUNDED_PASSES,
         kv_bytes_per_token=sum(map(bytes_per_token, leaves(caches))),
         kv_windows=_windows(caches),
         cache_kind=_cache_kind(caches),

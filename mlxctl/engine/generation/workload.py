@@ -131,6 +131,7 @@ class GenerationWorkload(Workload):
             kv_bytes_per_token=weights.kv_bytes_per_token,
             kv_windows=weights.kv_windows,
             num_layers=len(caches),
+            pass_memory=weights.pass_memory,
             can_batch=weights.can_batch,
             can_pad_prompts=weights.can_pad_prompts,
         )

@@ -11,6 +11,7 @@ from mlxctl.engine.scheduling.grouping import affordable_padding, plan_joins
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence, SequenceState
 from mlxctl.ir.kv_cache_size import KVWindow, cache_bytes
+from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,7 @@ class ModelCosts:
     kv_bytes_per_token: int
     kv_windows: tuple[KVWindow, ...] = ()
     num_layers: int = 1
+    pass_memory: PassMemory = UNBOUNDED_PASSES
     can_batch: bool = True
     can_pad_prompts: bool = True
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from mlxctl.engine.scheduling.grouping import Lengths
 from mlxctl.engine.scheduling.sequence import Sequence as Prompt
+from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 
 
 def select_prefill_batch(
@@ -17,20 +18,23 @@ def select_prefill_batch(
     max_finishing_tokens: int,
     max_added_padding_tokens: int,
     affordable_padding_tokens: int,
+    memory: PassMemory = UNBOUNDED_PASSES,
 ) -> list[Prompt]:
     """Return the prompts whose prefill one pass finishes, or only the first.
 
     A pass has up to `max_tokens` including padding, or up to `max_finishing_tokens` if it finishes all. A
     prompt joins if it adds at most `max_added_padding_tokens` of padding, the cost of a separate pass, and
-    if the decode group then has at most `affordable_padding_tokens` of padding. All of `ranked` have caches;
-    if the first has no remaining tokens, only prompts without remaining tokens join.
+    if the decode group then has at most `affordable_padding_tokens` of padding, and if the pass is within the
+    bound of `memory`. All of `ranked` have caches; if the first has no remaining tokens, only prompts without
+    remaining tokens join.
     """
-    padding = {
+    limits = {
         "max_added_padding_tokens": max_added_padding_tokens,
         "affordable_padding_tokens": affordable_padding_tokens,
+        "memory": memory,
     }
-    whole = _select(ranked, max_tokens=max_finishing_tokens, **padding)
-    return whole if len(whole) == len(ranked) else _select(ranked, max_tokens=max_tokens, **padding)
+    whole = _select(ranked, max_tokens=max_finishing_tokens, **limits)
+    return whole if len(whole) == len(ranked) else _select(ranked, max_tokens=max_tokens, **limits)
 
 
 def _select(
@@ -39,6 +43,7 @@ def _select(
     max_tokens: int,
     max_added_padding_tokens: int,
     affordable_padding_tokens: int,
+    memory: PassMemory,
 ) -> list[Prompt]:
     selected = [ranked[0]]
     if ranked[0].prefills_alone:
@@ -51,7 +56,7 @@ def _select(
         if (
             not prompt.prefills_alone
             and added_padding <= max_added_padding_tokens
-            and _fits(together, max_tokens)
+            and _fits(together, max_tokens, memory)
             and _padding(together) <= affordable_padding_tokens
         ):
             selected = together
@@ -73,14 +78,19 @@ def prefill_passes(prompts: Sequence[Prompt]) -> list[tuple[int, ...]]:
     return list(zip(*(_with_more_checkpoints(prompt, num_passes) for prompt in prompts), strict=True))
 
 
-def _fits(prompts: Sequence[Prompt], max_tokens: int) -> bool:
+def _fits(prompts: Sequence[Prompt], max_tokens: int, memory: PassMemory) -> bool:
     least, num_passes = (
         min(prompt.prefill.num_remaining_tokens for prompt in prompts),
         max(len(prompt.prefill.remaining_checkpoints) for prompt in prompts),
     )
     if least == 0:
         return all(prompt.prefill.num_remaining_tokens == 0 for prompt in prompts)
-    return padded_tokens(prompts) <= max_tokens and least >= num_passes
+    num_tokens = padded_tokens(prompts)
+    return (
+        num_tokens <= max_tokens
+        and least >= num_passes
+        and memory.allows(num_tokens, end=max(prompt.prefill.end for prompt in prompts))
+    )
 
 
 def _padding(prompts: Iterable[Prompt]) -> int:

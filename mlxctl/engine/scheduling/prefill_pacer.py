@@ -26,6 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mlxctl.engine.scheduling.pass_costs import PassCost, PassCosts, lower_quartile
 from mlxctl.engine.scheduling.prefill_progress import MeasuredPass
+from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 
 _ALONE_STEPS = 5
 # Measured beside 8,000 tokens (5M parameters, 2 cores): p99 gaps of 3.8 steps, 4.7 with 2; simulated, the
@@ -110,7 +111,8 @@ class PrefillPacer:
 
     `rows` decode beside a pass, 0 for none. `num_waiting` prompts wait for prefill. `lateness` is the longest
     wait of them in target times to first token; from 1 on, a prompt is overdue. `is_burst`: the rows arrived
-    together with the prompts. `slice_seconds` bounds a pass without decoding rows, `max_tokens` any pass.
+    together with the prompts. `slice_seconds` bounds a pass without decoding rows, `max_tokens` any pass,
+    `memory` one over part of a prompt.
     """
 
     def __init__(
@@ -120,11 +122,13 @@ class PrefillPacer:
         max_tokens: int,
         gap_seconds: float | None = None,
         num_layers: int = 1,
+        memory: PassMemory = UNBOUNDED_PASSES,
     ) -> None:
         # The cache of the first layer costs only a projection.
         self._max_turns = max(1, num_layers - 1)
         self._slice_seconds = slice_seconds
         self._max_tokens = max_tokens
+        self._memory = memory
         self.gap_seconds = gap_seconds
         self._passes = PassCosts()
         self._steps = StepCosts()
@@ -155,15 +159,16 @@ class PrefillPacer:
         the growth of the context.
         """
         seconds = self._turn_target(rows=rows, num_waiting=num_waiting, lateness=lateness)
+        most = self._largest_part(context)
         if not rows or self._max_turns == 1 or not last_passes:
-            return self._tokens(seconds, rows, context)
+            return self._tokens(seconds, rows, context, most=most)
         last_tokens = last_passes[-1].num_tokens
         seconds_per_token = min(
             duration / num_tokens / (_ATTENTION_CONTEXT + before + num_tokens / 2)
             for num_tokens, duration, before in last_passes
         ) * (_ATTENTION_CONTEXT + context + last_tokens / 2)
         wanted = max(int(seconds * self._max_turns / seconds_per_token), self._least_tokens(context))
-        return max(1, min(max(wanted, last_tokens // _GROWTH), _GROWTH * last_tokens, self._max_tokens))
+        return max(1, min(max(wanted, last_tokens // _GROWTH), _GROWTH * last_tokens, most))
 
     def final_pass_tokens(
         self, *, rows: int, lateness: float = 0.0, is_burst: bool = False, context: int = 0
@@ -178,7 +183,7 @@ class PrefillPacer:
             target = self._mixed_pass_seconds(
                 rows, steps=_MAX_STEPS, lateness=math.inf if is_burst else lateness
             )
-        return self._tokens(target, rows, context, growth=_FINAL_GROWTH)
+        return self._tokens(target, rows, context, most=self._max_tokens, growth=_FINAL_GROWTH)
 
     def finishing_seconds(self, seconds: float, *, rows: int) -> float:
         """Return how long a turn may take to end its pass.
@@ -197,11 +202,11 @@ class PrefillPacer:
         """Return how large a pass may be to leave no prompt."""
         if rows and (not is_burst or self.gap_seconds is not None):
             return num_tokens
-        return self.bounded((1 + _FINISHING_SHARE) * num_tokens)
+        return min(int((1 + _FINISHING_SHARE) * num_tokens), self._max_tokens)
 
-    def bounded(self, num_tokens: float) -> int:
-        """Return a whole number of tokens, at most the largest pass."""
-        return min(int(num_tokens), self._max_tokens)
+    def may_end(self, num_remaining: int, num_tokens: float, *, context: int) -> bool:
+        """Whether the next pass may compute the rest of a prompt, with up to `num_tokens`."""
+        return num_remaining <= min(int(num_tokens), self._largest_part(context))
 
     def break_even_tokens(self, *, rows: int, context: int = 0) -> int:
         """Return how many tokens cost as much as a second pass.
@@ -296,15 +301,16 @@ class PrefillPacer:
         seconds = self._steps.seconds(1)
         return _UNMEASURED_STEP * self._slice_seconds if seconds is None else seconds
 
-    def _tokens(self, target: float, rows: int, context: int, *, growth: int = _GROWTH) -> int:
+    def _tokens(self, target: float, rows: int, context: int, *, most: int, growth: int = _GROWTH) -> int:
         """Return the size of a pass of `target` seconds.
 
-        Never less than the smallest reasonable size, and at most `growth` times the largest measured one.
+        Never less than the smallest reasonable size, and at most `growth` times the largest measured one, or
+        `most`.
         """
         cost, largest = self._cost(context), self._passes.largest
-        maximum = min(self._max_tokens, growth * largest)
+        maximum = min(most, growth * largest)
         if cost is None:
-            return self._first_tokens(rows)
+            return min(self._first_tokens(rows), most)
         if self._passes.has_one_size:
             # Measure a second size at once: one alone cannot separate the fixed part from the part per token.
             fitting = cost.tokens_within(self._slice_seconds, maximum=maximum)
@@ -325,6 +331,10 @@ class PrefillPacer:
         """Return the size below which a pass mostly reads weights and context."""
         cost = self._cost(context)
         return 0 if cost is None else cost.tokens_within(_MIN_PASS_COST * cost.fixed, maximum=self._largest)
+
+    def _largest_part(self, context: int) -> int:
+        """Return the largest pass over part of a prompt, after `context` tokens."""
+        return self._memory.largest_pass(context, maximum=self._max_tokens)
 
     def _first_tokens(self, rows: int) -> int:
         return min(_FIRST_TOKENS_BESIDE_ROWS if rows else _FIRST_TOKENS, self._max_tokens)

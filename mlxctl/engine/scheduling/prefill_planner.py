@@ -82,13 +82,19 @@ class PrefillPlanner:
             max_finishing_tokens=pacer.finishing_tokens(final_pass_tokens, rows=rows, is_burst=is_burst),
             max_added_padding_tokens=pacer.break_even_tokens(rows=rows, context=context),
             affordable_padding_tokens=queue.costs.affordable_prompt_padding_tokens,
+            memory=queue.costs.pass_memory,
         )
         num_tokens = sum(row.prefill.num_remaining_tokens for row in prompts)
         turn: TurnLimit | None = None
         if len(prompts) == 1:
             (prompt,) = prompts
             # The end of a long prompt takes turns like the rest of it.
-            is_final = rows and num_tokens <= final_pass_tokens and not prompt.prefill.has_begun
+            is_final = (
+                rows
+                and num_tokens <= final_pass_tokens
+                and not prompt.prefill.has_begun
+                and queue.costs.pass_memory.allows(num_tokens, end=prompt.prefill.end)
+            )
             if not is_final:
                 num_tokens, turn = _part_of(prompt, pacer, rows, num_waiting=len(ranked), lateness=lateness)
             num_tokens = prompt.prefill.num_pass_tokens or prompt.slice_tokens(num_tokens)
@@ -222,7 +228,9 @@ def _part_of(
     )
     # A target gap may leave no time beside a decode step.
     growth = limit.finishing_seconds / seconds if seconds > 0 else 1.0
-    is_last = prompt.prefill.num_remaining_tokens <= pacer.bounded(growth * num_tokens)
+    is_last = pacer.may_end(
+        prompt.prefill.num_remaining_tokens, growth * num_tokens, context=prompt.prefill.num_computed_tokens
+    )
     return prompt.prefill.num_remaining_tokens if is_last else num_tokens, turn
 
 

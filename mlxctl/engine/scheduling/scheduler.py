@@ -72,6 +72,7 @@ class Scheduler:
             max_tokens=self._chunk_max_tokens,
             gap_seconds=self._gap_seconds,
             num_layers=costs.num_layers,
+            memory=costs.pass_memory,
         )
         self._queues[name] = ModelQueue(costs, pacer)
 

@@ -1,0 +1,55 @@
+"""Memory of a prefill pass: what one layer keeps, and the size that bounds it. Pure."""
+
+from dataclasses import dataclass
+from math import isqrt
+
+_LEAST_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassMemory:
+    """Memory that a prefill pass needs while it computes a layer.
+
+    `bytes_per_token` are the states of each token of the pass. `bytes_per_score` are the attention scores of
+    a token for one token that it attends to, over all heads; 0 with a fused kernel. A layer attends to at
+    most `window` tokens before the pass, None for all. Passes are sized to need at most `max_bytes`, but have
+    at least 16 tokens; 0 does not bound them.
+    """
+
+    bytes_per_token: int = 0
+    bytes_per_score: int = 0
+    window: int | None = None
+    max_bytes: int = 0
+
+    def num_bytes(self, num_tokens: int, *, end: int) -> int:
+        """Return the memory of a pass over `num_tokens`, with padding.
+
+        `end` is where it ends in the longest prompt.
+        """
+        attended = end if self.window is None else min(end, self.window + num_tokens)
+        return num_tokens * (self.bytes_per_token + self.bytes_per_score * attended)
+
+    def allows(self, num_tokens: int, *, end: int) -> bool:
+        """Whether a pass is within the bound."""
+        return (
+            not self.max_bytes
+            or num_tokens <= _LEAST_TOKENS
+            or self.num_bytes(num_tokens, end=end) <= self.max_bytes
+        )
+
+    def largest_pass(self, context: int, *, maximum: int) -> int:
+        """Return the most tokens of one prompt after `context` tokens, up to `maximum`."""
+        if not self.max_bytes or not (self.bytes_per_token or self.bytes_per_score):
+            return maximum
+        before = context if self.window is None else min(context, self.window)
+        # n tokens need n * (states + scores * (before + n)) bytes.
+        linear = self.bytes_per_token + self.bytes_per_score * before
+        if self.bytes_per_score:
+            root = isqrt(linear * linear + 4 * self.bytes_per_score * self.max_bytes)
+            allowed = (root - linear) // (2 * self.bytes_per_score)
+        else:
+            allowed = self.max_bytes // linear
+        return min(max(allowed, _LEAST_TOKENS), maximum)
+
+
+UNBOUNDED_PASSES = PassMemory()
