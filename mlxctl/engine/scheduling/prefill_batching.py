@@ -5,6 +5,7 @@ longest one and decode together afterwards, so they need about the same length.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from mlxctl.engine.scheduling.grouping import Lengths
 from mlxctl.engine.scheduling.sequence import Sequence as Prompt
@@ -28,13 +29,15 @@ def select_prefill_batch(
     bound of `memory`. All of `ranked` have caches; if the first has no remaining tokens, only prompts without
     remaining tokens join.
     """
-    limits = {
-        "max_added_padding_tokens": max_added_padding_tokens,
-        "affordable_padding_tokens": affordable_padding_tokens,
-        "memory": memory,
-    }
-    whole = _select(ranked, max_tokens=max_finishing_tokens, **limits)
-    return whole if len(whole) == len(ranked) else _select(ranked, max_tokens=max_tokens, **limits)
+    select = partial(
+        _select,
+        ranked,
+        max_added_padding_tokens=max_added_padding_tokens,
+        affordable_padding_tokens=affordable_padding_tokens,
+        memory=memory,
+    )
+    whole = select(max_tokens=max_finishing_tokens)
+    return whole if len(whole) == len(ranked) else select(max_tokens=max_tokens)
 
 
 def _select(
