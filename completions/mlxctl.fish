@@ -63,6 +63,7 @@ complete -c mlxctl -n "__mlxctl_at ' serve'" -l admin-key -x -d 'Key for managin
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l cache-group -x -d 'API key of a group that shares one prefix cache'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l cors-origin -x -d 'Web origin whose pages may call this server from a browser'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l allowed-host -x -d 'Host header to accept in addition to the loopback names'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l root-path -r -F -d 'Path prefix of all routes, where a proxy passes it on'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l max-queue -x -d 'Maximum number of requests waiting for a place in the batch'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l timeout -x -d 'Maximum duration of the requests of one endpoint'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l status-page -l no-status-page -d 'Serve the web page at `/`'

@@ -1505,6 +1505,7 @@ _mlxctl_serve() {
         '*--cache-group[API key of a group that shares one prefix cache]: :' \
         '*--cors-origin[Web origin whose pages may call this server from a browser]: :' \
         '*--allowed-host[Host header to accept in addition to the loopback names]: :' \
+        '*--root-path[Path prefix of all routes, where a proxy passes it on]: :_files' \
         '*--max-queue[Maximum number of requests waiting for a place in the batch]: :' \
         '*--timeout[Maximum duration of the requests of one endpoint]: :' \
         '*--status-page[Serve the web page at `/`]' \

@@ -1,4 +1,7 @@
-"""mlxctl: serve, probe, chat with and measure MLX models."""
+"""mlxctl: serve, probe, chat with and measure MLX models.
+
+`mlxctl.embed` returns the server as an ASGI application.
+"""
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -22,3 +25,6 @@ def on_demand(package: str, names: Sequence[str], modules: Sequence[str]) -> Cal
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return find
+
+
+__getattr__ = on_demand(__name__, ("embed", "EmbeddedServer"), ("server.embedded",))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlxctl import locations
 from mlxctl.adapters import RequestDefaults
 from mlxctl.bootstrap.policy import policy_service
-from mlxctl.engine import EngineClient, EngineProcess
+from mlxctl.engine import EngineClient, EngineProcess, InlineEngine
 from mlxctl.errors import SettingsError
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.configured_models import ModelReader
@@ -49,14 +49,17 @@ class Services:
             self.audit.close()
 
 
-def build_services(settings: Settings, *, probes_unknown: bool = False) -> Services:
+def build_services(settings: Settings, *, probes_unknown: bool = False, in_process: bool = False) -> Services:
     """Create the services without starting them. Needs a running event loop.
 
-    With `probes_unknown`, the start probes models that were never probed. Raises ModelError when no model is
+    With `probes_unknown`, the start probes models that were never probed. The engine is a process, or with
+    `in_process` a thread. Raises ModelError when no model is
     usable, SettingsError for invalid models and capability overrides.
     """
     engine = EngineClient(
-        EngineProcess(settings.engine, log_format=settings.server.log_format),
+        InlineEngine(settings.engine)
+        if in_process
+        else EngineProcess(settings.engine, log_format=settings.server.log_format),
         settings.engine,
         max_queue=settings.server.max_queue,
         scheduler=settings.scheduler,

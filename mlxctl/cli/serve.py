@@ -91,6 +91,7 @@ _FLAGS = (
     SettingFlag(ServerSettings, "cache_groups", "--cache-group", "GROUP=KEY"),
     SettingFlag(ServerSettings, "cors_origins", "--cors-origin", "ORIGIN"),
     SettingFlag(ServerSettings, "allowed_hosts", "--allowed-host", "NAME"),
+    SettingFlag(ServerSettings, "root_path", "--root-path", "PATH"),
     SettingFlag(ServerSettings, "max_queue", "--max-queue", "NUMBER"),
     SettingFlag(ServerSettings, "timeouts", "--timeout", "ENDPOINT=SECONDS"),
     SettingFlag(ServerSettings, "status_page", "--status-page/--no-status-page"),

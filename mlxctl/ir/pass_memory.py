@@ -1,4 +1,4 @@
-"""Memory of a prefill pass: what one layer keeps, and the size that bounds it. Pure."""
+"""Memory of a prefill pass, which bounds its size. Pure."""
 
 from dataclasses import dataclass
 from math import isqrt
@@ -38,7 +38,10 @@ class PassMemory:
         )
 
     def largest_pass(self, context: int, *, maximum: int) -> int:
-        """Return the most tokens of one prompt after `context` tokens, up to `maximum`."""
+        """Return the most tokens of one prompt after `context` tokens.
+
+        At most `maximum`.
+        """
         if not self.max_bytes or not (self.bytes_per_token or self.bytes_per_score):
             return maximum
         before = context if self.window is None else min(context, self.window)

@@ -138,7 +138,10 @@ def estimate_prefill_bytes(
 
 
 def _grown_bytes(config: Mapping[str, Any], context_tokens: int, float_bytes: int) -> int:
-    """Return the keys and values of one layer, which are copied while its cache grows."""
+    """Return the size of one layer's keys and values.
+
+    They are copied while its cache grows.
+    """
     part = text_part(config)
     if is_encoder(config) or set(_layers(config) or ("all",)) == {"state"}:
         return 0

@@ -24,6 +24,7 @@ from mlxctl.server.middleware.request_recording import RequestRecording
 from mlxctl.server.middleware.unused_bodies import UnusedBodies
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.responses_socket import ResponsesSocket
+from mlxctl.server.root_path import RootPath
 from mlxctl.server.route import Route, RouteContext
 from mlxctl.server.routes import admin, all_routes, health, page
 from mlxctl.server.tracing import RequestTracing
@@ -80,7 +81,8 @@ def create_app(
         if any(operation.status == HTTPStatus.SWITCHING_PROTOCOLS for operation in route.operations)
         for path in route.paths
     ]
-    return ResponsesSocket(watched, paths, open_requests, max_bytes=settings.max_body_bytes)
+    socket = ResponsesSocket(watched, paths, open_requests, max_bytes=settings.max_body_bytes)
+    return RootPath(socket, settings.root_path)
 
 
 def _recording(settings: ServerSettings, routes: Sequence[Route], context: RouteContext) -> RequestRecording:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -56,31 +57,36 @@ class Document(Struct):
 
     openapi: Literal["3.1.0"]
     info: dict[str, str]
+    servers: list[dict[str, str]]
     paths: dict[str, Any]
     components: dict[str, Any]
     security: list[dict[str, list[str]]]
 
 
 class OpenApiResource:
-    """GET /openapi.json. The document is built at the first request."""
+    """GET /openapi.json, built at the first request of a root path."""
 
     def __init__(self, routes: Sequence[Route], settings: ServerSettings) -> None:
         self._routes = routes
         self._settings = settings
-        self._body: bytes | None = None
+        # An application may be mounted at several places.
+        self._encoded = lru_cache(maxsize=8)(self._encode)
 
-    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+    async def on_get(self, request: Request, response: Response) -> None:
         """Answer with the document."""
-        if self._body is None:
-            self._body = msgspec.json.encode(build_document(self._routes, self._settings))
-        response.data = self._body
+        response.data = self._encoded(request.root_path)
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
+    def _encode(self, root_path: str) -> bytes:
+        return msgspec.json.encode(build_document(self._routes, self._settings, root_path=root_path))
 
-def build_document(routes: Sequence[Route], settings: ServerSettings | None = None) -> dict[str, Any]:
-    """Return the document of a table of routes.
+
+def build_document(
+    routes: Sequence[Route], settings: ServerSettings | None = None, *, root_path: str = ""
+) -> dict[str, Any]:
+    """Return the document of a table of routes, which are below `root_path`.
 
     Each type is described once. With `settings`, operations that may time out have their limit as
     `x-timeout-seconds`.
@@ -106,6 +112,7 @@ def build_document(routes: Sequence[Route], settings: ServerSettings | None = No
     return {
         "openapi": "3.1.0",
         "info": {"title": "mlxctl", "version": __version__},
+        "servers": [{"url": root_path or "/"}],
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": _KEYS},
         "security": [{}, {"key": []}],

@@ -8,21 +8,15 @@ import time
 from dataclasses import replace
 from typing import Protocol
 
-from mlxctl import locations
-from mlxctl.bootstrap import build_services
 from mlxctl.certificates import check_server_files
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.server.address import Address, claim_address
-from mlxctl.server.app import create_app
+from mlxctl.server.hosted_application import HostedApplication
 from mlxctl.server.listener import Listener
 from mlxctl.server.log_output import logging_to_standard_error
-from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.tls_key import tls_key_password, unencrypted_key
-from mlxctl.server.tracing import RequestTracing
-from mlxctl.settings import ServerSettings, Settings
+from mlxctl.settings import Settings
 
-# Time for the last responses to leave after the engine has ended.
-_LAST_RESPONSES_SECONDS = 1.0
 _COLLECTION_THRESHOLDS = (700, 10, 10)
 
 
@@ -54,30 +48,21 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     address = claim_address(server.host, server.port)
     if server.tls_cert:
         address = replace(address, scheme="https")
-    services = build_services(_with_cache_directory(settings), probes_unknown=settings.model.probe_unknown)
-    open_requests = OpenHttpRequests()
-    tracing = RequestTracing(settings.telemetry) if settings.telemetry.otlp_endpoint else None
-    application = create_app(services, server, open_requests, tracing=tracing)
+    hosted = HostedApplication.create(settings)
     with unencrypted_key(server.tls_key, key_password) as key:
-        listener = Listener(application, address, replace(server, tls_key=key))
+        listener = Listener(hosted.application, address, replace(server, tls_key=key))
         await listener.start(on_end=stop.set)
     _tune_garbage_collection()
+    services = hosted.services
     announcer.listening(address, settings, requires_keys=services.policy.requires_keys)
-    await services.inference.open()
-    watch = asyncio.create_task(services.policy.watch(), name="watch-policy")
+    await hosted.open()
     try:
         if await _becomes_ready_before(stop, services.inference):
             announcer.ready(address, services.inference.models(), seconds=time.monotonic() - started)
             await stop.wait()
         exit_code = int(listener.has_ended)
     finally:
-        watch.cancel()
-        await services.policy.close()
-        services.catalog.downloads.close()
-        await _end(services.inference, open_requests, listener, server)
-        if tracing is not None:
-            await tracing.close()
-        services.close()
+        await hosted.close(listener.stop)
     return exit_code
 
 
@@ -92,23 +77,6 @@ async def _becomes_ready_before(stop: asyncio.Event, inference: InferenceService
     finally:
         ready.cancel()
         stopped.cancel()
-
-
-async def _end(
-    inference: InferenceService, open_requests: OpenHttpRequests, listener: Listener, settings: ServerSettings
-) -> None:
-    await inference.close(drain_seconds=settings.drain_seconds)
-    await open_requests.close(seconds=_LAST_RESPONSES_SECONDS)
-    await listener.stop()
-
-
-def _with_cache_directory(settings: Settings) -> Settings:
-    """Enable the disk cache by default.
-
-    Other users of the engine must set a directory.
-    """
-    directory = settings.engine.cache_dir or locations.cache_directory()
-    return replace(settings, engine=replace(settings.engine, cache_dir=directory))
 
 
 def _tune_garbage_collection() -> None:

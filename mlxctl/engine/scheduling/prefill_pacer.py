@@ -205,7 +205,7 @@ class PrefillPacer:
         return min(int((1 + _FINISHING_SHARE) * num_tokens), self._max_tokens)
 
     def may_end(self, num_remaining: int, num_tokens: float, *, context: int) -> bool:
-        """Whether the next pass may compute the rest of a prompt, with up to `num_tokens`."""
+        """Whether a pass of up to `num_tokens` may end a prompt."""
         return num_remaining <= min(int(num_tokens), self._largest_part(context))
 
     def break_even_tokens(self, *, rows: int, context: int = 0) -> int:

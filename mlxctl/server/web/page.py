@@ -7,7 +7,8 @@ import base64
 import hashlib
 import mimetypes
 import re
-from functools import cache
+from functools import lru_cache
+from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ from mlxctl.server.health import GreetingResource
 HTML_NAME = "index.html"
 """The name of the page's HTML among its files."""
 
+# An application may be mounted at several places.
+_MAX_ROOTS = 8
 _STATIC = Path(__file__).parent / "static"
 _SCRIPT_NAME = "page.js"
 _STYLE, _LOADER = (_STATIC / "app.css").read_text(), (_STATIC / "load.js").read_text()
@@ -58,15 +61,16 @@ class PageFile(NamedTuple):
     etag: str
 
 
-@cache
-def page_files() -> dict[str, PageFile]:
+@lru_cache(maxsize=_MAX_ROOTS)
+def page_files(root_path: str = "") -> dict[str, PageFile]:
     """Return the files of the page by name.
 
-    The HTML and one script.
+    The HTML and one script. The routes are below `root_path`.
     """
     html = (_STATIC / HTML_NAME).read_text()
     # PERF: the first paint needs no second request. The script is requested after it: while it runs, a
     # browser paints nothing.
+    html = html.replace("<!-- root -->", escape(root_path))
     html = html.replace("<!-- style -->", f"<style>{_STYLE}</style>")
     html = html.replace("<!-- loader -->", f"<script>{_LOADER}</script>")
     script = _with_imports("main.js", set())
@@ -90,11 +94,11 @@ class PageFileResource:
     """One file of the page: the HTML, or the script."""
 
     def __init__(self, name: str) -> None:
-        self._file = page_files()[name]
+        self._name = name
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Send the file, or 304 when the browser has it."""
-        _send(self._file, request, response)
+        _send(self._name, request, response)
 
 
 class RootResource(GreetingResource):
@@ -104,7 +108,7 @@ class RootResource(GreetingResource):
         """Send HTML only to a client that accepts it by name."""
         response.append_header("Vary", "Accept")
         if "text/html" in (request.accept or ""):
-            _send(page_files()[HTML_NAME], request, response)
+            _send(HTML_NAME, request, response)
             return
         await super().on_get(request, response)
 
@@ -117,7 +121,8 @@ def _page_file(name: str, text: str) -> PageFile:
     return PageFile(content, f"{media_type}; charset=utf-8", hashlib.sha256(content).hexdigest()[:32])
 
 
-def _send(file: PageFile, request: Request, response: Response) -> None:
+def _send(name: str, request: Request, response: Response) -> None:
+    file = page_files(request.root_path)[name]
     response.set_headers(_HEADERS)
     response.etag = file.etag
     if any(str(tag) == file.etag for tag in request.if_none_match or ()):

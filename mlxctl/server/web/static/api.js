@@ -43,7 +43,7 @@ export async function request(path, options = {}) {
     let response;
     const sent = headers(options.headers);
     try {
-      response = await fetch(path, { ...options, headers: sent });
+      response = await fetch(`${document.documentElement.dataset.root}${path}`, { ...options, headers: sent });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new ApiError("The server does not answer. Is it still running?", 0);

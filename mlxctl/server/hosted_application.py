@@ -1,0 +1,67 @@
+"""The ASGI application with the services behind it. Event-loop thread only."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Self
+
+from mlxctl import locations
+from mlxctl.bootstrap import Services, build_services
+from mlxctl.server.app import create_app
+from mlxctl.server.disconnect import Application
+from mlxctl.server.open_requests import OpenHttpRequests
+from mlxctl.server.tracing import RequestTracing
+from mlxctl.settings import Settings
+
+# Time for the last responses to leave after the engine has ended.
+_LAST_RESPONSES_SECONDS = 1.0
+
+
+class HostedApplication:
+    """An application whose engine is started by `open` and ended by `close`."""
+
+    def __init__(self, settings: Settings, services: Services) -> None:
+        self.services = services
+        self._drain_seconds = settings.server.drain_seconds
+        self._open_requests = OpenHttpRequests()
+        self._tracing = RequestTracing(settings.telemetry) if settings.telemetry.otlp_endpoint else None
+        self.application: Application = create_app(
+            services, settings.server, self._open_requests, tracing=self._tracing
+        )
+        self._watch: asyncio.Task[None] | None = None
+
+    @classmethod
+    def create(cls, settings: Settings, *, in_process: bool = False) -> Self:
+        """Create the services and the application. Needs a running event loop.
+
+        The disk cache is enabled. With `in_process`, the engine is a thread. Raises SettingsError and
+        ModelError.
+        """
+        # Other users of the engine must set a directory.
+        directory = settings.engine.cache_dir or locations.cache_directory()
+        settings = replace(settings, engine=replace(settings.engine, cache_dir=directory))
+        services = build_services(
+            settings,
+            probes_unknown=settings.model.probe_unknown,
+            in_process=in_process,
+        )
+        return cls(settings, services)
+
+    async def open(self) -> None:
+        """Start the engine; it is ready later."""
+        await self.services.inference.open()
+        self._watch = asyncio.create_task(self.services.policy.watch(), name="watch-policy")
+
+    async def close(self, stop_listening: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Let requests end for `drain_seconds`, and end the engine."""
+        if self._watch is not None:
+            self._watch.cancel()
+        await self.services.policy.close()
+        self.services.catalog.downloads.close()
+        await self.services.inference.close(drain_seconds=self._drain_seconds)
+        await self._open_requests.close(seconds=_LAST_RESPONSES_SECONDS)
+        if stop_listening is not None:
+            await stop_listening()
+        if self._tracing is not None:
+            await self._tracing.close()
+        self.services.close()
