@@ -7,20 +7,6 @@ _mlxctl_names() {
     compadd -a names
 }
 
-_mlxctl_completion_agents() {
-    _arguments \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_completion_models() {
-    _arguments \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
 _mlxctl_completion_fish() {
     _arguments \
         '*--help[Show this message and exit.]' \
@@ -55,8 +41,6 @@ _mlxctl_completion() {
             'bash:Print the script for bash'
             'zsh:Print the script for zsh'
             'fish:Print the script for fish'
-            'models:Print names and aliases of models, for the scripts'
-            'agents:Print the ids of stored agents, for the scripts'
         )
         _describe command commands ;;
     rest)
@@ -64,8 +48,6 @@ _mlxctl_completion() {
             bash) _mlxctl_completion_bash ;;
             zsh) _mlxctl_completion_zsh ;;
             fish) _mlxctl_completion_fish ;;
-            models) _mlxctl_completion_models ;;
-            agents) _mlxctl_completion_agents ;;
         esac ;;
     esac
 }
@@ -125,6 +107,399 @@ _mlxctl_config() {
             path) _mlxctl_config_path ;;
             show) _mlxctl_config_show ;;
             init) _mlxctl_config_init ;;
+        esac ;;
+    esac
+}
+
+_mlxctl_bench_report() {
+    _arguments \
+        '*--out[Directory of the page and its images]: :_files -/' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_files'
+}
+
+_mlxctl_bench_compare() {
+    _arguments \
+        '*--fail-if[Exit with 1 when this condition is true, beyond noise]: :' \
+        '*--json[Print the comparison as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_files'
+}
+
+_mlxctl_bench_probe() {
+    _arguments \
+        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
+        '*--warmups[Rounds before the measured ones]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :{_mlxctl_names models}'
+}
+
+_mlxctl_bench_speculation() {
+    _arguments \
+        '*--streams[Streams at once in the batch]: :' \
+        '*--document-tokens[Length of each document in a prompt]: :' \
+        '*--answer-tokens[Length of each answer]: :' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
+        '*--against-model[Model of the other server]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
+        '*--warmups[Rounds before the measured ones]: :' \
+        '*--seed[Seed of the prompts and their lengths]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench_mixed() {
+    _arguments \
+        '*--requests[Requests a round]: :' \
+        '*--clients[Clients that send requests at the same time]: :' \
+        '*--prompt-tokens[Length of the longest prompts]: :' \
+        '*--answer-tokens[Length of the longest answers]: :' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
+        '*--against-model[Model of the other server]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
+        '*--warmups[Rounds before the measured ones]: :' \
+        '*--seed[Seed of the prompts and their lengths]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench_contention() {
+    _arguments \
+        '*--requests[Short requests in each situation]: :' \
+        '*--prompts[Long prompts sent at once]: :' \
+        '*--pause[Time between two short requests]: :' \
+        '*--prompt-tokens[Length of each long prompt]: :' \
+        '*--answer-tokens[Length of the short answers]: :' \
+        '*--watch[Time for which the stream is measured alone]: :' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
+        '*--against-model[Model of the other server]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
+        '*--warmups[Rounds before the measured ones]: :' \
+        '*--seed[Seed of the prompts and their lengths]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench_burst() {
+    _arguments \
+        '*--requests[Requests sent at once]: :' \
+        '*--prompt-tokens[Length of each prompt]: :' \
+        '*--answer-tokens[Length of each answer]: :' \
+        '*--restart[Restart the server in every round, for a burst on a fresh server]' \
+        '*--no-restart[Restart the server in every round, for a burst on a fresh server]' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
+        '*--against-model[Model of the other server]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
+        '*--warmups[Rounds before the measured ones]: :' \
+        '*--seed[Seed of the prompts and their lengths]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench_arrivals() {
+    _arguments \
+        '*--rate[Requests a second, on average]: :' \
+        '*--requests[Requests a round]: :' \
+        '*--prompt-tokens[Length of the longest prompts]: :' \
+        '*--answer-tokens[Length of the longest answers]: :' \
+        '*--ttft-ms[Latest first token of a good request]: :' \
+        '*--token-ms[Longest mean time of its further tokens]: :' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
+        '*--against-model[Model of the other server]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
+        '*--warmups[Rounds before the measured ones]: :' \
+        '*--seed[Seed of the prompts and their lengths]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench_agents() {
+    _arguments \
+        '*--turns[Tool results of the session, one after the other]: :' \
+        '*--agents-at-once[Agents that then start at once]: :' \
+        '*--system-tokens[Length of their shared instructions]: :' \
+        '*--result-tokens[Length of each tool result]: :' \
+        '*--answer-tokens[Length of each answer]: :' \
+        '*--trace[Replay recorded sessions instead]: :_files' \
+        '*--think-seconds[Keep recorded waits between turns up to this length]: :' \
+        '*--scale[Share of the recorded lengths to use]: :' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
+        '*--against-model[Model of the other server]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
+        '*--warmups[Rounds before the measured ones]: :' \
+        '*--seed[Seed of the prompts and their lengths]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench_prefix() {
+    _arguments \
+        '*--prompt-tokens[Length of the shared text]: :' \
+        '*--answer-tokens[Length of each answer]: :' \
+        '*--restart[Restart the server in every round, and repeat the request]' \
+        '*--no-restart[Restart the server in every round, and repeat the request]' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
+        '*--against-model[Model of the other server]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
+        '*--warmups[Rounds before the measured ones]: :' \
+        '*--seed[Seed of the prompts and their lengths]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench_latency() {
+    _arguments \
+        '*--requests[Requests a round, one after the other]: :' \
+        '*--prompt-tokens[Length of each prompt]: :' \
+        '*--answer-tokens[Length of each answer]: :' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
+        '*--against-model[Model of the other server]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
+        '*--warmups[Rounds before the measured ones]: :' \
+        '*--seed[Seed of the prompts and their lengths]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench_throughput() {
+    _arguments \
+        '*--streams[Streams at once; may be repeated]: :' \
+        '*--answer-tokens[Length of each answer]: :' \
+        '*--prompt-tokens[Length of the long prompt]: :' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
+        '*--against-model[Model of the other server]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
+        '*--warmups[Rounds before the measured ones]: :' \
+        '*--seed[Seed of the prompts and their lengths]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_bench() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'throughput:Tokens per second\: one stream, many streams, a long prompt'
+            'latency:Latency of one client\: first token, next token, whole answer'
+            'prefix:What the prefix cache saves\: cold, warm, after a restart'
+            'agents:Coding agents\: one session, then several at once on a cold prefix'
+            'arrivals:Requests at random times at a given rate, and their goodput'
+            'burst:Many new prompts at once, after a restart and after one stream'
+            'contention:A short request and a decoding stream beside a long prefill'
+            'mixed:Mixed prompt and answer lengths from several clients'
+            'speculation:Answers with and without speculative decoding, in turn'
+            'probe:Duration of `mlxctl probe` for a model, by phase'
+            'compare:Compare two stored results; fail when a figure got worse'
+            'report:Render stored results as Markdown with SVG charts'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            throughput) _mlxctl_bench_throughput ;;
+            latency) _mlxctl_bench_latency ;;
+            prefix) _mlxctl_bench_prefix ;;
+            agents) _mlxctl_bench_agents ;;
+            arrivals) _mlxctl_bench_arrivals ;;
+            burst) _mlxctl_bench_burst ;;
+            contention) _mlxctl_bench_contention ;;
+            mixed) _mlxctl_bench_mixed ;;
+            speculation) _mlxctl_bench_speculation ;;
+            probe) _mlxctl_bench_probe ;;
+            compare) _mlxctl_bench_compare ;;
+            report) _mlxctl_bench_report ;;
+        esac ;;
+    esac
+}
+
+_mlxctl_scheduler_set() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_scheduler_show() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_scheduler() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'show:Show the scheduler'\''s settings of a running server'
+            'set:Change the scheduler'\''s settings of a running server, until its restart'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            show) _mlxctl_scheduler_show ;;
+            set) _mlxctl_scheduler_set ;;
+        esac ;;
+    esac
+}
+
+_mlxctl_audit_prune() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_audit_search() {
+    _arguments \
+        '*--since[Records from this time on]: :' \
+        '*--until[Records up to this time]: :' \
+        '*--key[Name of an API key, as the records have it]: :' \
+        '*--model[Name of a model]: :' \
+        '*--status[HTTP status]: :' \
+        '*--limit[Maximum number of records]: :' \
+        '*--json[Print JSON instead of text]' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_audit_tail() {
+    _arguments \
+        '*--lines[Number of records]: :' \
+        '*-n[Number of records]: :' \
+        '*--json[Print JSON instead of text]' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_audit() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'tail:Show the last audit records, the newest last'
+            'search:Search audit records, the newest first'
+            'prune:Delete audit records past audit.retention_days or beyond audit.max_bytes'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            tail) _mlxctl_audit_tail ;;
+            search) _mlxctl_audit_search ;;
+            prune) _mlxctl_audit_prune ;;
         esac ;;
     esac
 }
@@ -373,42 +748,41 @@ _mlxctl_admin() {
     esac
 }
 
-_mlxctl_audit_prune() {
+_mlxctl_adapters_unmount() {
+    _arguments \
+        '*--model[Base model. Default\: the server'\''s first model]: :{_mlxctl_names models}' \
+        '*-m[Base model. Default\: the server'\''s first model]: :{_mlxctl_names models}' \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :{_mlxctl_names models}'
+}
+
+_mlxctl_adapters_mount() {
+    _arguments \
+        '*--model[Base model. Default\: the server'\''s first model]: :{_mlxctl_names models}' \
+        '*-m[Base model. Default\: the server'\''s first model]: :{_mlxctl_names models}' \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :{_mlxctl_names models}'
+}
+
+_mlxctl_adapters_ls() {
     _arguments \
         '*--json[Print JSON instead of text]' \
-        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
 }
 
-_mlxctl_audit_search() {
-    _arguments \
-        '*--since[Records from this time on]: :' \
-        '*--until[Records up to this time]: :' \
-        '*--key[Name of an API key, as the records have it]: :' \
-        '*--model[Name of a model]: :' \
-        '*--status[HTTP status]: :' \
-        '*--limit[Maximum number of records]: :' \
-        '*--json[Print JSON instead of text]' \
-        '*--config[Settings file to read instead of the default one]: :_files' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_audit_tail() {
-    _arguments \
-        '*--lines[Number of records]: :' \
-        '*-n[Number of records]: :' \
-        '*--json[Print JSON instead of text]' \
-        '*--config[Settings file to read instead of the default one]: :_files' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_audit() {
+_mlxctl_adapters() {
     local state
     _arguments -C \
         '*--help[Show this message and exit.]' \
@@ -418,16 +792,16 @@ _mlxctl_audit() {
     command)
         local -a commands
         commands=(
-            'tail:Show the last audit records, the newest last'
-            'search:Search audit records, the newest first'
-            'prune:Delete audit records past audit.retention_days or beyond audit.max_bytes'
+            'ls:List the LoRA adapters of a running server'
+            'mount:Mount a LoRA adapter on a model of a running server'
+            'unmount:Unmount a LoRA adapter of a running server'
         )
         _describe command commands ;;
     rest)
         case "$words[1]" in
-            tail) _mlxctl_audit_tail ;;
-            search) _mlxctl_audit_search ;;
-            prune) _mlxctl_audit_prune ;;
+            ls) _mlxctl_adapters_ls ;;
+            mount) _mlxctl_adapters_mount ;;
+            unmount) _mlxctl_adapters_unmount ;;
         esac ;;
     esac
 }
@@ -727,298 +1101,6 @@ _mlxctl_probe() {
         '*: :{_mlxctl_names models}'
 }
 
-_mlxctl_bench_report() {
-    _arguments \
-        '*--out[Directory of the page and its images]: :_files -/' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        '*: :_files'
-}
-
-_mlxctl_bench_compare() {
-    _arguments \
-        '*--fail-if[Exit with 1 when this condition is true, beyond noise]: :' \
-        '*--json[Print the comparison as JSON and nothing else]' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        '*: :_files'
-}
-
-_mlxctl_bench_probe() {
-    _arguments \
-        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
-        '*--warmups[Rounds before the measured ones]: :' \
-        '*--out[File or directory for the result]: :_files' \
-        '*--json[Print the whole result as JSON and nothing else]' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        '*: :{_mlxctl_names models}'
-}
-
-_mlxctl_bench_speculation() {
-    _arguments \
-        '*--streams[Streams at once in the batch]: :' \
-        '*--document-tokens[Length of each document in a prompt]: :' \
-        '*--answer-tokens[Length of each answer]: :' \
-        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server at this URL instead of starting one]: :' \
-        '*--api-key[Key for that server]: :' \
-        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
-        '*--against-model[Model of the other server]: :' \
-        '*--against-key[Key for the other server]: :' \
-        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
-        '*--warmups[Rounds before the measured ones]: :' \
-        '*--seed[Seed of the prompts and their lengths]: :' \
-        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
-        '*--out[File or directory for the result]: :_files' \
-        '*--json[Print the whole result as JSON and nothing else]' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_bench_mixed() {
-    _arguments \
-        '*--requests[Requests a round]: :' \
-        '*--clients[Clients that send requests at the same time]: :' \
-        '*--prompt-tokens[Length of the longest prompts]: :' \
-        '*--answer-tokens[Length of the longest answers]: :' \
-        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server at this URL instead of starting one]: :' \
-        '*--api-key[Key for that server]: :' \
-        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
-        '*--against-model[Model of the other server]: :' \
-        '*--against-key[Key for the other server]: :' \
-        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
-        '*--warmups[Rounds before the measured ones]: :' \
-        '*--seed[Seed of the prompts and their lengths]: :' \
-        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
-        '*--out[File or directory for the result]: :_files' \
-        '*--json[Print the whole result as JSON and nothing else]' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_bench_contention() {
-    _arguments \
-        '*--requests[Short requests in each situation]: :' \
-        '*--prompts[Long prompts sent at once]: :' \
-        '*--pause[Time between two short requests]: :' \
-        '*--prompt-tokens[Length of each long prompt]: :' \
-        '*--answer-tokens[Length of the short answers]: :' \
-        '*--watch[Time for which the stream is measured alone]: :' \
-        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server at this URL instead of starting one]: :' \
-        '*--api-key[Key for that server]: :' \
-        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
-        '*--against-model[Model of the other server]: :' \
-        '*--against-key[Key for the other server]: :' \
-        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
-        '*--warmups[Rounds before the measured ones]: :' \
-        '*--seed[Seed of the prompts and their lengths]: :' \
-        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
-        '*--out[File or directory for the result]: :_files' \
-        '*--json[Print the whole result as JSON and nothing else]' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_bench_burst() {
-    _arguments \
-        '*--requests[Requests sent at once]: :' \
-        '*--prompt-tokens[Length of each prompt]: :' \
-        '*--answer-tokens[Length of each answer]: :' \
-        '*--restart[Restart the server in every round, for a burst on a fresh server]' \
-        '*--no-restart[Restart the server in every round, for a burst on a fresh server]' \
-        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server at this URL instead of starting one]: :' \
-        '*--api-key[Key for that server]: :' \
-        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
-        '*--against-model[Model of the other server]: :' \
-        '*--against-key[Key for the other server]: :' \
-        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
-        '*--warmups[Rounds before the measured ones]: :' \
-        '*--seed[Seed of the prompts and their lengths]: :' \
-        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
-        '*--out[File or directory for the result]: :_files' \
-        '*--json[Print the whole result as JSON and nothing else]' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_bench_arrivals() {
-    _arguments \
-        '*--rate[Requests a second, on average]: :' \
-        '*--requests[Requests a round]: :' \
-        '*--prompt-tokens[Length of the longest prompts]: :' \
-        '*--answer-tokens[Length of the longest answers]: :' \
-        '*--ttft-ms[Latest first token of a good request]: :' \
-        '*--token-ms[Longest mean time of its further tokens]: :' \
-        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server at this URL instead of starting one]: :' \
-        '*--api-key[Key for that server]: :' \
-        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
-        '*--against-model[Model of the other server]: :' \
-        '*--against-key[Key for the other server]: :' \
-        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
-        '*--warmups[Rounds before the measured ones]: :' \
-        '*--seed[Seed of the prompts and their lengths]: :' \
-        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
-        '*--out[File or directory for the result]: :_files' \
-        '*--json[Print the whole result as JSON and nothing else]' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_bench_agents() {
-    _arguments \
-        '*--turns[Tool results of the session, one after the other]: :' \
-        '*--agents-at-once[Agents that then start at once]: :' \
-        '*--system-tokens[Length of their shared instructions]: :' \
-        '*--result-tokens[Length of each tool result]: :' \
-        '*--answer-tokens[Length of each answer]: :' \
-        '*--trace[Replay recorded sessions instead]: :_files' \
-        '*--think-seconds[Keep recorded waits between turns up to this length]: :' \
-        '*--scale[Share of the recorded lengths to use]: :' \
-        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server at this URL instead of starting one]: :' \
-        '*--api-key[Key for that server]: :' \
-        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
-        '*--against-model[Model of the other server]: :' \
-        '*--against-key[Key for the other server]: :' \
-        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
-        '*--warmups[Rounds before the measured ones]: :' \
-        '*--seed[Seed of the prompts and their lengths]: :' \
-        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
-        '*--out[File or directory for the result]: :_files' \
-        '*--json[Print the whole result as JSON and nothing else]' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_bench_prefix() {
-    _arguments \
-        '*--prompt-tokens[Length of the shared text]: :' \
-        '*--answer-tokens[Length of each answer]: :' \
-        '*--restart[Restart the server in every round, and repeat the request]' \
-        '*--no-restart[Restart the server in every round, and repeat the request]' \
-        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server at this URL instead of starting one]: :' \
-        '*--api-key[Key for that server]: :' \
-        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
-        '*--against-model[Model of the other server]: :' \
-        '*--against-key[Key for the other server]: :' \
-        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
-        '*--warmups[Rounds before the measured ones]: :' \
-        '*--seed[Seed of the prompts and their lengths]: :' \
-        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
-        '*--out[File or directory for the result]: :_files' \
-        '*--json[Print the whole result as JSON and nothing else]' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_bench_latency() {
-    _arguments \
-        '*--requests[Requests a round, one after the other]: :' \
-        '*--prompt-tokens[Length of each prompt]: :' \
-        '*--answer-tokens[Length of each answer]: :' \
-        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server at this URL instead of starting one]: :' \
-        '*--api-key[Key for that server]: :' \
-        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
-        '*--against-model[Model of the other server]: :' \
-        '*--against-key[Key for the other server]: :' \
-        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
-        '*--warmups[Rounds before the measured ones]: :' \
-        '*--seed[Seed of the prompts and their lengths]: :' \
-        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
-        '*--out[File or directory for the result]: :_files' \
-        '*--json[Print the whole result as JSON and nothing else]' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_bench_throughput() {
-    _arguments \
-        '*--streams[Streams at once; may be repeated]: :' \
-        '*--answer-tokens[Length of each answer]: :' \
-        '*--prompt-tokens[Length of the long prompt]: :' \
-        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server at this URL instead of starting one]: :' \
-        '*--api-key[Key for that server]: :' \
-        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
-        '*--against-model[Model of the other server]: :' \
-        '*--against-key[Key for the other server]: :' \
-        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
-        '*--warmups[Rounds before the measured ones]: :' \
-        '*--seed[Seed of the prompts and their lengths]: :' \
-        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
-        '*--out[File or directory for the result]: :_files' \
-        '*--json[Print the whole result as JSON and nothing else]' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_bench() {
-    local state
-    _arguments -C \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        '1: :->command' '*:: :->rest'
-    case "$state" in
-    command)
-        local -a commands
-        commands=(
-            'throughput:Tokens per second\: one stream, many streams, a long prompt'
-            'latency:Latency of one client\: first token, next token, whole answer'
-            'prefix:What the prefix cache saves\: cold, warm, after a restart'
-            'agents:Coding agents\: one session, then several at once on a cold prefix'
-            'arrivals:Requests at random times at a given rate, and their goodput'
-            'burst:Many new prompts at once, after a restart and after one stream'
-            'contention:A short request and a decoding stream beside a long prefill'
-            'mixed:Mixed prompt and answer lengths from several clients'
-            'speculation:Answers with and without speculative decoding, in turn'
-            'probe:Duration of `mlxctl probe` for a model, by phase'
-            'compare:Compare two stored results; fail when a figure got worse'
-            'report:Render stored results as Markdown with SVG charts'
-        )
-        _describe command commands ;;
-    rest)
-        case "$words[1]" in
-            throughput) _mlxctl_bench_throughput ;;
-            latency) _mlxctl_bench_latency ;;
-            prefix) _mlxctl_bench_prefix ;;
-            agents) _mlxctl_bench_agents ;;
-            arrivals) _mlxctl_bench_arrivals ;;
-            burst) _mlxctl_bench_burst ;;
-            contention) _mlxctl_bench_contention ;;
-            mixed) _mlxctl_bench_mixed ;;
-            speculation) _mlxctl_bench_speculation ;;
-            probe) _mlxctl_bench_probe ;;
-            compare) _mlxctl_bench_compare ;;
-            report) _mlxctl_bench_report ;;
-        esac ;;
-    esac
-}
-
 _mlxctl_models_unpin() {
     _arguments \
         '*--json[Print JSON instead of text]' \
@@ -1210,31 +1292,7 @@ _mlxctl_models() {
     esac
 }
 
-_mlxctl_adapters_unmount() {
-    _arguments \
-        '*--model[Base model. Default\: the server'\''s first model]: :{_mlxctl_names models}' \
-        '*-m[Base model. Default\: the server'\''s first model]: :{_mlxctl_names models}' \
-        '*--json[Print JSON instead of text]' \
-        '*--url[The server]: :' \
-        '*--api-key[Key for that server]: :' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        '*: :{_mlxctl_names models}'
-}
-
-_mlxctl_adapters_mount() {
-    _arguments \
-        '*--model[Base model. Default\: the server'\''s first model]: :{_mlxctl_names models}' \
-        '*-m[Base model. Default\: the server'\''s first model]: :{_mlxctl_names models}' \
-        '*--json[Print JSON instead of text]' \
-        '*--url[The server]: :' \
-        '*--api-key[Key for that server]: :' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        '*: :{_mlxctl_names models}'
-}
-
-_mlxctl_adapters_ls() {
+_mlxctl_cancel() {
     _arguments \
         '*--json[Print JSON instead of text]' \
         '*--url[The server]: :' \
@@ -1242,72 +1300,6 @@ _mlxctl_adapters_ls() {
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
-}
-
-_mlxctl_adapters() {
-    local state
-    _arguments -C \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        '1: :->command' '*:: :->rest'
-    case "$state" in
-    command)
-        local -a commands
-        commands=(
-            'ls:List the LoRA adapters of a running server'
-            'mount:Mount a LoRA adapter on a model of a running server'
-            'unmount:Unmount a LoRA adapter of a running server'
-        )
-        _describe command commands ;;
-    rest)
-        case "$words[1]" in
-            ls) _mlxctl_adapters_ls ;;
-            mount) _mlxctl_adapters_mount ;;
-            unmount) _mlxctl_adapters_unmount ;;
-        esac ;;
-    esac
-}
-
-_mlxctl_scheduler_set() {
-    _arguments \
-        '*--json[Print JSON instead of text]' \
-        '*--url[The server]: :' \
-        '*--api-key[Key for that server]: :' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_scheduler_show() {
-    _arguments \
-        '*--json[Print JSON instead of text]' \
-        '*--url[The server]: :' \
-        '*--api-key[Key for that server]: :' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_scheduler() {
-    local state
-    _arguments -C \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        '1: :->command' '*:: :->rest'
-    case "$state" in
-    command)
-        local -a commands
-        commands=(
-            'show:Show the scheduler'\''s settings of a running server'
-            'set:Change the scheduler'\''s settings of a running server, until its restart'
-        )
-        _describe command commands ;;
-    rest)
-        case "$words[1]" in
-            show) _mlxctl_scheduler_show ;;
-            set) _mlxctl_scheduler_set ;;
-        esac ;;
-    esac
 }
 
 _mlxctl_top() {
@@ -1317,16 +1309,6 @@ _mlxctl_top() {
         '*--interval[Refresh interval in seconds]: :' \
         '*--once[Print once as text and exit]' \
         '*--json[Print once as a JSON document and exit]' \
-        '*--help[Show this message and exit.]' \
-        '*-h[Show this message and exit.]' \
-        && return
-}
-
-_mlxctl_cancel() {
-    _arguments \
-        '*--json[Print JSON instead of text]' \
-        '*--url[The server]: :' \
-        '*--api-key[Key for that server]: :' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -1369,6 +1351,13 @@ _mlxctl_service_stop() {
         && return
 }
 
+_mlxctl_service_restart() {
+    _arguments \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
 _mlxctl_service_start() {
     _arguments \
         '*--help[Show this message and exit.]' \
@@ -1404,6 +1393,7 @@ _mlxctl_service() {
             'install:Install and start the service\: launchd, or systemd on Linux'
             'uninstall:Stop the service and remove it. Models, cache and log stay'
             'start:Start the installed service'
+            'restart:Stop the installed service and start it again, with changed settings'
             'stop:Stop the service until the next login, or until `start`'
             'status:Show whether the service is installed and runs'
             'logs:Print the end of the log of the server in the background'
@@ -1414,6 +1404,7 @@ _mlxctl_service() {
             install) _mlxctl_service_install ;;
             uninstall) _mlxctl_service_uninstall ;;
             start) _mlxctl_service_start ;;
+            restart) _mlxctl_service_restart ;;
             stop) _mlxctl_service_stop ;;
             status) _mlxctl_service_status ;;
             logs) _mlxctl_service_logs ;;
@@ -1569,17 +1560,17 @@ _mlxctl() {
             'launch:Start a coding agent with a model of this machine'
             'service:Run the server in the background, from login on'
             'logs:Print the log of the server in the background'
-            'cancel:Cancel a request of a running server'
             'top:Monitor a running server\: speed, queue, batch, cache, requests'
-            'scheduler:The scheduler'\''s settings of a running server'
-            'adapters:LoRA adapters of a running server'
+            'cancel:Cancel a request of a running server'
             'models:Manage models\: find, download, inspect, fit'
-            'bench:Benchmark a server, or two servers side by side'
             'probe:Test what models can do by generating, and store the results'
             'cache:Inspect and manage the prefix cache\: list, explain misses, pin, clear'
             'agents:Manage the agents of a running server\: list, show, reset, delete'
-            'audit:Show, search and prune the audit log of this machine'
+            'adapters:LoRA adapters of a running server'
             'admin:Manage API keys, rate limits and guardrails'
+            'audit:Show, search and prune the audit log of this machine'
+            'scheduler:The scheduler'\''s settings of a running server'
+            'bench:Benchmark a server, or two servers side by side'
             'config:Create the settings file, and show the settings in effect'
             'doctor:Check this installation, and suggest fixes'
             'completion:Print a shell completion script'
@@ -1593,17 +1584,17 @@ _mlxctl() {
             launch) _mlxctl_launch ;;
             service) _mlxctl_service ;;
             logs) _mlxctl_logs ;;
-            cancel) _mlxctl_cancel ;;
             top) _mlxctl_top ;;
-            scheduler) _mlxctl_scheduler ;;
-            adapters) _mlxctl_adapters ;;
+            cancel) _mlxctl_cancel ;;
             models) _mlxctl_models ;;
-            bench) _mlxctl_bench ;;
             probe) _mlxctl_probe ;;
             cache) _mlxctl_cache ;;
             agents) _mlxctl_agents ;;
-            audit) _mlxctl_audit ;;
+            adapters) _mlxctl_adapters ;;
             admin) _mlxctl_admin ;;
+            audit) _mlxctl_audit ;;
+            scheduler) _mlxctl_scheduler ;;
+            bench) _mlxctl_bench ;;
             config) _mlxctl_config ;;
             doctor) _mlxctl_doctor ;;
             completion) _mlxctl_completion ;;

@@ -32,15 +32,12 @@ COMMANDS = {
     "launch": LazyCommand("mlxctl.cli.launch", "Start a coding agent with a model of this machine."),
     "service": LazyCommand("mlxctl.cli.service", "Run the server in the background, from login on."),
     "logs": LazyCommand("mlxctl.cli.logs", "Print the log of the server in the background."),
-    "cancel": LazyCommand("mlxctl.cli.cancel", "Cancel a request of a running server."),
     "top": LazyCommand("mlxctl.cli.top", "Monitor a running server: speed, queue, batch, cache, requests."),
-    "scheduler": LazyCommand("mlxctl.cli.scheduler", "The scheduler's settings of a running server."),
-    "adapters": LazyCommand("mlxctl.cli.adapters", "LoRA adapters of a running server."),
+    "cancel": LazyCommand("mlxctl.cli.cancel", "Cancel a request of a running server."),
     "models": LazyCommand(
         "mlxctl.cli.models",
         "Manage models: find, download, inspect, fit; load and unload in a running server.",
     ),
-    "bench": LazyCommand("mlxctl.cli.bench", "Benchmark a server, or two servers side by side."),
     "probe": LazyCommand("mlxctl.cli.probe", "Test what models can do by generating, and store the results."),
     "cache": LazyCommand(
         "mlxctl.cli.cache", "Inspect and manage the prefix cache: list, explain misses, pin, clear."
@@ -48,8 +45,11 @@ COMMANDS = {
     "agents": LazyCommand(
         "mlxctl.cli.agents", "Manage the agents of a running server: list, show, reset, delete."
     ),
-    "audit": LazyCommand("mlxctl.cli.audit", "Show, search and prune the audit log of this machine."),
+    "adapters": LazyCommand("mlxctl.cli.adapters", "LoRA adapters of a running server."),
     "admin": LazyCommand("mlxctl.cli.admin", "Manage API keys, rate limits and guardrails."),
+    "audit": LazyCommand("mlxctl.cli.audit", "Show, search and prune the audit log of this machine."),
+    "scheduler": LazyCommand("mlxctl.cli.scheduler", "The scheduler's settings of a running server."),
+    "bench": LazyCommand("mlxctl.cli.bench", "Benchmark a server, or two servers side by side."),
     "config": LazyCommand("mlxctl.cli.config", "Create the settings file, and show the settings in effect."),
     "doctor": LazyCommand("mlxctl.cli.doctor", "Check this installation, and suggest fixes."),
     "completion": LazyCommand("mlxctl.cli.completion", "Print a shell completion script."),
@@ -149,6 +149,14 @@ def _process_value(parameter: Any, process: Any, context: Any, value: Any) -> An
     return value if parameter.callback is None else parameter.callback(context, parameter, value)
 
 
+def shown_commands(group: TyperGroup, context: Any) -> Iterator[str]:
+    """Yield the names of the commands that help lists. Imports all of them."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command is not None and not command.hidden:
+            yield name
+
+
 class SuggestingGroup(TyperGroup):
     """A group whose errors name the closest known command or option."""
 
@@ -176,7 +184,7 @@ class SuggestingGroup(TyperGroup):
             hint = (
                 f"Did you mean {' or '.join(map(repr, close))}?"
                 if close
-                else f"There are {', '.join(names)}."
+                else f"There are {', '.join(shown_commands(self, ctx))}."
             )
             ctx.fail(f"No such command {args[0]!r}. {hint}")
         found: tuple[Any, Any, list[str]] = super().resolve_command(ctx, args)

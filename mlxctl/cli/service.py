@@ -5,11 +5,12 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mlxctl.cli.error_reports import report_errors
+from mlxctl.cli.followed_log import FollowedLog
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.errors import ServiceFailed
@@ -64,7 +65,7 @@ def install(
 
         options = tuple(arguments or ())
         manager = system_manager()
-        _check_options(options, has_port=not manager.status().is_running)
+        address = _check_options(options, has_port=not manager.status().is_running)
         definition = ServiceDefinition(
             command=(sys.executable, "-m", "mlxctl", "serve", *options),
             directory=Path.cwd(),
@@ -72,8 +73,11 @@ def install(
             environment={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
         )
         manager.install(definition, force=force)
-        typer.echo(f"installed and started: {manager.definition_file}")
+        typer.echo(f"installed and started: {address}")
+        typer.echo(f"definition: {manager.definition_file}")
         typer.echo("state: mlxctl service status    log: mlxctl service logs --follow")
+        if hint := manager.logout_hint():
+            typer.echo(hint)
 
 
 @app.command()
@@ -93,8 +97,22 @@ def start() -> None:
     with report_errors():
         from mlxctl.service import system_manager
 
-        system_manager().start()
+        manager = system_manager()
+        if (pid := manager.status().pid) is not None:
+            typer.echo(f"already running, pid {pid}; a new start: mlxctl service restart")
+            return
+        manager.start()
         typer.echo("started")
+
+
+@app.command()
+def restart() -> None:
+    """Stop the installed service and start it again, with changed settings."""
+    with report_errors():
+        from mlxctl.service import system_manager
+
+        system_manager().restart()
+        typer.echo("restarted")
 
 
 @app.command()
@@ -124,7 +142,7 @@ def status(
     elif not found.is_installed:
         typer.echo("not installed; install it with: mlxctl service install")
     else:
-        typer.echo(f"running, pid {found.pid}" if found.is_running else "installed, not running")
+        typer.echo(_state(found))
         typer.echo(f"definition {found.definition_file}")
         typer.echo(f"log        {found.log_file}")
     raise typer.Exit(0 if found.is_running else 1)
@@ -153,8 +171,16 @@ def logs(
             raise typer.Exit(130) from None
 
 
-def _check_options(options: tuple[str, ...], *, has_port: bool) -> None:
-    """Raise an error for options that `mlxctl serve` refuses.
+def _state(found: "ServiceStatus") -> str:
+    if found.is_running:
+        return f"running, pid {found.pid}"
+    if found.failure is not None:
+        return f"not running, will be started again; the server ended: {found.failure}"
+    return "installed, not running"
+
+
+def _check_options(options: tuple[str, ...], *, has_port: bool) -> str:
+    """Return the URL of the server. Raise an error for options that `mlxctl serve` refuses.
 
     Started anyway, it would end and be started again and again. Keys are an error too: the service's file
     would show them. With `has_port` the port must be free. Raises ServiceFailed, SettingsError and
@@ -167,6 +193,7 @@ def _check_options(options: tuple[str, ...], *, has_port: bool) -> None:
         )
     from mlxctl.cli.serve import app as serve_app
     from mlxctl.cli.serve import resolve_options
+    from mlxctl.launch.background_server import default_url
     from mlxctl.server.address import claim_address
 
     try:
@@ -185,6 +212,7 @@ def _check_options(options: tuple[str, ...], *, has_port: bool) -> None:
             library.resolve(name)
     if has_port:
         claim_address(settings.server.host, settings.server.port)
+    return default_url(settings)
 
 
 def _newest_log() -> Path:
@@ -200,37 +228,17 @@ def _newest_log() -> Path:
 
 
 def _print_log(path: Path, lines: int, *, follow: bool) -> None:
-    file = path.open(encoding="utf-8", errors="replace")
-    try:
-        last = deque(file, maxlen=lines)
+    with FollowedLog(path) as log:
+        text = log.new_text().splitlines(keepends=True)
+        last = text[-lines:] if lines else []
         found = (*_last_older_lines(path, lines - len(last)), *last)
         if lines and not found:
             typer.echo(f"mlxctl: the log is empty: {path}", err=True)
         for line in found:
             typer.echo(line, nl=False)
         while follow:
-            if line := file.readline():
-                typer.echo(line, nl=False)
-            elif _is_replaced(file, path):
-                file.close()
-                file = path.open(encoding="utf-8", errors="replace")
-            else:
-                time.sleep(_FOLLOW_SECONDS)
-    finally:
-        file.close()
-
-
-def _is_replaced(file: TextIO, path: Path) -> bool:
-    """Return whether `path` is another file by now, or was begun again.
-
-    False while there is none.
-    """
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return False
-    opened = os.fstat(file.fileno())
-    return not os.path.samestat(found, opened) or found.st_size < file.tell()
+            time.sleep(_FOLLOW_SECONDS)
+            typer.echo(log.new_text(), nl=False)
 
 
 def _last_older_lines(path: Path, lines: int) -> deque[str]:
@@ -251,6 +259,7 @@ def _print_json(found: "ServiceStatus") -> None:
                 "is_installed": found.is_installed,
                 "is_running": found.is_running,
                 "pid": found.pid,
+                "failure": found.failure,
                 "definition_file": str(found.definition_file),
                 "log_file": str(found.log_file),
             },

@@ -10,8 +10,9 @@ LABEL = "io.mlxctl.serve"
 UNIT = "mlxctl.service"
 """Name of the systemd user unit."""
 
-# A server that fails at its start is started again, but not in a tight loop.
-_RESTART_SECONDS = 10
+RESTART_SECONDS = 10
+"""Pause before a server that failed is started again."""
+
 # The drain time of open requests, and a margin.
 _STOP_SECONDS = 30
 _ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "%": "%%", "\n": "\\n"})
@@ -42,7 +43,7 @@ class ServiceDefinition:
                 "RunAtLoad": True,
                 # A server that was stopped on purpose (exit code 0) stays stopped.
                 "KeepAlive": {"SuccessfulExit": False},
-                "ThrottleInterval": _RESTART_SECONDS,
+                "ThrottleInterval": RESTART_SECONDS,
                 "ExitTimeOut": _STOP_SECONDS,
                 "ProcessType": "Interactive",
                 "StandardOutPath": str(self.log_file),
@@ -66,7 +67,7 @@ class ServiceDefinition:
             f"WorkingDirectory={_path(self.directory)}\n"
             f"{environment}"
             "Restart=on-failure\n"
-            f"RestartSec={_RESTART_SECONDS}\n"
+            f"RestartSec={RESTART_SECONDS}\n"
             f"TimeoutStopSec={_STOP_SECONDS}\n"
             "KillSignal=SIGTERM\n"
             f"StandardOutput=append:{_path(self.log_file)}\n"

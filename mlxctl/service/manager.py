@@ -4,6 +4,7 @@ Only files of the user are written (mode 0600), and only the service named here 
 """
 
 import os
+import pwd
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 from mlxctl import locations
 from mlxctl.errors import ServiceFailed
 from mlxctl.log_format import find_reason
-from mlxctl.service.definition import LABEL, UNIT, ServiceDefinition
+from mlxctl.service.definition import LABEL, RESTART_SECONDS, UNIT, ServiceDefinition
 
 _TOOL_SECONDS = 60.0
 # The exit timeout of the agent, and a margin.
@@ -24,17 +25,22 @@ _UNLOAD_SECONDS = 45.0
 _POLL_SECONDS = 0.1
 # A server that cannot start ends within this time.
 _START_SECONDS = 3.0
+# A number, or a number and its meaning; of an agent that never ended "(never exited)".
+_LAST_SIGNAL = re.compile(r"^\s*last terminating signal = (.+)$", re.MULTILINE)
+_LAST_EXIT = re.compile(r"^\s*last exit code = (\d+)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStatus:
     """Whether the service is installed and runs.
 
-    `pid` is None when it does not run.
+    `pid` is None when it does not run. `failure` is why its server ended, if that was an error; the service
+    manager then starts it again.
     """
 
     is_installed: bool
     pid: int | None
+    failure: str | None
     definition_file: Path
     log_file: Path
 
@@ -60,9 +66,11 @@ class ServiceManager(ABC):
     def status(self) -> ServiceStatus:
         """Return the installed unit and whether it runs."""
         is_installed = self.definition_file.exists()
+        pid = self._pid() if is_installed else None
         return ServiceStatus(
             is_installed=is_installed,
-            pid=self._pid() if is_installed else None,
+            pid=pid,
+            failure=self._failure() if is_installed and pid is None else None,
             definition_file=self.definition_file,
             log_file=self.log_file,
         )
@@ -70,7 +78,8 @@ class ServiceManager(ABC):
     def install(self, definition: ServiceDefinition, *, force: bool) -> None:
         """Write the definition and start the service, now and at every login.
 
-        Raises ServiceFailed when it is installed already and `force` is not set.
+        Raises ServiceFailed when it is installed already and `force` is not set, and when the server ends in
+        its first seconds; the service stays installed then.
         """
         if self.definition_file.exists():
             if not force:
@@ -94,6 +103,7 @@ class ServiceManager(ABC):
         except ServiceFailed:
             self.definition_file.unlink(missing_ok=True)
             raise
+        self._watch_start()
 
     def uninstall(self) -> None:
         """Stop the service and remove its definition; its log file stays."""
@@ -105,6 +115,23 @@ class ServiceManager(ABC):
         """Start the installed service, and watch its first seconds."""
         self._require_installed()
         self._start()
+        self._watch_start()
+
+    def restart(self) -> None:
+        """Stop the installed service if it runs, and start it."""
+        self.stop()
+        self.start()
+
+    def stop(self) -> None:
+        """Stop the service until the next login or `start`."""
+        self._require_installed()
+        self._stop()
+
+    def logout_hint(self) -> str | None:
+        """Return what keeps the service running after logout; None where nothing can."""
+        return None
+
+    def _watch_start(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
         was_running = False
         while (is_running := self._pid() is not None) or not was_running:
@@ -113,12 +140,10 @@ class ServiceManager(ABC):
                 break
             time.sleep(_POLL_SECONDS)
         if not is_running:
-            raise ServiceFailed(f"the server ended at once: {self._reason()}")
-
-    def stop(self) -> None:
-        """Stop the service until the next login or `start`."""
-        self._require_installed()
-        self._stop()
+            raise ServiceFailed(
+                f"the server ended at once: {self._reason()}; it is started again every "
+                f"{RESTART_SECONDS} s until `mlxctl service stop`"
+            )
 
     def _reason(self) -> str:
         try:
@@ -149,6 +174,10 @@ class ServiceManager(ABC):
 
     @abstractmethod
     def _pid(self) -> int | None: ...
+
+    @abstractmethod
+    def _failure(self) -> str | None:
+        """Return why the last server ended; None unless that was an error."""
 
 
 class Launchd(ServiceManager):
@@ -185,6 +214,13 @@ class Launchd(ServiceManager):
         found = re.search(r"^\s*pid = (\d+)$", self._print(), re.MULTILINE)
         return int(found[1]) if found else None
 
+    def _failure(self) -> str | None:
+        state = self._print()
+        if found := _LAST_SIGNAL.search(state):
+            return f"it was killed ({found[1]})"
+        code = _LAST_EXIT.search(state)
+        return self._reason() if code is not None and code[1] != "0" else None
+
     def _print(self) -> str:
         """Return the state of the agent; empty when it is not loaded."""
         return _run(["launchctl", "print", f"{self._domain}/{LABEL}"], may_fail=True)
@@ -214,11 +250,27 @@ class Systemd(ServiceManager):
     def _stop(self) -> None:
         _run(["systemctl", "--user", "stop", UNIT])
 
+    def logout_hint(self) -> str | None:
+        """Return the command that keeps user units running after logout, unless that is set."""
+        user = pwd.getpwuid(os.getuid()).pw_name
+        if Path("/var/lib/systemd/linger", user).exists():
+            return None
+        return "the service ends when you log out; to keep it running: loginctl enable-linger"
+
     def _pid(self) -> int | None:
-        output = _run(
-            ["systemctl", "--user", "show", "--property", "MainPID", "--value", UNIT], may_fail=True
-        ).strip()
+        output = self._property("MainPID")
         return int(output) if output.isdigit() and int(output) else None
+
+    def _failure(self) -> str | None:
+        if self._property("SubState") not in ("auto-restart", "failed"):
+            return None
+        result = self._property("Result")
+        return self._reason() if result == "exit-code" else f"it was killed ({result})"
+
+    def _property(self, name: str) -> str:
+        return _run(
+            ["systemctl", "--user", "show", "--property", name, "--value", UNIT], may_fail=True
+        ).strip()
 
 
 def system_manager() -> ServiceManager:

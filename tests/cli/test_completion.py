@@ -73,7 +73,7 @@ def test_script_has_every_command_and_long_option(shell: str) -> None:
         ("mlxctl bench --help lat", ["latency"]),
         ("mlxctl serve --port 8 --log-level wa", ["warning"]),
         ("mlxctl serve --model bench --trust", ["--trust-remote-code"]),
-        ("mlxctl completion ", ["bash", "zsh", "fish", "models", "agents"]),
+        ("mlxctl completion ", ["bash", "zsh", "fish"]),
         ("mlxctl launch c", ["claude", "codex"]),
         ("mlxctl serve --kv-bits ", ["full", "8", "4"]),
         ("mlxctl serve --port ", []),
@@ -116,7 +116,7 @@ def test_completion_with_invalid_settings_prints_nothing(
 def test_unknown_shell_is_a_usage_error() -> None:
     run = runner.invoke(app, ["completion", "powershell"])
     assert run.exit_code == 2
-    assert "No such command 'powershell'. There are bash, zsh, fish, models, agents." in run.output
+    assert "No such command 'powershell'. There are bash, zsh, fish." in run.output
 
 
 @pytest.mark.parametrize("what", ["models", "agents"])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mlxctl.cli.followed_log import FollowedLog
 from mlxctl.service import Launchd, ServiceDefinition
 
 DEFINITION = ServiceDefinition(
@@ -21,7 +22,10 @@ DEFINITION = ServiceDefinition(
 
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> "$HOME/calls"
-[ "$2" = show ] && { [ -e "$HOME/ended" ] && echo 0 || echo 4711; }
+[ "$2" = show ] && case "$4" in
+  MainPID) [ -e "$HOME/ended" ] && echo 0 || echo 4711 ;;
+  *) cat "$HOME/$4" ;;
+esac
 [ -e "$HOME/broken" ] && { echo "unit is masked" >&2; exit 1; }
 exit 0
 """
@@ -72,7 +76,9 @@ def test_installing_writes_the_unit_and_enables_it(environment: dict[str, str], 
     assert done.returncode == 0, done.stderr
     assert '"serve" "--max-rows" "4"' in unit.read_text()
     assert unit.stat().st_mode & 0o777 == 0o600
-    assert (tmp_path / "calls").read_text().splitlines()[-1] == "--user enable --now mlxctl.service"
+    assert "--user enable --now mlxctl.service\n" in (tmp_path / "calls").read_text()
+    assert f"http://127.0.0.1:{environment['MLXCTL_SERVER_PORT']}" in done.stdout
+    assert "loginctl enable-linger" in done.stdout
     log = tmp_path / ".local" / "state" / "mlxctl" / "service.log"
     assert (log.stat().st_mode & 0o777, log.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
@@ -94,6 +100,40 @@ def test_status_and_removal(environment: dict[str, str], tmp_path: Path) -> None
     assert not (tmp_path / ".config" / "systemd" / "user" / "mlxctl.service").exists()
 
 
+def test_a_restart_stops_and_starts_the_installed_service(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    assert "not installed" in service(environment, "restart").stderr
+    service(environment, "install")
+    assert service(environment, "restart").stdout == "restarted\n"
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [call for call in calls if " show " not in call][-2:] == [
+        "--user stop mlxctl.service",
+        "--user start mlxctl.service",
+    ]
+
+
+def test_a_service_that_runs_is_not_started_again(environment: dict[str, str], tmp_path: Path) -> None:
+    service(environment, "install")
+    done = service(environment, "start")
+    assert (done.returncode, "already running, pid 4711" in done.stdout) == (0, True)
+    assert "--user start mlxctl.service" not in (tmp_path / "calls").read_text()
+
+
+def test_status_says_why_the_last_server_ended(environment: dict[str, str], tmp_path: Path) -> None:
+    service(environment, "install")
+    (tmp_path / "ended").touch()
+    (tmp_path / "SubState").write_text("auto-restart\n")
+    (tmp_path / "Result").write_text("signal\n")
+    assert "it was killed (signal)" in service(environment, "status").stdout
+    (tmp_path / "Result").write_text("exit-code\n")
+    log = tmp_path / ".local" / "state" / "mlxctl" / "service.log"
+    log.write_text("mlxctl: the model cannot be loaded\n")
+    status = service(environment, "status")
+    assert status.returncode == 1
+    assert "will be started again; the server ended: the model cannot be loaded\n" in status.stdout
+
+
 def test_a_server_that_ends_at_its_start_is_reported(environment: dict[str, str], tmp_path: Path) -> None:
     service(environment, "install")
     log = tmp_path / ".local" / "state" / "mlxctl" / "service.log"
@@ -101,7 +141,10 @@ def test_a_server_that_ends_at_its_start_is_reported(environment: dict[str, str]
     (tmp_path / "ended").touch()
     done = service(environment, "start")
     assert done.returncode == 1
-    assert done.stderr == ("mlxctl: the server ended at once: port 8080 on 127.0.0.1 is already in use\n")
+    assert done.stderr == (
+        "mlxctl: the server ended at once: port 8080 on 127.0.0.1 is already in use; "
+        "it is started again every 10 s until `mlxctl service stop`\n"
+    )
 
 
 def test_a_failing_system_tool_leaves_no_file(environment: dict[str, str], tmp_path: Path) -> None:
@@ -168,7 +211,7 @@ def test_a_launchd_agent_is_replaced_after_its_server_has_ended(
     Launchd().install(DEFINITION, force=False)
     Launchd().install(DEFINITION, force=True)
     calls = (tmp_path / "calls").read_text().split()
-    assert calls == ["bootstrap", "bootout", "print", "print", "bootstrap"]
+    assert [call for call in calls if call != "print"] == ["bootstrap", "bootout", "bootstrap"]
     assert Launchd().status().pid == 4711
 
 
@@ -198,6 +241,26 @@ def test_followed_logs_continue_in_a_file_that_replaces_the_log(
             assert follower.stdout.readline() == "second, and longer than the first\n"
         finally:
             follower.kill()
+
+
+def test_a_followed_log_that_was_emptied_and_filled_beyond_the_last_line(tmp_path: Path) -> None:
+    path = tmp_path / "service.log"
+    path.write_text("banner\none\n")
+    with FollowedLog(path) as log:
+        assert log.new_text() == "banner\none\n"
+        path.write_text("banner\nanother line, longer than the first ones\n")
+        assert log.new_text() == "banner\nanother line, longer than the first ones\n"
+        assert log.new_text() == ""
+
+
+def test_a_followed_log_prints_lines_that_were_moved_before_they_were_read(tmp_path: Path) -> None:
+    path = tmp_path / "service.log"
+    path.write_text("one\n")
+    with FollowedLog(path) as log:
+        log.new_text()
+        path.with_name("service.log.1").write_text("one\ntwo\n")
+        path.write_text("three\nfour\n")
+        assert log.new_text() == "two\nthree\nfour\n"
 
 
 def test_a_home_that_cannot_be_written_is_one_line(environment: dict[str, str], tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def fish() -> None:
     _print("fish")
 
 
-@app.command(epilog="Example: mlxctl completion models")
+@app.command(hidden=True)
 def models() -> None:
     """Print names and aliases of models, for the scripts."""
     from mlxctl.models.library import completion_names
@@ -47,7 +47,7 @@ def models() -> None:
     typer.echo("\n".join(completion_names()))
 
 
-@app.command(epilog="Example: mlxctl completion agents")
+@app.command(hidden=True)
 def agents() -> None:
     """Print the ids of stored agents, for the scripts."""
     from mlxctl.locations import agents_file

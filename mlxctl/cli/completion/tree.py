@@ -10,6 +10,7 @@ from typing import Any, get_args, get_type_hints
 import typer
 from typer.core import TyperGroup
 
+from mlxctl.cli.lazy import shown_commands
 from mlxctl.launch.clients import CLIENTS
 from mlxctl.settings import EngineSettings, ServerSettings
 
@@ -78,15 +79,15 @@ class CommandSpec:
 
 
 def read_tree() -> tuple[CommandSpec, ...]:
-    """Return all commands, parents first; the path of `mlxctl` itself is empty."""
+    """Return all commands that help lists, parents first; the path of `mlxctl` itself is empty."""
     from mlxctl.cli import app
 
     return tuple(_walk(typer.main.get_command(app), ""))
 
 
 def _walk(command: Any, path: str) -> Iterator[CommandSpec]:
-    children: tuple[str, ...] = (
-        tuple(command.list_commands(typer.Context(command))) if isinstance(command, TyperGroup) else ()
+    children = (
+        tuple(shown_commands(command, typer.Context(command))) if isinstance(command, TyperGroup) else ()
     )
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
     options = tuple(
