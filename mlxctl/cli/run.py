@@ -27,7 +27,8 @@ def run(
     model: Annotated[
         str,
         typer.Argument(
-            help="Model of the library, alias, directory, `demo`, or hub repository ORGANIZATION/NAME.",
+            help="Model of the library, alias, directory, `demo`, hub repository ORGANIZATION/NAME, or short "
+            "name such as qwen3:4b.",
             metavar="MODEL",
         ),
     ],
@@ -58,8 +59,8 @@ def run(
         from mlxctl.tui.conversation import ChatOptions
         from mlxctl.tui.launch import InitialConversation, run_chat
 
-        path = _local_model(model, is_quiet=quiet or as_json)
-        settings = resolve(environment=os.environ, flags={"model": {"path": path}})
+        name = _local_model(model, is_quiet=quiet or as_json)
+        settings = resolve(environment=os.environ, flags={"model": {"path": Path(name)}})
         options = ChatOptions(system_prompt=system, temperature=temperature, max_tokens=max_tokens)
         raise typer.Exit(
             run_chat(
@@ -74,21 +75,23 @@ def run(
         )
 
 
-def _local_model(name: str, *, is_quiet: bool) -> Path:
+def _local_model(name: str, *, is_quiet: bool) -> str:
     """Return the model's name or directory.
 
     A hub repository is downloaded first.
     """
     from mlxctl.cli.models import open_library
-    from mlxctl.cli.models.pull import download
+    from mlxctl.cli.models.pull import download, full_name
     from mlxctl.models.names import is_repository
 
     library = open_library(None)
     try:
         library.resolve(name)
     except ModelNotFoundOnDisk:
-        if "/" not in name or not is_repository(name):
+        repository = full_name(name)
+        if "/" not in repository or not is_repository(repository):
             raise
-        typer.echo(f"mlxctl: {name} is not on this machine; downloading it", err=True)
-        download(name, library.hub_cache, is_quiet=is_quiet)
-    return Path(name)
+        typer.echo(f"mlxctl: {repository} is not on this machine; downloading it", err=True)
+        download(repository, library.hub_cache, is_quiet=is_quiet)
+        return repository
+    return name

@@ -101,8 +101,8 @@ class Library:
     def find(self, name: str) -> LibraryEntry:
         """Return the entry of this name.
 
-        The part after the slash suffices if unique. The built-in demo model has two names, but is in no list.
-        Raises ModelNotFoundOnDisk.
+        The part after the slash suffices if unique, and so does a short name of the catalog (`qwen3:4b`). The
+        built-in demo model has two names, but is in no list. Raises ModelNotFoundOnDisk.
         """
         entries = self.entries()
         for entry in entries:
@@ -112,6 +112,12 @@ class Library:
             path = demo.MODEL_DIR
             return LibraryEntry(name=demo.MODEL_NAME, path=path, folder=path, origin="built in")
         short = [entry for entry in entries if entry.name.rpartition("/")[2] == name]
+        if not short:
+            # PERF: the catalog is read only for names that nothing here has.
+            from mlxctl.models.recommendations import repository_of_short_name
+
+            repository = repository_of_short_name(name)
+            short = [entry for entry in entries if entry.name == repository]
         if len(short) == 1:
             return short[0]
         raise ModelNotFoundOnDisk(
@@ -277,9 +283,11 @@ def _unknown(name: str, names: list[str], *, is_ambiguous: bool) -> str:
     if is_ambiguous:
         return f"{name!r} may be {' or '.join(names)}; give the full name"
     # PERF: the catalog is read only for this error.
-    from mlxctl.models.recommendations import read_catalog
+    from mlxctl.models.recommendations import read_catalog, repository_of_short_name
 
-    if close := _closest(name, [*names, demo.MODEL_NAME], most=3):
+    if repository := repository_of_short_name(name):
+        offer = f"to download {repository}: mlxctl models pull {name}"
+    elif close := _closest(name, [*names, demo.MODEL_NAME], most=3):
         offer = f"did you mean {' or '.join(close)}?"
     elif close := _closest(name, [entry.repository for entry in read_catalog()], most=1):
         offer = f"to download {close[0]}: mlxctl models pull {close[0]}"

@@ -22,6 +22,7 @@ class CatalogEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """
 
     repository: str
+    short_names: tuple[str, ...]
     purpose: str
     parameters: float
     active_parameters: float
@@ -57,6 +58,22 @@ def read_catalog() -> list[CatalogEntry]:
     """Return the catalog that ships with the package."""
     text = Path(__file__).with_name("recommended.toml").read_text(encoding="utf-8")
     return convert(tomllib.loads(text)["model"], list[CatalogEntry])
+
+
+def repository_of_short_name(name: str) -> str | None:
+    """Return the repository that the catalog knows as `name`, such as `qwen3:4b`.
+
+    None for an unknown name, and for a full one, ORGANIZATION/NAME.
+    """
+    wanted = _normal(name)
+    for entry in read_catalog():
+        if wanted in {_normal(each) for each in (*entry.short_names, entry.repository.rpartition("/")[2])}:
+            return entry.repository
+    return None
+
+
+def _normal(name: str) -> str:
+    return name.lower().replace(":", "-")
 
 
 def recommend(machine: Machine, *, context_tokens: int) -> list[Recommendation]:

@@ -1,15 +1,27 @@
 """`mlxctl run`: one prompt, answered on standard output."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+from mlxctl.demo import MODEL_DIR
+from tests.models.tiny_hub import TinyHub, running
 
-def run(*arguments: str, piped: str = "") -> "subprocess.CompletedProcess[str]":
+
+def run(*arguments: str, piped: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "mlxctl", "run", *arguments]
-    return subprocess.run(command, input=piped, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command,
+        input=piped,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def test_the_answer_is_on_standard_output_and_statistics_are_not() -> None:
@@ -50,6 +62,17 @@ def test_an_unknown_name_is_not_looked_for_on_the_hub() -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert "no-such-model" in done.stderr
     assert "downloading" not in done.stderr
+
+
+def test_a_short_name_downloads_the_repository_once(tmp_path: Path) -> None:
+    files = {file.name: file.read_bytes() for file in MODEL_DIR.iterdir()}
+    repository = "mlx-community/Qwen3-4B-4bit"
+    with running(TinyHub(files={repository: files})) as hub:
+        first = run("qwen3:4b", "Hello!", **hub.server_settings(tmp_path))
+    second = run("Qwen3-4B", "Hello!", **hub.server_settings(tmp_path))
+    assert f"{repository} is not on this machine; downloading it" in first.stderr
+    assert "downloading" not in second.stderr
+    assert first.stdout == second.stdout == "Hello! How can I help you?\n"
 
 
 def test_a_cut_answer_is_explained_on_standard_error() -> None:

@@ -202,6 +202,18 @@ def test_unique_part_after_the_slash_names_a_model(directories: tuple[Path, Path
         library(directories).resolve("a")
 
 
+def test_short_name_of_the_catalog_names_a_model_unless_the_library_has_another(
+    directories: tuple[Path, Path],
+) -> None:
+    snapshot = cached(directories[1], "mlx-community/Qwen3-4B-4bit")
+    found = library(directories).resolve("qwen3:4b")
+    assert (found.name, found.path) == ("mlx-community/Qwen3-4B-4bit", snapshot)
+    with pytest.raises(ModelNotFoundOnDisk):
+        library(directories).resolve("other/qwen3:4b")
+    mine = cached(directories[1], "org/qwen3-4b")
+    assert library(directories).resolve("qwen3-4b").path == mine
+
+
 def test_alias_may_name_model_directory_or_alias(directories: tuple[Path, Path], tmp_path: Path) -> None:
     snapshot, outside = cached(directories[1], "org/a"), write_model(tmp_path / "elsewhere", CONFIG, WEIGHTS)
     shelf = library(directories, fast="org/a", faster="fast", mine=str(outside))
@@ -218,10 +230,8 @@ def test_alias_may_name_model_directory_or_alias(directories: tuple[Path, Path],
         ("org/b", r"did you mean org/a\?"),
         ("tiny-lama", r"did you mean org/tiny-llama-4bit\?"),
         ("dmo", r"did you mean mlxctl-demo\?"),
-        (
-            "Qwen3-8B",
-            "to download mlx-community/Qwen3-8B-4bit: mlxctl models pull mlx",
-        ),
+        ("Qwen3-8B", "to download mlx-community/Qwen3-8B-4bit: mlxctl models pull Qwen3-8B"),
+        ("Qwen3-9B", "to download mlx-community/Qwen3-.*-4bit: mlxctl models pull mlx"),
         ("~nosuchuser/model", "no model directory at '~nosuchuser/model'"),
     ],
 )

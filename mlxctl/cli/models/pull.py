@@ -30,7 +30,12 @@ app = create_app()
 
 @app.command(epilog="Example: mlxctl models pull mlx-community/Qwen3-8B-4bit")
 def pull(
-    repository: Annotated[str, typer.Argument(metavar="REPO", help="ORGANIZATION/NAME on the hub.")],
+    repository: Annotated[
+        str,
+        typer.Argument(
+            metavar="REPO", help="ORGANIZATION/NAME on the hub, or a short name such as qwen3:4b."
+        ),
+    ],
     probe: Annotated[bool, typer.Option("--probe", help="Probe the model afterwards.")] = False,
     as_json: AsJson = False,
     config: ConfigFile = None,
@@ -42,7 +47,7 @@ def pull(
     """
     with report_errors():
         library = open_library(config)
-        done = download(repository, library.hub_cache, is_quiet=as_json)
+        done = download(full_name(repository), library.hub_cache, is_quiet=as_json)
         if not as_json:
             typer.echo(_summary(done))
         results = _probe(done.repository, config, is_quiet=as_json) if probe else None
@@ -50,6 +55,13 @@ def pull(
             _print_view(done, results)
         if results is not None:
             raise typer.Exit(_report(results, as_json=as_json))
+
+
+def full_name(name: str) -> str:
+    """Return the repository of a short name such as `qwen3:4b`; other names are returned unchanged."""
+    from mlxctl.models.recommendations import repository_of_short_name
+
+    return repository_of_short_name(name) or name
 
 
 def _summary(done: "Download") -> str:
