@@ -29,6 +29,12 @@ class ModelChoice(Struct, forbid_unknown_fields=True):
     model: str
 
 
+class LoadChoice(ModelChoice, forbid_unknown_fields=True):
+    """The model to load, and whether to report the progress."""
+
+    stream: bool = False
+
+
 class ModelStatus(Struct):
     """A model's state after the action."""
 
@@ -50,6 +56,7 @@ class LoadEvent(Struct):
 
 
 _CHOICES = msgspec.json.Decoder(ModelChoice)
+_LOAD_CHOICES = msgspec.json.Decoder(LoadChoice)
 
 
 class ModelActionResource:
@@ -65,18 +72,15 @@ class ModelActionResource:
         Raises UnknownModel, ModelUnavailable, ModelInUse and other CapacityErrors.
         """
         choice = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
-        async with deadline_of(request, self._settings).limit():
-            model = await self._act(choice.model)
-        response.data = _encode_status(model)
-        response.content_type = falcon.MEDIA_JSON
+        await _answer_status(self._act(choice.model), request, response, self._settings)
 
 
-class ModelLoadResource(ModelActionResource):
-    """POST /models/load; with `?stream=1` the answer is a stream of its progress."""
+class ModelLoadResource:
+    """POST /models/load; with `stream`, in body or query, the answer is a stream of its progress."""
 
     def __init__(self, manager: ModelManager, settings: ServerSettings) -> None:
-        super().__init__(manager.load, settings)
         self._manager = manager
+        self._settings = settings
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Load the model that the body names.
@@ -84,10 +88,10 @@ class ModelLoadResource(ModelActionResource):
         A load that fails at once has an error status; later, the error is the stream's last event. Raises
         UnknownModel, ModelUnavailable, CapacityError.
         """
-        if not request.get_param_as_bool("stream", default=False):
-            await super().on_post(request, response)
+        choice = await read_json(request, _LOAD_CHOICES, limit_bytes=_MAX_BODY_BYTES)
+        if not request.get_param_as_bool("stream", default=choice.stream):
+            await _answer_status(self._manager.load(choice.model), request, response, self._settings)
             return
-        choice = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
         deadline = deadline_of(request, self._settings)
         load = asyncio.create_task(self._manager.load(choice.model), name="load-model")
         call_at_end(request.scope, load.cancel)
@@ -114,6 +118,15 @@ class ModelLoadResource(ModelActionResource):
         except MlxctlError as error:
             record_error(error)
             yield _event(problem_error(error, request_id=request_id).body)
+
+
+async def _answer_status(
+    action: Awaitable[ServedModel], request: Request, response: Response, settings: ServerSettings
+) -> None:
+    async with deadline_of(request, settings).limit():
+        model = await action
+    response.data = _encode_status(model)
+    response.content_type = falcon.MEDIA_JSON
 
 
 def _encode_status(model: ServedModel) -> bytes:

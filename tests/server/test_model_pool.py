@@ -269,7 +269,8 @@ def test_explaining_and_mounting_stop_waiting_at_the_time_limit(busy: ServerProc
 
 
 def stream_load(server: ServerProcess, model: str) -> Any:
-    return httpx.stream("POST", f"{server.url}/models/load?stream=1", json={"model": model}, timeout=30)
+    sent = {"model": model, "stream": True}
+    return httpx.stream("POST", f"{server.url}/models/load", json=sent, timeout=30)
 
 
 def events_of(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
@@ -292,6 +293,8 @@ def test_load_stream_reports_progress_and_ends_with_state_or_error(busy: ServerP
     assert failed["code"] == failed["error"]["code"] == "model_unavailable"
     with stream_load(busy, "missing") as unknown:
         assert unknown.status_code == 404
+    in_query = httpx.post(f"{busy.url}/models/load?stream=1", json={"model": "lfm2"}, timeout=30)
+    assert in_query.headers["content-type"] == "text/event-stream"
 
 
 def test_first_model_is_reloaded_after_engine_death(

@@ -19,6 +19,7 @@ from mlxctl.server.library import (
     LibraryResource,
 )
 from mlxctl.server.model_admin import (
+    LoadChoice,
     LoadEvent,
     ModelActionResource,
     ModelChoice,
@@ -93,6 +94,7 @@ ROUTES = (
         operations=(
             replace(
                 _action_operation("Load a model; with `stream`, report the progress"),
+                body=LoadChoice,
                 query=(Query(name="stream", schema={"type": "boolean"}),),
                 events=(LoadEvent, ModelStatus, Problem),
             ),
