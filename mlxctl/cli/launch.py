@@ -75,7 +75,7 @@ def launch(
         if server.pid is not None:
             typer.echo(
                 f"the server runs in the background (pid {server.pid}, log {server.log_file}); "
-                f"stop it with: kill {server.pid}",
+                "stop it with: mlxctl service stop",
                 err=True,
             )
         typer.echo(f"{agent.name} with {endpoint.model} at {endpoint.url}", err=True)

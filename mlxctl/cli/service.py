@@ -117,11 +117,21 @@ def restart() -> None:
 
 @app.command()
 def stop() -> None:
-    """Stop the service until the next login, or until `start`."""
+    """Stop the service until the next login, or until `start`.
+
+    Also stops a server that `mlxctl launch` started.
+    """
     with report_errors():
+        from mlxctl.launch.launched_server import find_launched_server, stop_launched_server
         from mlxctl.service import system_manager
 
-        system_manager().stop()
+        manager = system_manager()
+        if (pid := find_launched_server()) is not None:
+            stop_launched_server(pid)
+            typer.echo(f"stopped the server that `mlxctl launch` started, pid {pid}")
+            if not manager.status().is_installed:
+                return
+        manager.stop()
         typer.echo("stopped")
 
 
@@ -131,14 +141,17 @@ def status(
 ) -> None:
     """Show whether the service is installed and runs.
 
-    Exit code 1 when it does not run.
+    Exit code 1 when it does not run. Names a server that `mlxctl launch` started, too.
     """
     with report_errors():
+        from mlxctl.launch.launched_server import find_launched_server
         from mlxctl.service import system_manager
 
-        found = system_manager().status()
+        found, launched_pid = system_manager().status(), find_launched_server()
+    if launched_pid is not None and not as_json:
+        typer.echo(f"`mlxctl launch` started a server, pid {launched_pid}; stop it: mlxctl service stop")
     if as_json:
-        _print_json(found)
+        _print_json(found, launched_pid)
     elif not found.is_installed:
         typer.echo("not installed; install it with: mlxctl service install")
     else:
@@ -250,7 +263,7 @@ def _last_older_lines(path: Path, lines: int) -> deque[str]:
         return deque(file, maxlen=lines)
 
 
-def _print_json(found: "ServiceStatus") -> None:
+def _print_json(found: "ServiceStatus", launched_pid: int | None) -> None:
     import json
 
     typer.echo(
@@ -260,6 +273,7 @@ def _print_json(found: "ServiceStatus") -> None:
                 "is_running": found.is_running,
                 "pid": found.pid,
                 "failure": found.failure,
+                "launched_pid": launched_pid,
                 "definition_file": str(found.definition_file),
                 "log_file": str(found.log_file),
             },

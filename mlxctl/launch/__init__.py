@@ -6,6 +6,7 @@ imported by `cli` and `doctor`.
 
 from mlxctl.launch.background_server import RunningServer, find_or_start
 from mlxctl.launch.clients import CLIENTS, Client, LaunchPlan
+from mlxctl.launch.launched_server import find_launched_server, stop_launched_server
 from mlxctl.launch.model_choice import (
     AvailableModel,
     check_local_model,
@@ -22,7 +23,9 @@ __all__ = [
     "RunningServer",
     "check_local_model",
     "choose_model",
+    "find_launched_server",
     "find_or_start",
     "library_candidates",
     "served_names",
+    "stop_launched_server",
 ]

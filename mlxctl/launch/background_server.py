@@ -16,6 +16,7 @@ import httpx
 from mlxctl import locations
 from mlxctl.certificates import client_context
 from mlxctl.errors import AuthenticationFailed, ClientNotReady, ServerUnreachable
+from mlxctl.launch.launched_server import new_pid_file
 from mlxctl.log_format import find_reason
 from mlxctl.settings import Settings
 
@@ -63,15 +64,17 @@ def find_or_start(
     options = arguments()
     log_file = locations.launched_log_file()
     waiting(f"starting mlxctl serve {' '.join(options)}")
-    with _new_log(log_file) as log:
+    with _new_log(log_file) as log, new_pid_file() as pid_file:
         process = subprocess.Popen(  # noqa: S603 -- our own command
             [sys.executable, "-m", "mlxctl", "serve", *options],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            pass_fds=(pid_file.descriptor,),
             # The server outlives the client, and Ctrl-C in the client does not stop it.
             start_new_session=True,
         )
+        pid_file.write(process.pid)
     try:
         _wait_until_ready(url, process, log_file)
         return RunningServer(url=url, cards=list_models(url, api_key), pid=process.pid, log_file=log_file)

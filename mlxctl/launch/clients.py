@@ -12,6 +12,12 @@ from pathlib import Path
 _ANY_KEY = "mlxctl"
 """Clients insist on a key, also where the server wants none."""
 
+_PI_RESERVE_TOKENS = 16_384
+"""Tokens of the context that pi keeps free by default."""
+
+_PI_RECENT_TOKENS = 20_000
+"""Tokens that pi keeps by default when it summarizes a conversation."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
@@ -127,11 +133,21 @@ def _pi(endpoint: Endpoint) -> LaunchPlan:
         "api": "openai-completions",
         "models": [model],
     }
+    # In a short context the defaults would summarize the conversation after every answer.
+    quarter = endpoint.context_length // 4
+    compaction = {
+        "reserveTokens": min(_PI_RESERVE_TOKENS, quarter),
+        "keepRecentTokens": min(_PI_RECENT_TOKENS, quarter),
+    }
     # pi reads providers from a directory only; this directory is private and holds nothing else.
+    files = {
+        "models.json": json.dumps({"providers": {"mlxctl": provider}}, indent=2),
+        "settings.json": json.dumps({"compaction": compaction}, indent=2),
+    }
     return LaunchPlan(
         arguments=("--provider", "mlxctl", "--model", endpoint.model),
         environment={"PI_CODING_AGENT_DIR": "{directory}", "MLXCTL_API_KEY": endpoint.key},
-        files={"models.json": json.dumps({"providers": {"mlxctl": provider}}, indent=2)},
+        files=files,
     )
 
 

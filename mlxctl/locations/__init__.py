@@ -80,6 +80,11 @@ def launched_log_file() -> Path:
     return state_directory() / "serve.log"
 
 
+def launched_pid_file() -> Path:
+    """Return the path of the process id of a launched server; it need not exist."""
+    return state_directory() / "serve.pid"
+
+
 def older_log_file(log_file: Path) -> Path:
     """Return the path of a log's older lines; it need not exist."""
     return log_file.with_name(f"{log_file.name}.1")

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,16 @@ def test_opencode_gets_its_configuration_in_the_environment() -> None:
     config = json.loads(CLIENTS["opencode"].plan(ENDPOINT).environment["OPENCODE_CONFIG_CONTENT"])
     assert config["model"] == "mlxctl/a/b"
     assert config["provider"]["mlxctl"]["models"]["a/b"]["limit"]["context"] == 65_536
+
+
+@pytest.mark.parametrize(
+    ("context_length", "reserved"), [(8_192, 2_048), (65_536, 16_384), (262_144, 16_384)]
+)
+def test_pi_keeps_at_most_a_quarter_of_the_context_free(context_length: int, reserved: int) -> None:
+    files = CLIENTS["pi"].plan(replace(ENDPOINT, context_length=context_length)).files
+    compaction = json.loads(files["settings.json"])["compaction"]
+    assert compaction["reserveTokens"] == reserved
+    assert compaction["keepRecentTokens"] <= context_length // 4
 
 
 def test_pi_reads_its_provider_from_a_private_directory(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,11 @@ def server() -> Iterator[ServerProcess]:
 
 def launch(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "mlxctl", "launch", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def service(environment: dict[str, str], verb: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "mlxctl", "service", verb]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -110,8 +116,23 @@ def test_a_server_is_started_in_the_background_and_the_client_gets_its_model(
         dry = launch(environment, "opencode", "--dry-run")
         assert (dry.returncode, dry.stderr) == (0, "")
         assert dry.stdout.splitlines()[-1].startswith("opencode")
+        assert f"`mlxctl launch` started a server, pid {pid}" in service(environment, "status").stdout
+        stopped = service(environment, "stop")
+        assert f"stopped the server that `mlxctl launch` started, pid {pid}" in stopped.stdout
+        assert not answers(port)
     finally:
-        os.kill(pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+
+
+def test_a_process_that_has_the_id_of_an_ended_server_is_not_taken_for_it(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    state = tmp_path / ".local" / "state" / "mlxctl"
+    state.mkdir(parents=True)
+    (state / "serve.pid").write_text(str(os.getpid()))
+    assert "pid" not in service(environment, "status").stdout
+    assert "not installed" in service(environment, "stop").stderr
 
 
 def test_a_server_that_was_started_for_a_model_that_does_not_suffice_is_stopped(
