@@ -13,6 +13,9 @@ class Mlxctl < Formula
   depends_on macos: :sonoma
   depends_on "python@3.13"
 
+  # Extension modules of wheels have no room in their headers for the paths that brew would write there.
+  preserve_rpath
+
   def install
     system Formula["python@3.13"].opt_bin/"python3.13", "-m", "venv", libexec
     system libexec/"bin/pip", "install", "--no-cache-dir", "-c", "constraints.txt", "."
