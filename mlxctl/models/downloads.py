@@ -57,7 +57,9 @@ class Downloads:
             )
         if not is_repository(repository):
             raise DownloadFailed(
-                repository, f"{repository!r} is not a hub repository; the form is ORGANIZATION/NAME"
+                repository,
+                f"{repository!r} is not a hub repository; the form is ORGANIZATION/NAME, and "
+                "`mlxctl models search` finds them",
             )
         with self._lock:
             current = self._downloads.get(repository)

@@ -183,7 +183,9 @@ def test_url_without_model_list_is_reported(status: bytes, body: bytes) -> None:
         async with listening(ScriptedServer(b"", models=body, models_status=status)) as server:
             await opened(server.url)
 
-    with pytest.raises(ServerUnreachable, match="returns no list of models"):
+    with pytest.raises(
+        ServerUnreachable, match="returns no list of models, as an OpenAI-compatible server would"
+    ):
         asyncio.run(look())
 
 

@@ -76,7 +76,9 @@ def read_models(body: bytes, *, url: str) -> tuple[RemoteModel, ...]:
 
 def no_model_list(url: str) -> ServerUnreachable:
     """Return the error for a URL without a list of models."""
-    return ServerUnreachable(url, "it returns no list of models; is it an OpenAI-compatible server?")
+    return ServerUnreachable(
+        url, "what does answer returns no list of models, as an OpenAI-compatible server would"
+    )
 
 
 def _read_card(body: bytes) -> RemoteModel:
