@@ -31,6 +31,7 @@ class ServerConnection:
 
     def __init__(self, url: str, *, api_key: str | None) -> None:
         self.root = server_root(url)
+        self._has_key = bool(api_key)
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         timeout = httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS)
         self._client = httpx.Client(
@@ -71,9 +72,10 @@ class ServerConnection:
 
     def _check(self, response: httpx.Response, path: str) -> None:
         """Raise the error that the status of a response means."""
-        if response.status_code in (401, 403):
+        if response.status_code == 401:
+            problem = "rejects this API key; give another" if self._has_key else "needs an API key; give one"
             raise AuthenticationFailed(
-                f"the server at {self.root} rejects the API key; give one with --api-key"
+                f"the server at {self.root} {problem} with --api-key or MLXCTL_API_KEY"
             )
         if response.status_code == 404 and path.startswith(_MLXCTL_PATHS):
             raise UnknownResource(

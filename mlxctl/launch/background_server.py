@@ -103,7 +103,8 @@ def list_models(url: str, api_key: str | None) -> list[dict[str, Any]]:
             f"{url}/v1/models", headers=headers, timeout=timeout, trust_env=False, verify=client_context(url)
         )
         if answer.status_code in (401, 403):
-            raise AuthenticationFailed(f"the server at {url} needs an API key; give it with --api-key")
+            problem = "rejects this API key; give another" if api_key else "needs an API key; give one"
+            raise AuthenticationFailed(f"the server at {url} {problem} with --api-key or MLXCTL_API_KEY")
         cards = answer.raise_for_status().json()["data"]
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         raise ServerUnreachable(url, str(error)) from None

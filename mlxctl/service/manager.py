@@ -295,5 +295,7 @@ def _run(command: Sequence[str], *, may_fail: bool = False) -> str:
         what = f"{' '.join(command[:3])} failed: {reason[-1] if reason else done.returncode}"
         if "connect to bus" in what:
             what += "; no systemd user session runs here: run `mlxctl serve` under a supervisor of your own"
+        if "Domain does not support" in what:
+            what += "; launchd starts agents of users who are logged in at the screen, not over SSH alone"
         raise ServiceFailed(what)
     return done.stdout

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mlxctl.cli.followed_log import FollowedLog
+from mlxctl.errors import ServiceFailed
 from mlxctl.service import Launchd, ServiceDefinition
 
 DEFINITION = ServiceDefinition(
@@ -186,6 +187,8 @@ def test_logs_print_the_last_lines(environment: dict[str, str], tmp_path: Path) 
 
 LAUNCHCTL = """#!/bin/sh
 echo "$1" >> "$HOME/calls"
+[ -e "$HOME/remote" ] && { echo "Bootstrap failed: 125: Domain does not support it" >&2; exit 125; }
+[ -e "$HOME/print" ] && { cat "$HOME/print"; exit 0; }
 case "$1" in
   bootstrap) [ -e "$HOME/loaded" ] && { echo "Bootstrap failed: 5: Input/output error" >&2; exit 5; }
              touch "$HOME/loaded" ;;
@@ -199,20 +202,48 @@ exit 0
 """
 
 
-def test_a_launchd_agent_is_replaced_after_its_server_has_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def launchctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own, with a `launchctl` that records its calls."""
     tool = tmp_path / "bin" / "launchctl"
     tool.parent.mkdir()
     tool.write_text(LAUNCHCTL)
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    return tmp_path
+
+
+def test_a_launchd_agent_is_replaced_after_its_server_has_ended(launchctl: Path) -> None:
     Launchd().install(DEFINITION, force=False)
     Launchd().install(DEFINITION, force=True)
-    calls = (tmp_path / "calls").read_text().split()
+    calls = (launchctl / "calls").read_text().split()
     assert [call for call in calls if call != "print"] == ["bootstrap", "bootout", "bootstrap"]
     assert Launchd().status().pid == 4711
+
+
+def test_launchd_without_a_login_session_is_explained(launchctl: Path) -> None:
+    (launchctl / "remote").touch()
+    with pytest.raises(ServiceFailed, match="logged in at the screen, not over SSH"):
+        Launchd().install(DEFINITION, force=False)
+    assert not Launchd().status().is_installed
+
+
+@pytest.mark.parametrize(
+    ("state", "failure"),
+    [
+        ("last exit code = 1", "no memory"),
+        ("last terminating signal = Killed: 9", "it was killed (Killed: 9)"),
+        ("last exit code = 0", None),
+        ("last exit code = (never exited)", None),
+    ],
+)
+def test_launchd_says_how_the_last_server_ended(launchctl: Path, state: str, failure: str | None) -> None:
+    Launchd().install(DEFINITION, force=False)
+    (launchctl / "print").write_text(f"io.mlxctl.serve = {{\n\tstate = not running\n\t{state}\n}}\n")
+    Launchd().log_file.write_text("mlxctl: no memory\n")
+    assert Launchd().status().failure == failure
 
 
 def test_logs_print_the_log_that_was_written_last(environment: dict[str, str], tmp_path: Path) -> None:
