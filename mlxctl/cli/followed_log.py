@@ -1,4 +1,7 @@
-"""A log file that grows, and may be replaced, or emptied and filled again, between two looks."""
+"""A log file that grows.
+
+Between two looks it may be replaced, or emptied and filled again.
+"""
 
 import codecs
 import os
@@ -32,7 +35,10 @@ class FollowedLog:
         self._file.close()
 
     def new_text(self) -> str:
-        """Return what was written since the last call, also by a server that has begun the file again."""
+        """Return what was written since the last call.
+
+        Also by a server that has begun the file again.
+        """
         data = b""
         if not self._continues(self._file):
             data = self._rest_of_older()
@@ -57,7 +63,7 @@ class FollowedLog:
         return os.pread(file.fileno(), length, self._file.tell() - length) == self._last_bytes
 
     def _rest_of_older(self) -> bytes:
-        """Return the lines that were moved to the older file before they were read."""
+        """Return lines that were moved to the older file unread."""
         with suppress(FileNotFoundError), closing(older_log_file(self._path).open("rb")) as older:
             if self._continues(older):
                 older.seek(self._file.tell())
@@ -65,7 +71,10 @@ class FollowedLog:
         return b""
 
     def _is_replaced(self) -> bool:
-        """Return whether `path` is another file by now; False while there is none."""
+        """Return whether `path` is another file by now.
+
+        False while there is none.
+        """
         try:
             return not os.path.samestat(self._path.stat(), os.fstat(self._file.fileno()))
         except FileNotFoundError:

@@ -150,7 +150,10 @@ def _process_value(parameter: Any, process: Any, context: Any, value: Any) -> An
 
 
 def shown_commands(group: TyperGroup, context: Any) -> Iterator[str]:
-    """Yield the names of the commands that help lists. Imports all of them."""
+    """Yield the names of the commands that help lists.
+
+    Imports all of them.
+    """
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         if command is not None and not command.hidden:

@@ -193,9 +193,9 @@ def _state(found: "ServiceStatus") -> str:
 
 
 def _check_options(options: tuple[str, ...], *, has_port: bool) -> str:
-    """Return the URL of the server. Raise an error for options that `mlxctl serve` refuses.
+    """Return the URL of a server with these options.
 
-    Started anyway, it would end and be started again and again. Keys are an error too: the service's file
+    Raise an error for options that `mlxctl serve` refuses. Started anyway, it would end and be started again and again. Keys are an error too: the service's file
     would show them. With `has_port` the port must be free. Raises ServiceFailed, SettingsError and
     ModelNotFoundOnDisk.
     """

@@ -1,4 +1,4 @@
-"""The server that `mlxctl launch` started last, so that it can be found and stopped later.
+"""The server that `mlxctl launch` started last, to be found and stopped.
 
 The server holds a lock on the file with its process id, through a descriptor that it inherits: the file of a
 server that has ended, whose id another process may have by now, is not locked.
@@ -21,7 +21,7 @@ _STOP_SECONDS = 45.0
 
 
 class PidFile:
-    """A file to be locked by a server and to hold its process id."""
+    """A file that a server locks, with its process id."""
 
     def __init__(self, path: Path) -> None:
         # The lock of an earlier server that still runs stays on the file that is removed.
@@ -36,7 +36,10 @@ class PidFile:
 
 @contextmanager
 def new_pid_file() -> Iterator[PidFile]:
-    """Open a locked file for the server that is started inside the block. Raises ClientNotReady."""
+    """Open a locked file for the server that the block starts.
+
+    Raises ClientNotReady.
+    """
     path = locations.launched_pid_file()
     try:
         file = PidFile(path)
@@ -49,7 +52,10 @@ def new_pid_file() -> Iterator[PidFile]:
 
 
 def find_launched_server() -> int | None:
-    """Return the process id of the server that was launched last; None unless it runs."""
+    """Return the process id of the server that was launched last.
+
+    None unless it runs.
+    """
     try:
         with locations.launched_pid_file().open("rb") as file:
             try:

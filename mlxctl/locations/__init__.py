@@ -81,7 +81,10 @@ def launched_log_file() -> Path:
 
 
 def launched_pid_file() -> Path:
-    """Return the path of the process id of a launched server; it need not exist."""
+    """Return the path of a launched server's process id.
+
+    The file need not exist.
+    """
     return state_directory() / "serve.pid"
 
 

@@ -4,6 +4,7 @@ Layout: `models--ORGANIZATION--NAME` with `refs/main` (a commit), `snapshots/COM
 (their targets).
 """
 
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -62,7 +63,24 @@ def _repository(name: str, folder: Path, most: int) -> CachedRepository:
         return CachedRepository(
             name, folder, None, f"model {name!r} is not downloaded: the cache holds no snapshot of it"
         )
-    return CachedRepository(name, folder, chosen, None)
+    problem = None
+    # PERF: only an unfinished download, a rare case, needs a look at the files.
+    if any((folder / "blobs").glob("*.incomplete")) and not _has_model_files(chosen):
+        problem = f"model {name!r} is not downloaded completely; `mlxctl models pull {name}` continues"
+    return CachedRepository(name, folder, chosen, problem)
+
+
+def _has_model_files(snapshot: Path) -> bool:
+    """Return whether a snapshot has configuration, tokenizer and all weights."""
+    try:
+        index = json.loads((snapshot / "model.safetensors.index.json").read_bytes())
+        shards = set(index["weight_map"].values())
+    except FileNotFoundError:
+        shards = set()
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return False
+    has_weights = all((snapshot / shard).exists() for shard in shards) and any(snapshot.glob("*.safetensors"))
+    return has_weights and (snapshot / "config.json").exists() and any(snapshot.glob("tokenizer*"))
 
 
 def _main_commit(folder: Path) -> str | None:

@@ -76,7 +76,10 @@ class ModelActionResource:
 
 
 class ModelLoadResource:
-    """POST /models/load; with `stream`, in body or query, the answer is a stream of its progress."""
+    """POST /models/load.
+
+    With `stream`, in body or query, the answer is a stream of its progress.
+    """
 
     def __init__(self, manager: ModelManager, settings: ServerSettings) -> None:
         self._manager = manager

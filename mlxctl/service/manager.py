@@ -251,7 +251,10 @@ class Systemd(ServiceManager):
         _run(["systemctl", "--user", "stop", UNIT])
 
     def logout_hint(self) -> str | None:
-        """Return the command that keeps user units running after logout, unless that is set."""
+        """Return what keeps user units running after logout.
+
+        None if that is set.
+        """
         user = pwd.getpwuid(os.getuid()).pw_name
         if Path("/var/lib/systemd/linger", user).exists():
             return None

@@ -92,6 +92,20 @@ def test_ref_to_missing_snapshot_means_not_downloaded(
         library(directories).resolve("org/a")
 
 
+def test_interrupted_download_is_named_with_the_way_to_continue(directories: tuple[Path, Path]) -> None:
+    snapshot = cached(directories[1], "org/a")
+    (snapshot / "tokenizer.json").write_text("{}")
+    blobs = directories[1] / "models--org--a" / "blobs"
+    blobs.mkdir(exist_ok=True)
+    (blobs / "ab.12.incomplete").touch()
+    assert library(directories).resolve("org/a").path == snapshot
+    (snapshot / "model.safetensors.index.json").write_text('{"weight_map": {"x": "model-00002.safetensors"}}')
+    with pytest.raises(
+        ModelNotFoundOnDisk, match="not downloaded completely; `mlxctl models pull org/a` con"
+    ):
+        library(directories).resolve("org/a")
+
+
 def test_data_sets_and_other_files_in_the_cache_are_ignored(directories: tuple[Path, Path]) -> None:
     for name in ("datasets--org--a", ".locks", "version.txt", "models--", "models--..--x"):
         (directories[1] / name).mkdir()

@@ -79,7 +79,10 @@ class CommandSpec:
 
 
 def read_tree() -> tuple[CommandSpec, ...]:
-    """Return all commands that help lists, parents first; the path of `mlxctl` itself is empty."""
+    """Return all commands that help lists, parents first.
+
+    The path of `mlxctl` itself is empty.
+    """
     from mlxctl.cli import app
 
     return tuple(_walk(typer.main.get_command(app), ""))

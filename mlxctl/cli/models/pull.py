@@ -58,7 +58,10 @@ def pull(
 
 
 def full_name(name: str) -> str:
-    """Return the repository of a short name such as `qwen3:4b`; other names are returned unchanged."""
+    """Return the repository of a short name such as `qwen3:4b`.
+
+    Other names are returned unchanged.
+    """
     from mlxctl.models.recommendations import repository_of_short_name
 
     return repository_of_short_name(name) or name
