@@ -195,9 +195,9 @@ def _state(found: "ServiceStatus") -> str:
 def _check_options(options: tuple[str, ...], *, has_port: bool) -> str:
     """Return the URL of a server with these options.
 
-    Raise an error for options that `mlxctl serve` refuses. Started anyway, it would end and be started again and again. Keys are an error too: the service's file
-    would show them. With `has_port` the port must be free. Raises ServiceFailed, SettingsError and
-    ModelNotFoundOnDisk.
+    Raise an error for options that `mlxctl serve` refuses: started anyway, it would end and be started again
+    and again. Keys are an error too: the service's file would show them. With `has_port` the port must be
+    free. Raises ServiceFailed, SettingsError and ModelNotFoundOnDisk.
     """
     if any(option.split("=")[0] in ("--api-key", "--admin-key", "--cache-group") for option in options):
         raise ServiceFailed(
