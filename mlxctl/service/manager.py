@@ -258,7 +258,7 @@ class Systemd(ServiceManager):
         user = pwd.getpwuid(os.getuid()).pw_name
         if Path("/var/lib/systemd/linger", user).exists():
             return None
-        return "the service ends when you log out; to keep it running: loginctl enable-linger"
+        return f"the service ends when you log out; to keep it running: sudo loginctl enable-linger {user}"
 
     def _pid(self) -> int | None:
         output = self._property("MainPID")
