@@ -196,7 +196,8 @@ def test_failed_cache_commands_are_one_line_errors(
 
 
 def test_cache_commands_need_the_api_key(server: ServerProcess) -> None:
-    assert "give one with --api-key" in run(server, "ls", key="wrong", code=1)
+    assert "needs an API key; give one with --api-key" in run(server, "ls", key="", code=1)
+    assert "rejects this API key; give another with" in run(server, "ls", key="wrong", code=1)
 
 
 def test_missing_server_is_a_one_line_error() -> None:
