@@ -82,7 +82,7 @@ def create_app(
         for path in route.paths
     ]
     socket = ResponsesSocket(watched, paths, open_requests, max_bytes=settings.max_body_bytes)
-    return RootPath(socket, settings.root_path)
+    return RootPath(socket, settings.root_path or "")
 
 
 def _recording(settings: ServerSettings, routes: Sequence[Route], context: RouteContext) -> RequestRecording:

@@ -124,7 +124,7 @@ class ServerSettings:
     response_store_bytes: int = bounded(256 * 1024**2, least=0)
     """Maximum disk space of stored responses and threads. The least recently used go first. 0 stores none."""
 
-    root_path: str = ""
+    root_path: str | None = None
     """Path prefix of all routes, where a proxy passes it on. Paths without it work as well."""
 
     status_page: bool = True
