@@ -127,6 +127,7 @@ complete -c mlxctl -n "__mlxctl_at ' run'" -l max-tokens -x -d 'Length limit of 
 complete -c mlxctl -n "__mlxctl_at ' run'" -l image -r -F -d 'Attach an image; may be repeated'
 complete -c mlxctl -n "__mlxctl_at ' run'" -l json -d 'Print the answer, token counts and times as one JSON object'
 complete -c mlxctl -n "__mlxctl_at ' run'" -l quiet -s q -d 'No download progress and no statistics'
+complete -c mlxctl -n "__mlxctl_at ' run'" -l local -d 'Load the model here, even if a running server has it'
 complete -c mlxctl -n "__mlxctl_at ' run'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' launch'" -x -a 'claude codex opencode pi'
 complete -c mlxctl -n "__mlxctl_at ' launch'" -l model -s m -x -d 'Model to use'

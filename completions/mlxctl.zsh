@@ -1434,6 +1434,7 @@ _mlxctl_run() {
         '*--json[Print the answer, token counts and times as one JSON object]' \
         '*--quiet[No download progress and no statistics]' \
         '*-q[No download progress and no statistics]' \
+        '*--local[Load the model here, even if a running server has it]' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         '*: :{_mlxctl_names models}'

@@ -4,16 +4,24 @@ The model is downloaded if needed.
 """
 
 import os
+import socket
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import MaxTokens, Temperature
-from mlxctl.errors import ModelNotFoundOnDisk
+from mlxctl.errors import MlxctlError, ModelNotFoundOnDisk
+from mlxctl.locations import expand_user
+
+if TYPE_CHECKING:
+    from mlxctl.settings import Settings
+    from mlxctl.tui.chat_backend import ChatBackend
+
+_CONNECT_SECONDS = 0.5
 
 app = create_app()
 Option = typer.Option
@@ -48,23 +56,29 @@ def run(
         bool, Option("--json", help="Print the answer, token counts and times as one JSON object.")
     ] = False,
     quiet: Annotated[bool, Option("--quiet", "-q", help="No download progress and no statistics.")] = False,
+    local: Annotated[
+        bool, Option("--local", help="Load the model here, even if a running server has it.")
+    ] = False,
 ) -> None:
     """Answer one prompt, or chat; downloads the model if needed.
 
-    The answer goes to standard output, progress and statistics to standard error.
+    A server that runs on this machine and has the model is used, so that it is in memory once. The answer
+    goes to standard output, progress and statistics to standard error.
     """
     with report_errors():
         from mlxctl.settings import resolve
-        from mlxctl.tui.chat_backend import LocalBackend
         from mlxctl.tui.conversation import ChatOptions
         from mlxctl.tui.launch import InitialConversation, run_chat
 
         name = _local_model(model, is_quiet=quiet or as_json)
         settings = resolve(environment=os.environ, flags={"model": {"path": Path(name)}})
+        server = None if local else _server_with(name, settings)
+        if server is not None and not quiet and not as_json:
+            typer.echo(f"mlxctl: using the server at {server.address}", err=True)
         options = ChatOptions(system_prompt=system, temperature=temperature, max_tokens=max_tokens)
         raise typer.Exit(
             run_chat(
-                LocalBackend(settings),
+                server or _own_engine(settings),
                 options,
                 InitialConversation(is_saved=prompt is None and sys.stdin.isatty()),
                 prompt=prompt,
@@ -73,6 +87,40 @@ def run(
                 report="json" if as_json else None if quiet else "text",
             )
         )
+
+
+def _own_engine(settings: "Settings") -> "ChatBackend":
+    from mlxctl.tui.chat_backend import LocalBackend
+
+    return LocalBackend(settings)
+
+
+def _server_with(name: str, settings: "Settings") -> "ChatBackend | None":
+    """Return the server of the settings if it runs and has the model.
+
+    Not for a directory: the server may have another one of the same name.
+    """
+    try:
+        # PERF: without a server, no HTTP client is imported.
+        socket.create_connection(
+            (settings.server.host, settings.server.port), timeout=_CONNECT_SECONDS
+        ).close()
+    except OSError:
+        return None
+    from mlxctl.cli.models import open_library
+    from mlxctl.launch.background_server import default_url, list_models
+    from mlxctl.tui.chat_backend import RemoteBackend
+
+    directory = open_library(None).resolve(name)
+    if directory.path == expand_user(name):
+        return None
+    url, api_key = default_url(settings), os.environ.get("MLXCTL_API_KEY")
+    try:
+        served = {str(card["id"]) for card in list_models(url, api_key)}
+    except MlxctlError:
+        return None
+    found = next((known for known in (name, directory.name) if known in served), None)
+    return None if found is None else RemoteBackend(url, model=found, api_key=api_key)
 
 
 def _local_model(name: str, *, is_quiet: bool) -> str:

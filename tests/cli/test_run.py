@@ -6,9 +6,13 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
 
 from mlxctl.demo import MODEL_DIR
 from tests.models.tiny_hub import TinyHub, running
+from tests.server.process import serving
 
 
 def run(*arguments: str, piped: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -16,7 +20,8 @@ def run(*arguments: str, piped: str = "", **environment: str) -> "subprocess.Com
     return subprocess.run(
         command,
         input=piped,
-        env={**os.environ, **environment},
+        # Not the server that a developer runs.
+        env={**os.environ, "MLXCTL_SERVER_PORT": "1", **environment},
         capture_output=True,
         text=True,
         timeout=120,
@@ -73,6 +78,18 @@ def test_a_short_name_downloads_the_repository_once(tmp_path: Path) -> None:
     assert f"{repository} is not on this machine; downloading it" in first.stderr
     assert "downloading" not in second.stderr
     assert first.stdout == second.stdout == "Hello! How can I help you?\n"
+
+
+def test_a_running_server_that_has_the_model_is_used() -> None:
+    with serving(None) as server:
+        port = str(urlsplit(server.url).port)
+        done = run("demo", "Hello!", MLXCTL_SERVER_PORT=port)
+        other = run("demo", "--local", "Hello!", MLXCTL_SERVER_PORT=port)
+        requests = httpx.get(f"{server.url}/requests").json()["requests"]
+    assert done.stdout == other.stdout == "Hello! How can I help you?\n"
+    assert f"using the server at {server.url}" in done.stderr
+    assert "completion tokens" in done.stderr
+    assert len(requests) == 1
 
 
 def test_a_cut_answer_is_explained_on_standard_error() -> None:
