@@ -147,7 +147,7 @@ def test_reset_fails_a_running_turn(server: ServerProcess) -> None:
     agent = Agent(server)
     agent.answer_to("One")
     # Long enough that the reset comes before its end.
-    with httpx.Client() as client, agent.stream("Two", max_tokens=1000) as answer:
+    with httpx.Client() as client, agent.stream("Two", max_tokens=400) as answer:
         lines = answer.iter_lines()
         next(lines)
         assert client.post(f"{agent.url}/reset").json()["num_messages"] == 0
