@@ -11,11 +11,6 @@ import httpx2._transports.default
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
 
-from mlxctl.engine.backend import prefer_openblas
-
-# As in an engine's own process: several times faster, for the engines in this one.
-prefer_openblas()
-
 settings.register_profile(
     "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
