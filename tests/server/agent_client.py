@@ -1,4 +1,4 @@
-"""One agent of a server, as a client without an SDK uses it."""
+"""An agent of a server, for clients without an SDK."""
 
 from typing import Any
 

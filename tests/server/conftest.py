@@ -1,4 +1,4 @@
-"""Fixtures: the application without an engine, and two server processes for all modules."""
+"""Fixtures: the application without an engine, and servers for all modules."""
 
 import asyncio
 from collections.abc import Iterator
