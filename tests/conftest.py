@@ -1,9 +1,13 @@
 """Repeatable examples, no state of the user, and time for slow machines."""
 
+import functools
+import gc
 import os
 import signal
 import tempfile
 
+import httpx._transports.default
+import httpx2._transports.default
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
 
@@ -20,6 +24,15 @@ os.environ["XDG_STATE_HOME"] = _STATE.name
 for _wait in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, _wait, 60.0)
 
+# Reading the system's authorities takes a client longer than most of its requests, so clients share them.
+for _transport in (httpx._transports.default, httpx2._transports.default):
+    _transport.create_ssl_context = functools.cache(_transport.create_ssl_context)
+
 # A run in the background may have been started with Ctrl-C ignored, which servers and commands would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collected tests out of each collection of garbage."""
+    gc.freeze()

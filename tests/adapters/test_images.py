@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -58,10 +59,12 @@ def test_pixtral_size_and_pixels_equal_the_reference_processor(
     np.testing.assert_allclose((ours - 0.5) / 0.25, theirs["pixel_values"][0].transpose(1, 2, 0), atol=1e-5)
 
 
-VISION_ADAPTERS = {
-    name: create_adapter(read_model(tiny_models.model(name)), name=name) for name in tiny_models.VISION_NAMES
-}
-QWENS = [name for name in VISION_ADAPTERS if name.startswith("qwen")]
+QWENS = [name for name in tiny_models.VISION_NAMES if name.startswith("qwen")]
+
+
+@cache
+def vision_adapter(name: str) -> ModelAdapter:
+    return create_adapter(read_model(tiny_models.model(name)), name=name)
 
 
 @pytest.mark.parametrize("name", QWENS)
@@ -71,7 +74,7 @@ def test_qwen_size_and_pixels_equal_the_reference_processor(name: str, width: in
     from mlx_vlm.models.qwen3_vl.processing_qwen3_vl import Qwen3VLImageProcessor, _qwen_vl_image_kwargs
 
     assume(max(width, height) <= 200 * min(width, height))
-    adapter, shown = VISION_ADAPTERS[name], image(width, height)
+    adapter, shown = vision_adapter(name), image(width, height)
     prepared = adapter.prepare_input(request(shown, TEXT))
     (processed,), vision = prepared.images, adapter.facts.vision
     assert vision is not None
@@ -96,7 +99,7 @@ def test_qwen_size_and_pixels_equal_the_reference_processor(name: str, width: in
 def test_gemma_square_equals_the_reference_processor(width: int, height: int) -> None:
     from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 
-    adapter, shown = VISION_ADAPTERS["gemma3_seer"], image(width, height)
+    adapter, shown = vision_adapter("gemma3_seer"), image(width, height)
     (processed,) = adapter.prepare_input(request(shown, TEXT)).images
     processor = Gemma3ImageProcessorPil.from_pretrained(str(adapter.facts.path))
     theirs = processor([Image.open(io.BytesIO(shown.data))], return_tensors="np")["pixel_values"][0]
@@ -113,7 +116,7 @@ def test_gemma_square_equals_the_reference_processor(width: int, height: int) ->
     ],
 )
 def test_image_tokens_are_framed_by_the_models_markers(name: str, frame: str) -> None:
-    adapter = VISION_ADAPTERS[name]
+    adapter = vision_adapter(name)
     prepared = adapter.prepare_input(request(TEXT, image()))
     (processed,), vision = prepared.images, adapter.facts.vision
     assert vision is not None
@@ -123,7 +126,7 @@ def test_image_tokens_are_framed_by_the_models_markers(name: str, frame: str) ->
     assert prepared.token_ids[processed.start : processed.start + 16] == (vision.image_token_id,) * 16
 
 
-@pytest.mark.parametrize("name", VISION_ADAPTERS)
+@pytest.mark.parametrize("name", tiny_models.VISION_NAMES)
 def test_cache_breakpoint_covers_its_image(name: str) -> None:
     messages = (
         Message(role="user", parts=(image(), TEXT)),
@@ -131,7 +134,7 @@ def test_cache_breakpoint_covers_its_image(name: str) -> None:
         Message(role="user", parts=(TEXT,)),
     )
     cache = CacheOptions(long_ttl=CacheBreakpoint(ttl_seconds=3600.0, num_tools=0, num_messages=1))
-    prepared = VISION_ADAPTERS[name].prepare_input(
+    prepared = vision_adapter(name).prepare_input(
         GenerationRequest(model="m", messages=messages, max_tokens=4, cache=cache)
     )
     (processed,) = prepared.images
@@ -143,13 +146,13 @@ def test_qwen_rejects_an_image_of_extreme_ratio() -> None:
         InvalidRequest,
         match="of 201 x 1 pixels is too long for this model: one side may be 200 times the other",
     ):
-        VISION_ADAPTERS["qwen2_vl"].prepare_input(request(image(201, 1), TEXT))
+        vision_adapter("qwen2_vl").prepare_input(request(image(201, 1), TEXT))
 
 
 @pytest.mark.parametrize("text", ["<start_of_image>", "<image_soft_token>"])
 def test_image_placeholder_in_text_raises(text: str) -> None:
     with pytest.raises(InvalidRequest, match="the text holds '<start_of_image>' or '<image_soft_token>'"):
-        VISION_ADAPTERS["gemma3_seer"].prepare_input(request(image(), TextPart(text=text)))
+        vision_adapter("gemma3_seer").prepare_input(request(image(), TextPart(text=text)))
 
 
 def test_thin_image_has_at_least_one_row_of_cells() -> None:

@@ -18,8 +18,9 @@ KEY = "web-page-key"
 SLOW_REPOSITORY = "org/slow"
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _ON_MACOS = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
-# Long enough for a busy machine; a condition that holds ends the wait at once.
-expect.set_options(timeout=30_000)
+# Long enough for a machine that runs all other tests too; a condition that holds ends the wait at once.
+_LONGEST_MS = 120_000
+expect.set_options(timeout=_LONGEST_MS)
 
 
 @pytest.fixture(scope="session")
@@ -60,6 +61,7 @@ def locked_server() -> Iterator[ServerProcess]:
 def page(browser: Browser) -> Iterator[Page]:
     """An empty tab; errors on its console fail the test."""
     context = browser.new_context(viewport={"width": 1000, "height": 700})
+    context.set_default_timeout(_LONGEST_MS)
     opened = context.new_page()
     errors: list[str] = []
     opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)

@@ -150,14 +150,14 @@ def fold(events: Sequence[StreamEvent], *, num_complete_calls: int | None = None
 def chunkings(text: str) -> Iterator[list[str]]:
     """Yield chunkings: whole, small equal pieces, every cut.
 
-    Two cuts, half the text apart, are made at once.
+    Several cuts are made at once, as far apart as the longest markers, or half the text.
     """
     yield [text]
     for size in (1, 2, 3, 5, 7):
         yield [text[at : at + size] for at in range(0, len(text), size)]
-    half = len(text) // 2
-    for at in range(1, half + 1):
-        yield cut(text, (at, at + half))
+    distance = len(text) // max(2, len(text) // 90)
+    for at in range(1, distance + 1):
+        yield cut(text, range(at, len(text), distance))
 
 
 def cut(text: str, places: Iterable[int]) -> list[str]:

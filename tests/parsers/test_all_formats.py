@@ -127,7 +127,7 @@ def test_every_format_has_the_id_of_its_row() -> None:
 
 
 @by_format
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_chunking_does_not_matter(parser_id: str, data: st.DataObject) -> None:
     text = data.draw(TEXTS[parser_id] | _mutated(parser_id))
@@ -142,7 +142,7 @@ def test_chunking_does_not_matter(parser_id: str, data: st.DataObject) -> None:
 
 
 @by_format
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_call_in_a_closed_thought_does_not_count(parser_id: str, data: st.DataObject) -> None:
     thinking = thinking_parser(data.draw(st.sampled_from(["think_tag", "mm_think", "longcat_think"])))
@@ -174,7 +174,7 @@ def test_call_in_an_unclosed_thought_counts(parser_id: str) -> None:
 
 
 @by_format
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_text_without_a_call_loses_only_tokens_and_a_begun_call(parser_id: str, data: st.DataObject) -> None:
     tools = tool_parser(parser_id)
@@ -230,7 +230,7 @@ def _without_tokens(text: str, tools: ToolParser) -> str:
 
 
 @by_format
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_cut_off_answer_has_no_part_of_a_marker(parser_id: str, data: st.DataObject) -> None:
     tools = tool_parser(parser_id)
@@ -247,7 +247,7 @@ def test_cut_off_answer_has_no_part_of_a_marker(parser_id: str, data: st.DataObj
 
 
 @by_format
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_arguments_of_a_complete_call_are_an_object(parser_id: str, data: st.DataObject) -> None:
     machine = AnswerMachine(tools=tool_parser(parser_id), tool_specs=OFFERED[parser_id])
@@ -261,7 +261,7 @@ def test_arguments_of_a_complete_call_are_an_object(parser_id: str, data: st.Dat
 @by_format
 @pytest.mark.parametrize(
     "text",
-    ["[" * 20_000, '{"a":' * 20_000, "(" * 20_000, "<a>" * 20_000, "9" * 20_000, "x" * 20_000, "\\" * 20_001],
+    ["[" * 5_000, '{"a":' * 5_000, "(" * 5_000, "<a>" * 5_000, "9" * 5_000, "x" * 5_000, "\\" * 5_001],
 )
 def test_deeply_nested_or_endless_text_is_parsed(parser_id: str, text: str) -> None:
     tools = tool_parser(parser_id)
@@ -269,7 +269,7 @@ def test_deeply_nested_or_endless_text_is_parsed(parser_id: str, text: str) -> N
         machine = AnswerMachine(tools=tools, tool_specs=OFFERED[parser_id])
         events = [
             event
-            for chunk in cut((prefix or "") + text, range(0, 30_000, 1000))
+            for chunk in cut((prefix or "") + text, range(0, 30_000, 250))
             for event in machine.feed(chunk)
         ]
         parsed = fold(events + machine.finish())

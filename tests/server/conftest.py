@@ -1,4 +1,4 @@
-"""Fixtures: the application without an engine, and a server process per module."""
+"""Fixtures: the application without an engine, and servers for all modules."""
 
 import asyncio
 from collections.abc import Iterator
@@ -26,10 +26,17 @@ def endless_model() -> Path:
     return tiny_models.model("endless")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(endless_model: Path) -> Iterator[ServerProcess]:
     """A server for the endless model, called `tiny`."""
     with serving(endless_model) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def demo_server() -> Iterator[ServerProcess]:
+    """A server for the demo model."""
+    with serving(None) as running:
         yield running
 
 

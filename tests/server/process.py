@@ -47,7 +47,8 @@ class ServerProcess:
 
     def wait_ready(self, *, seconds: float = 60.0) -> None:
         """Wait until requests are accepted and no model is missing."""
-        wait_for(self._is_ready, seconds=seconds)
+        with httpx.Client(base_url=self.url, verify=_TLS) as client:
+            wait_for(lambda: self._is_ready(client), seconds=seconds)
 
     def engine_pid(self) -> int:
         """Return the process id of the running engine."""
@@ -71,11 +72,11 @@ class ServerProcess:
         self.process.communicate(timeout=END_SECONDS)
         self._state.cleanup()
 
-    def _is_ready(self) -> bool:
+    def _is_ready(self, client: httpx.Client) -> bool:
         assert self.process.poll() is None, "the server ended before it was ready"
         try:
-            is_ready = httpx.get(f"{self.url}/readyz", verify=_TLS).status_code == 200
-            return is_ready and self.health()["status"] == "ready"
+            is_ready = client.get("/readyz").status_code == 200
+            return is_ready and client.get("/health").json()["status"] == "ready"
         except httpx.ConnectError:
             return False
 

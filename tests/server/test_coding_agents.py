@@ -5,13 +5,11 @@ clients.
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import pytest
 
-from .process import ServerProcess, serving
+from .process import ServerProcess
 
 MODEL = "mlxctl-demo"
 CLAUDE_HEADERS = {
@@ -89,12 +87,6 @@ RESULT_BLOCK = {
 RESULT = {"role": "user", "content": [RESULT_BLOCK]}
 
 
-@pytest.fixture(scope="module")
-def demo() -> Iterator[ServerProcess]:
-    with serving(None) as running:
-        yield running
-
-
 def events(answer: httpx.Response) -> list[tuple[str, dict[str, Any]]]:
     """Return the named events of a stream, without comments."""
     assert answer.status_code == 200, answer.text
@@ -112,8 +104,8 @@ def ask_as_claude(
     return httpx.post(f"{server.url}{path}", json=body, headers=CLAUDE_HEADERS, timeout=60)
 
 
-def test_claude_code_gets_every_block_stop_and_usage(demo: ServerProcess) -> None:
-    streamed = events(ask_as_claude(demo, claude_body(QUESTION, MID_SYSTEM)))
+def test_claude_code_gets_every_block_stop_and_usage(demo_server: ServerProcess) -> None:
+    streamed = events(ask_as_claude(demo_server, claude_body(QUESTION, MID_SYSTEM)))
     names = [name for name, _ in streamed if name != "ping"]
     assert names[0] == "message_start"
     assert names[-2:] == ["message_delta", "message_stop"]
@@ -122,21 +114,21 @@ def test_claude_code_gets_every_block_stop_and_usage(demo: ServerProcess) -> Non
     assert streamed[-2][1]["delta"]["stop_reason"] in ("end_turn", "tool_use")
 
 
-def test_claude_code_second_turn_hits_the_cache(demo: ServerProcess) -> None:
-    first = events(ask_as_claude(demo, claude_body(QUESTION, MID_SYSTEM)))
-    second = events(ask_as_claude(demo, claude_body(QUESTION, MID_SYSTEM_LATER, CALL, RESULT)))
+def test_claude_code_second_turn_hits_the_cache(demo_server: ServerProcess) -> None:
+    first = events(ask_as_claude(demo_server, claude_body(QUESTION, MID_SYSTEM)))
+    second = events(ask_as_claude(demo_server, claude_body(QUESTION, MID_SYSTEM_LATER, CALL, RESULT)))
     usage = second[-2][1]["usage"]
     num_first = sum(first[-2][1]["usage"][name] for name in ("input_tokens", "cache_read_input_tokens"))
     assert usage["cache_read_input_tokens"] >= num_first - 16
 
 
-def test_claude_code_counts_equal_usage_under_load(demo: ServerProcess) -> None:
+def test_claude_code_counts_equal_usage_under_load(demo_server: ServerProcess) -> None:
     body = claude_body(QUESTION, MID_SYSTEM)
     sent = {
         name: body[name] for name in ("model", "messages", "tools", "system", "thinking", "output_config")
     }
-    counted = ask_as_claude(demo, sent, "/v1/messages/count_tokens?beta=true").json()
-    used = events(ask_as_claude(demo, body))[-2][1]["usage"]
+    counted = ask_as_claude(demo_server, sent, "/v1/messages/count_tokens?beta=true").json()
+    used = events(ask_as_claude(demo_server, body))[-2][1]["usage"]
     assert (
         counted["input_tokens"]
         == used["input_tokens"] + used["cache_read_input_tokens"] + used["cache_creation_input_tokens"]
@@ -144,11 +136,11 @@ def test_claude_code_counts_equal_usage_under_load(demo: ServerProcess) -> None:
 
 
 def test_deferred_tool_costs_no_tokens_until_referenced(
-    demo: ServerProcess,
+    demo_server: ServerProcess,
 ) -> None:
     def count(*messages: dict[str, Any], tools: list[dict[str, Any]]) -> int:
         sent = {"model": MODEL, "messages": list(messages), "tools": tools}
-        return int(ask_as_claude(demo, sent, "/v1/messages/count_tokens").json()["input_tokens"])
+        return int(ask_as_claude(demo_server, sent, "/v1/messages/count_tokens").json()["input_tokens"])
 
     reference = [
         {"type": "tool_reference", "tool_name": "WebFetch"},
@@ -162,11 +154,10 @@ def test_deferred_tool_costs_no_tokens_until_referenced(
     )
 
 
-def test_claude_code_startup_request_is_answered(demo: ServerProcess) -> None:
-    assert httpx.head(f"{demo.url}/api/hello").status_code == 200
-    assert (
-        httpx.get(f"{demo.url}/v1/models?limit=1000", headers=CLAUDE_HEADERS).json()["data"][0]["id"] == MODEL
-    )
+def test_claude_code_startup_request_is_answered(demo_server: ServerProcess) -> None:
+    assert httpx.head(f"{demo_server.url}/api/hello").status_code == 200
+    listed = httpx.get(f"{demo_server.url}/v1/models?limit=1000", headers=CLAUDE_HEADERS).json()
+    assert listed["data"][0]["id"] == MODEL
 
 
 COMMAND = {
@@ -231,8 +222,8 @@ def ask_as_codex(
     return events(httpx.post(f"{server.url}/v1/responses", json=body, headers=headers, timeout=60))
 
 
-def test_codex_gets_every_item_done_and_response_completed(demo: ServerProcess) -> None:
-    streamed = ask_as_codex(demo)
+def test_codex_gets_every_item_done_and_response_completed(demo_server: ServerProcess) -> None:
+    streamed = ask_as_codex(demo_server)
     names = [name for name, _ in streamed]
     assert names.count("response.output_item.added") == names.count("response.output_item.done") > 0
     assert names[-1] == "response.completed"
@@ -240,17 +231,17 @@ def test_codex_gets_every_item_done_and_response_completed(demo: ServerProcess) 
     assert done == [item["id"] for item in streamed[-1][1]["response"]["output"]]
 
 
-def test_codex_second_turn_hits_the_cache(demo: ServerProcess) -> None:
-    first = ask_as_codex(demo)[-1][1]["response"]["usage"]
-    second = ask_as_codex(demo, CALLED, OUTPUT)[-1][1]["response"]["usage"]
+def test_codex_second_turn_hits_the_cache(demo_server: ServerProcess) -> None:
+    first = ask_as_codex(demo_server)[-1][1]["response"]["usage"]
+    second = ask_as_codex(demo_server, CALLED, OUTPUT)[-1][1]["response"]["usage"]
     assert second["input_tokens_details"]["cached_tokens"] >= first["input_tokens"] - 16
 
 
-def test_codex_gets_namespaced_calls(demo: ServerProcess) -> None:
+def test_codex_gets_namespaced_calls(demo_server: ServerProcess) -> None:
     (call,) = [
         event["item"]
         for name, event in ask_as_codex(
-            demo, tool_choice="required", tools=[NAMESPACE], max_output_tokens=300
+            demo_server, tool_choice="required", tools=[NAMESPACE], max_output_tokens=300
         )
         if name == "response.output_item.done"
     ]
@@ -261,7 +252,7 @@ def test_codex_gets_namespaced_calls(demo: ServerProcess) -> None:
     )
 
 
-def test_codex_gets_context_length_exceeded(demo: ServerProcess) -> None:
+def test_codex_gets_context_length_exceeded(demo_server: ServerProcess) -> None:
     body = {"model": MODEL, "stream": True, "input": [*OPENING, message("user", "very long " * 20_000)]}
-    refused = httpx.post(f"{demo.url}/v1/responses", json=body, timeout=60)
+    refused = httpx.post(f"{demo_server.url}/v1/responses", json=body, timeout=60)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "context_length_exceeded")

@@ -1,7 +1,6 @@
 """The demo model through the vendors' SDKs: text and tool calls."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import anthropic
@@ -9,7 +8,7 @@ import httpx
 import openai
 import pytest
 
-from .process import ServerProcess, serving
+from .process import ServerProcess
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = {"name": "get_weather", "description": "Get the weather of a city"}
@@ -18,9 +17,8 @@ RESULT = "21 degrees and sunny"
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
-    with serving(None) as running:
-        yield running
+def server(demo_server: ServerProcess) -> ServerProcess:
+    return demo_server
 
 
 def test_openai_round_trip(openai_client: openai.OpenAI) -> None:

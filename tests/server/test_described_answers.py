@@ -1,7 +1,8 @@
 """Answers of every route match /openapi.json to the last field."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -26,7 +27,7 @@ from mlxctl.ir import Usage, collect
 from mlxctl.protocols import Formatter
 
 from .openapi_validation import DOCUMENT, check_answer, check_stream
-from .process import ServerProcess
+from .process import ServerProcess, serving
 
 ROUTES: dict[str, Callable[..., Formatter]] = {
     "/v1/chat/completions": chat,
@@ -75,6 +76,13 @@ def test_answers_with_all_options_match_the_description() -> None:
         check_answer(json.loads(responses(**options).whole(collect(THINKING))), "post", "/v1/responses")
         check_stream(stream(responses(**options), THINKING).decode(), "/v1/responses")
     check_stream(stream(responses(top_logprobs=2), SCORED).decode(), "/v1/responses")
+
+
+@pytest.fixture(scope="module")
+def server(endless_model: Path) -> Iterator[ServerProcess]:
+    """An own server, whose model and cache are pinned."""
+    with serving(endless_model) as running:
+        yield running
 
 
 def test_other_routes_match_the_description(server: ServerProcess) -> None:

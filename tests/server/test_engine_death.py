@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from .process import ServerProcess, is_alive, serving, wait_for
 
@@ -37,6 +38,13 @@ def streaming(server: ServerProcess, path: str, body: dict[str, Any] = BODY) -> 
             ):
                 break
         yield lines
+
+
+@pytest.fixture(scope="module")
+def server(endless_model: Path) -> Iterator[ServerProcess]:
+    """An own server, whose engine is killed."""
+    with serving(endless_model) as running:
+        yield running
 
 
 def test_open_requests_fail_in_their_protocol_and_the_engine_restarts(server: ServerProcess) -> None:

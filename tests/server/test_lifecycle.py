@@ -110,7 +110,7 @@ def usual_signals() -> Iterator[None]:
 def test_second_sighup_does_not_interrupt_the_drain(endless_model: Path) -> None:
     with serving(endless_model, MLXCTL_SERVER_DRAIN_SECONDS="60") as server:
         # Long enough that the drain lasts until both signals have come.
-        body = {**BODY, "stream": True, "max_tokens": 1500}
+        body = {**BODY, "stream": True, "max_tokens": 500}
         with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=30) as response:
             lines = response.iter_lines()
             next(lines)

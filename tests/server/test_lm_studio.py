@@ -7,15 +7,15 @@ from typing import Any
 import httpx
 import pytest
 
-from .process import serving
+from .process import ServerProcess
 
 MODEL = "mlxctl-demo"
 CHAT = {"model": MODEL, "messages": [{"role": "user", "content": "Hello!"}], "temperature": 0}
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[httpx.Client]:
-    with serving(None) as running, httpx.Client(base_url=f"{running.url}/api/v0", timeout=60) as opened:
+def client(demo_server: ServerProcess) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=f"{demo_server.url}/api/v0", timeout=60) as opened:
         yield opened
 
 

@@ -49,7 +49,6 @@ def lora(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoraServer]:
     end = tokenizer.token_to_id("<|im_end|>")
     trained = adapters.trained_adapter(
         base,
-        tmp_path_factory.mktemp("trained") / "trained",
         prompts=[tokenizer.encode(prompt).ids for prompt in PROMPTS],
         answer=[*tokenizer.encode(ANSWER).ids, end],
     )

@@ -109,7 +109,7 @@ def fairness(server: ServerProcess) -> dict[str, float]:
 
 def test_live_change_allows_an_urgent_request_to_interrupt(server: ServerProcess) -> None:
     # Long enough that the change and the urgent request come before its end.
-    num_tokens = 1000
+    num_tokens = 400
     alone = chat(server, max_tokens=num_tokens, stop=["\u0000"])["choices"][0]["message"]["content"]
     body = {
         "model": "tiny",

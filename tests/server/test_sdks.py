@@ -26,7 +26,7 @@ from openai.types.responses import (
     ResponseReasoningItem,
 )
 
-from .process import ServerProcess, serving
+from .process import ServerProcess
 
 MODEL = "mlxctl-demo"
 SCHEMA: dict[str, object] = {
@@ -53,14 +53,8 @@ RESULT = "21 degrees and sunny"
 
 
 @pytest.fixture(scope="module")
-def demo() -> Iterator[ServerProcess]:
-    with serving(None) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def openai_sdk(demo: ServerProcess) -> Iterator[openai.OpenAI]:
-    url = f"{demo.url}/v1"
+def openai_sdk(demo_server: ServerProcess) -> Iterator[openai.OpenAI]:
+    url = f"{demo_server.url}/v1"
     with openai.OpenAI(
         base_url=url, api_key="unused", max_retries=0, _strict_response_validation=True
     ) as client:
@@ -68,9 +62,9 @@ def openai_sdk(demo: ServerProcess) -> Iterator[openai.OpenAI]:
 
 
 @pytest.fixture(scope="module")
-def anthropic_sdk(demo: ServerProcess) -> Iterator[anthropic.Anthropic]:
+def anthropic_sdk(demo_server: ServerProcess) -> Iterator[anthropic.Anthropic]:
     with anthropic.Anthropic(
-        base_url=demo.url, api_key="unused", max_retries=0, _strict_response_validation=True
+        base_url=demo_server.url, api_key="unused", max_retries=0, _strict_response_validation=True
     ) as client:
         yield client
 

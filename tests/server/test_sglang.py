@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from .openapi_validation import check_answer
-from .process import serving
+from .process import ServerProcess
 
 MODEL = "mlxctl-demo"
 TURN = "<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n"
@@ -17,8 +17,8 @@ GREEDY = {"temperature": 0, "max_new_tokens": 40}
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[httpx.Client]:
-    with serving(None) as running, httpx.Client(base_url=running.url, timeout=60) as opened:
+def client(demo_server: ServerProcess) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=demo_server.url, timeout=60) as opened:
         yield opened
 
 

@@ -9,7 +9,7 @@ import jsonschema
 import openai
 import pytest
 
-from .process import serving
+from .process import ServerProcess, serving
 
 PERSON = {
     "type": "object",
@@ -46,9 +46,8 @@ SAMPLINGS: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with serving(None) as server:
-        yield server.url
+def url(demo_server: ServerProcess) -> str:
+    return demo_server.url
 
 
 @pytest.fixture(scope="module")

@@ -41,10 +41,9 @@ CLOCK = {
 }
 SCHEMAS = {"sky_report": PLAN, "clock": CLOCK}
 QUESTION: Any = [{"role": "user", "content": "What is the weather in Lisbon?"}]
-SAMPLINGS: list[dict[str, Any]] = [
-    {"temperature": 0},
-    {"temperature": 1.2, "seed": 0},
-]
+GREEDY: dict[str, Any] = {"temperature": 0}
+SEEDED: dict[str, Any] = {"temperature": 1.2, "seed": 0}
+NAMED: Any = {"type": "function", "function": {"name": "sky_report"}}
 
 
 # The call format of llama_coder_tools differs from its template, so it is configured.
@@ -86,9 +85,8 @@ CHAT_TOOLS: Any = [
 MESSAGE_TOOLS: Any = [{"name": name, "input_schema": schema} for name, schema in SCHEMAS.items()]
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize(
-    "choice", ["required", {"type": "function", "function": {"name": "sky_report"}}], ids=["any", "named"]
+    ("choice", "sampling"), [("required", GREEDY), ("required", SEEDED), (NAMED, SEEDED)]
 )
 def test_openais_forced_calls_fit_whole_and_streamed(
     gpt: openai.OpenAI, model: str, choice: Any, sampling: dict[str, Any]

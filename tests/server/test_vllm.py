@@ -9,19 +9,13 @@ import pytest
 
 from mlxctl import __version__, demo
 
-from .process import ServerProcess, serving
+from .process import ServerProcess
 
 MODEL = "mlxctl-demo"
 HELLO = [{"role": "user", "content": "Hello!"}]
 CHAT = {"model": MODEL, "messages": HELLO, "temperature": 0, "max_tokens": 60}
 TURN = "<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n"
 TEXT = {"model": MODEL, "prompt": TURN, "temperature": 0, "max_tokens": 60}
-
-
-@pytest.fixture(scope="module")
-def demo_server() -> Iterator[ServerProcess]:
-    with serving(None) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

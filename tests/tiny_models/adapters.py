@@ -13,6 +13,7 @@ from mlx_lm.utils import load_model
 
 from mlxctl.engine.generation.lora_layers import layer_shape, weight_rows
 
+from .directory_cache import in_cache, recipe_digest
 from .gradient_descent import descend, print_sometimes
 
 _KINDS = (
@@ -95,10 +96,20 @@ def as_peft(adapter: Path, directory: Path) -> Path:
     return directory
 
 
-def trained_adapter(
-    model: Path, directory: Path, *, prompts: list[list[int]], answer: list[int], rank: int = 8
-) -> Path:
-    """Train an adapter after which the model continues each prompt with `answer`."""
+def trained_adapter(model: Path, *, prompts: list[list[int]], answer: list[int], rank: int = 8) -> Path:
+    """Return an adapter, trained at the first use.
+
+    With it the model continues each prompt with `answer`.
+    """
+    recipe = repr((model.name, prompts, answer, rank))
+    return in_cache(
+        "trained-adapter",
+        recipe_digest(recipe, "adapters", "gradient_descent"),
+        lambda directory: _train(model, directory, prompts=prompts, answer=answer, rank=rank),
+    )
+
+
+def _train(model: Path, directory: Path, *, prompts: list[list[int]], answer: list[int], rank: int) -> None:
     from mlx_lm.tuner.utils import linear_to_lora_layers
 
     mx.random.seed(11)
@@ -129,7 +140,7 @@ def trained_adapter(
     )
     from mlx.utils import tree_flatten
 
-    return write_adapter(directory, dict(tree_flatten(loaded.trainable_parameters())), rank=rank, scale=4.0)
+    write_adapter(directory, dict(tree_flatten(loaded.trainable_parameters())), rank=rank, scale=4.0)
 
 
 def quantized_copy(model: Path, directory: Path) -> Path:

@@ -32,9 +32,9 @@ def cached_directory(family: Family) -> Path:
 
         build(family, directory)
 
-    return _in_cache(
+    return in_cache(
         family.name,
-        _digest(repr(family), "families", "writer", "vocabulary", template=family.template),
+        recipe_digest(repr(family), "families", "writer", "vocabulary", template=family.template),
         build,
     )
 
@@ -47,10 +47,10 @@ def cached_encoder_directory(name: str) -> Path:
 
         build_encoder(ENCODERS[name], directory)
 
-    return _in_cache(name, _digest(name, "encoders", "vocabulary"), build)
+    return in_cache(name, recipe_digest(name, "encoders", "vocabulary"), build)
 
 
-def _in_cache(name: str, digest: str, build: Callable[[Path], None]) -> Path:
+def in_cache(name: str, digest: str, build: Callable[[Path], None]) -> Path:
     """Return the cached directory, built if missing.
 
     Processes may build the same model at once: each uses its own directory, the first rename wins.
@@ -69,7 +69,7 @@ def _in_cache(name: str, digest: str, build: Callable[[Path], None]) -> Path:
     return target
 
 
-def _digest(recipe: str, *modules: str, template: str | None = None) -> str:
+def recipe_digest(recipe: str, *modules: str, template: str | None = None) -> str:
     """Return a digest of everything that a model is built from."""
     digest = hashlib.sha256(recipe.encode())
     sources = [Path(__file__).parent / f"{module}.py" for module in modules]
