@@ -118,6 +118,7 @@ complete -c mlxctl -n "__mlxctl_at ' chat'" -l session -x -d 'Continue the chat 
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l open -r -F -d 'Continue a chat that was exported as .json'
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l list -d 'List the saved chats and exit'
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l save -l no-save -d 'Save the chat, to search and continue it later'
+complete -c mlxctl -n "__mlxctl_at ' chat'" -l local -d 'Load the model here, even if a running server has it'
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l plain -d 'Chat in lines of text, for screen readers'
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' run'" -x -a '(mlxctl completion models 2>/dev/null)'

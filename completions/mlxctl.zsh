@@ -1461,6 +1461,7 @@ _mlxctl_chat() {
         '*--list[List the saved chats and exit]' \
         '*--save[Save the chat, to search and continue it later]' \
         '*--no-save[Save the chat, to search and continue it later]' \
+        '*--local[Load the model here, even if a running server has it]' \
         '*--plain[Chat in lines of text, for screen readers]' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \

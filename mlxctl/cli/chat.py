@@ -14,6 +14,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import is_model_name
 from mlxctl.cli.options import ApiKey, MaxTokens, Temperature, setting
+from mlxctl.cli.running_server import server_with
 from mlxctl.errors import SettingsError
 from mlxctl.settings import ModelSettings, resolve
 
@@ -81,11 +82,14 @@ def chat(
     save: Annotated[
         bool, Option("--save/--no-save", help="Save the chat, to search and continue it later.")
     ] = True,
+    local: Annotated[
+        bool, Option("--local", help="Load the model here, even if a running server has it.")
+    ] = False,
     plain: Annotated[bool, Option("--plain", help="Chat in lines of text, for screen readers.")] = False,
 ) -> None:
     """Chat with a model in the terminal.
 
-    Uses a local engine or a running server.
+    A server that runs on this machine and has the model is used; else it is loaded here.
     """
     with report_errors():
         from mlxctl.tui.conversation import ChatOptions
@@ -111,7 +115,7 @@ def chat(
         _check_initial(initial)
         raise typer.Exit(
             run_chat(
-                _open_backend(url, model, api_key),
+                _open_backend(url, model, api_key, is_local=local),
                 options,
                 initial,
                 prompt=prompt,
@@ -132,10 +136,20 @@ def _check_initial(initial: "InitialConversation") -> None:
         raise SettingsError("--no-save cannot be combined with --continue or --session")
 
 
-def _open_backend(url: str | None, model: str | None, api_key: str | None) -> "ChatBackend":
-    """Return the server at `url`, else a local engine. Raises SettingsError."""
-    from mlxctl.tui.chat_backend import LocalBackend, RemoteBackend
+def _open_backend(
+    url: str | None, model: str | None, api_key: str | None, *, is_local: bool
+) -> "ChatBackend":
+    """Return a server that has the model, or a local engine.
+
+    With `url` it is the server there.
+    Raises SettingsError.
+    """
+    from mlxctl.tui.chat_backend import DEMO_CHOICE, LocalBackend, RemoteBackend
 
     chosen = {"model": {"path": None if url else model and Path(model)}}
     settings = resolve(environment=os.environ, flags=chosen)
-    return RemoteBackend(url, model=model, api_key=api_key) if url else LocalBackend(settings)
+    if url:
+        return RemoteBackend(url, model=model, api_key=api_key)
+    name = str(settings.model.path or DEMO_CHOICE)
+    server = None if is_local else server_with(name, settings, is_quiet=False)
+    return server or LocalBackend(settings)

@@ -4,24 +4,17 @@ The model is downloaded if needed.
 """
 
 import os
-import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import MaxTokens, Temperature
-from mlxctl.errors import MlxctlError, ModelNotFoundOnDisk
-from mlxctl.locations import expand_user
-
-if TYPE_CHECKING:
-    from mlxctl.settings import Settings
-    from mlxctl.tui.chat_backend import ChatBackend
-
-_CONNECT_SECONDS = 0.5
+from mlxctl.cli.running_server import server_with
+from mlxctl.errors import ModelNotFoundOnDisk
 
 app = create_app()
 Option = typer.Option
@@ -67,18 +60,17 @@ def run(
     """
     with report_errors():
         from mlxctl.settings import resolve
+        from mlxctl.tui.chat_backend import LocalBackend
         from mlxctl.tui.conversation import ChatOptions
         from mlxctl.tui.launch import InitialConversation, run_chat
 
         name = _local_model(model, is_quiet=quiet or as_json)
         settings = resolve(environment=os.environ, flags={"model": {"path": Path(name)}})
-        server = None if local else _server_with(name, settings)
-        if server is not None and not quiet and not as_json:
-            typer.echo(f"mlxctl: using the server at {server.address}", err=True)
+        server = None if local else server_with(name, settings, is_quiet=quiet or as_json)
         options = ChatOptions(system_prompt=system, temperature=temperature, max_tokens=max_tokens)
         raise typer.Exit(
             run_chat(
-                server or _own_engine(settings),
+                server or LocalBackend(settings),
                 options,
                 InitialConversation(is_saved=prompt is None and sys.stdin.isatty()),
                 prompt=prompt,
@@ -87,40 +79,6 @@ def run(
                 report="json" if as_json else None if quiet else "text",
             )
         )
-
-
-def _own_engine(settings: "Settings") -> "ChatBackend":
-    from mlxctl.tui.chat_backend import LocalBackend
-
-    return LocalBackend(settings)
-
-
-def _server_with(name: str, settings: "Settings") -> "ChatBackend | None":
-    """Return the server of the settings if it runs and has the model.
-
-    Not for a directory: the server may have another one of the same name.
-    """
-    try:
-        # PERF: without a server, no HTTP client is imported.
-        socket.create_connection(
-            (settings.server.host, settings.server.port), timeout=_CONNECT_SECONDS
-        ).close()
-    except OSError:
-        return None
-    from mlxctl.cli.models import open_library
-    from mlxctl.launch.background_server import default_url, list_models
-    from mlxctl.tui.chat_backend import RemoteBackend
-
-    directory = open_library(None).resolve(name)
-    if directory.path == expand_user(name):
-        return None
-    url, api_key = default_url(settings), os.environ.get("MLXCTL_API_KEY")
-    try:
-        served = {str(card["id"]) for card in list_models(url, api_key)}
-    except MlxctlError:
-        return None
-    found = next((known for known in (name, directory.name) if known in served), None)
-    return None if found is None else RemoteBackend(url, model=found, api_key=api_key)
 
 
 def _local_model(name: str, *, is_quiet: bool) -> str:

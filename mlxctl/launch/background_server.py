@@ -94,10 +94,12 @@ def _new_log(path: Path) -> BinaryIO:
         raise ClientNotReady(f"the server's log {str(path)!r} cannot be written: {error.strerror}") from None
 
 
-def list_models(url: str, api_key: str | None) -> list[dict[str, Any]]:
+def list_models(
+    url: str, api_key: str | None, *, read_seconds: float = _READ_SECONDS
+) -> list[dict[str, Any]]:
     """Return the entries of `GET /v1/models`. Raises ServerUnreachable and AuthenticationFailed."""
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
+    timeout = httpx.Timeout(read_seconds, connect=_CONNECT_SECONDS)
     try:
         answer = httpx.get(
             f"{url}/v1/models", headers=headers, timeout=timeout, trust_env=False, verify=client_context(url)

@@ -1,0 +1,49 @@
+"""Finds a running server that has a model."""
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import typer
+
+from mlxctl.errors import MlxctlError
+from mlxctl.locations import expand_user
+from mlxctl.settings import Settings
+
+if TYPE_CHECKING:
+    from mlxctl.tui.chat_backend import ChatBackend
+
+_CONNECT_SECONDS = 0.5
+# Another program may listen there and not answer.
+_READ_SECONDS = 5.0
+
+
+def server_with(name: str, settings: Settings, *, is_quiet: bool) -> "ChatBackend | None":
+    """Return the server of the settings if it has the model.
+
+    Then the model is in memory once. Not for a directory: the server may have another one of the same name.
+    Says so on standard error unless `is_quiet`.
+    """
+    address = (settings.server.host, settings.server.port)
+    try:
+        # PERF: without a server, no HTTP client is imported.
+        socket.create_connection(address, timeout=_CONNECT_SECONDS).close()
+    except OSError:
+        return None
+    from mlxctl.cli.models import open_library
+    from mlxctl.launch.background_server import default_url, list_models
+    from mlxctl.tui.chat_backend import RemoteBackend
+
+    url, api_key = default_url(settings), os.environ.get("MLXCTL_API_KEY")
+    try:
+        directory = open_library(None).resolve(name)
+        cards = list_models(url, api_key, read_seconds=_READ_SECONDS)
+    except MlxctlError:
+        return None
+    served = {str(card["id"]) for card in cards}
+    found = next((known for known in (name, directory.name) if known in served), None)
+    if found is None or directory.path == expand_user(name):
+        return None
+    if not is_quiet:
+        typer.echo(f"mlxctl: using the server at {url}; --local loads the model here", err=True)
+    return RemoteBackend(url, model=found, api_key=api_key)
