@@ -2,6 +2,8 @@
 
 from textual.message import Message
 
+from mlxctl.tui.conversation import ChatMessage
+
 
 class QuestionSubmitted(Message):
     """A question was sent from the input.
@@ -25,6 +27,18 @@ class PasteFolded(Message):
     def __init__(self, num_characters: int) -> None:
         super().__init__()
         self.num_characters = num_characters
+
+
+class MessageClicked(Message):
+    """A question or an answer was clicked.
+
+    `question` is the clicked question, or the one that the answer is for.
+    """
+
+    def __init__(self, question: ChatMessage | None, *, is_question: bool) -> None:
+        super().__init__()
+        self.question = question
+        self.is_question = is_question
 
 
 class TopNear(Message):

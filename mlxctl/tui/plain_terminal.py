@@ -73,6 +73,15 @@ class PlainTerminal:
             "Run it?", source=self._source, diagnostics=self._diagnostics, can_allow=can_allow
         )
 
+    async def confirm(self, question: str) -> bool:
+        """Return whether the user agrees; without a terminal nothing asks."""
+        if not self.is_terminal:
+            return True
+        return (
+            await _decide(question, source=self._source, diagnostics=self._diagnostics, can_allow=False)
+            == "run"
+        )
+
     def show(self, update: Update) -> None:
         """Write an update of an answer, unless it is only reported."""
         if self._report == "json":

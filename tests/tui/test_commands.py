@@ -184,6 +184,13 @@ def test_set_rejects_unreadable_values(sent: str) -> None:
         set_option(ChatOptions(), sent)
 
 
+async def undo(screen: Screen) -> None:
+    """Delete the last turn, and confirm it."""
+    await send(screen, "/undo")
+    await screen.wait_for("This removes messages")
+    await screen.press("enter")
+
+
 def test_undo_and_fork_change_the_saved_chats(tmp_path: Path) -> None:
     store = SessionStore(tmp_path / "chats.db")
     autosave = SessionAutosave(store)
@@ -191,7 +198,7 @@ def test_undo_and_fork_change_the_saved_chats(tmp_path: Path) -> None:
 
     async def interact(screen: Screen) -> None:
         await converse(screen, ("alpha", "One."), ("second", "Two."))
-        await send(screen, "/undo")
+        await undo(screen)
         await screen.wait_gone("Two.")
         await converse(screen, ("/fork", "This is a copy now"), ("third", "Three."))
         chats = [await autosave.load(summary.id) for summary in await autosave.search()]
@@ -199,8 +206,9 @@ def test_undo_and_fork_change_the_saved_chats(tmp_path: Path) -> None:
             [item.message.text for item in chat.messages if item.message.role == "user"] for chat in chats
         ]
         assert sorted(questions) == [["alpha"], ["alpha", "third"]]
-        await send(screen, "/undo")
-        await send(screen, "/undo")
+        await undo(screen)
+        await screen.wait_gone("third")
+        await undo(screen)
         async with asyncio.timeout(60):
             while len(await autosave.search()) > 1:
                 await asyncio.sleep(0.01)
