@@ -8,11 +8,11 @@ from mlxctl.tui.conversation import ChatEntry
 
 _ACTIONS = (
     ("c", "copy", "copy"),
-    ("e", "edit", "edit and resend"),
-    ("r", "retry", "answer again"),
-    ("f", "fork", "fork here"),
+    ("e", "edit", "edit question"),
+    ("r", "retry", "retry"),
+    ("f", "fork", "fork"),
     ("d", "delete", "delete"),
-    ("x", "delete_after", "delete all after it"),
+    ("x", "delete_after", "delete after"),
 )
 
 
@@ -39,8 +39,8 @@ class MessageBar(Static, can_focus=True):
             f"[@click=screen.on_message('{name}')][b]{key}[/b] {label}[/]" for key, name, label in _ACTIONS
         )
         about = Content(f"Message {entry.number} of {num_entries}, {describe_entry(entry)}")
-        hint = Content.styled("Up and Down select another message, Esc closes.", "$text-muted")
-        self.update(Content("\n").join([about, Content.from_markup(links), hint]))
+        links += "  [@click=screen.close_messages][b]Esc[/b] close[/]"
+        self.update(Content("\n").join([about, Content.from_markup(links)]))
 
     def close(self) -> None:
         self.display = False
