@@ -15,6 +15,7 @@ from mlxctl.ir import (
     ToolSpec,
     text_message,
 )
+from mlxctl.ir.sampling_ranges import seed_option, top_k_option
 from mlxctl.tui.answer_statistics import AnswerStatistics
 
 ThinkingChoice = Literal["default", "on", "off"]
@@ -215,12 +216,12 @@ class Conversation:
             sampling=SamplingOptions(
                 temperature=options.temperature,
                 top_p=options.top_p,
-                top_k=options.top_k,
+                top_k=top_k_option(options.top_k),
                 min_p=options.min_p,
                 repetition_penalty=options.repetition_penalty,
                 presence_penalty=options.presence_penalty,
                 frequency_penalty=options.frequency_penalty,
-                seed=options.seed,
+                seed=seed_option(options.seed),
             ),
             stop=options.stop,
             constraint=None

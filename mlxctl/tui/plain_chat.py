@@ -146,7 +146,7 @@ class PlainChat(PlainCommands):
             loop.remove_signal_handler(signal.SIGINT)
 
     async def _ask(self, question: str) -> bool:
-        """Ask a question with the attached images; return whether there is an answer."""
+        """Ask with the attached images; return whether there is an answer."""
         self._conversation.add_question(question, self._images)
         self._images = ()
         return await self._answer_last()
@@ -195,9 +195,9 @@ class PlainChat(PlainCommands):
                     await self._ask_mentioning(text)
 
     async def _ask_again(self, question: str, before: Sequence[ChatMessage]) -> None:
-        """Ask what a command returned: a question, or "" for the last one of the chat.
+        """Ask what a command returned.
 
-        Without an answer the messages from `before` the command return.
+        That is a question, or "" for the last one of the chat. Without an answer the messages from `before` the command return.
         """
         is_answered = await (self._ask_mentioning(question) if question else self._answer_last())
         if not is_answered and len(before) > len(self._conversation.messages):

@@ -247,7 +247,10 @@ class PlainCommands:
         return ""
 
     async def _edit(self, argument: str) -> str | None:
-        """Return the edited question, which replaces the old one and what follows it."""
+        """Return the edited question.
+
+        It replaces the old one and what follows it.
+        """
         question = self._question(argument)
         text = self._edited(question.text)
         if text is None:

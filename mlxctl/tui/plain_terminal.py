@@ -10,7 +10,7 @@ from mlxctl.tui.answer_report import AnswerReport, ReportFormat
 from mlxctl.tui.chat_turn import DEMO_TOOL_HINT
 from mlxctl.tui.line_wrapping import wrapped_for
 from mlxctl.tui.question_reader import QuestionReader
-from mlxctl.tui.terminal import escape_control_characters, escape_direction_marks
+from mlxctl.tui.terminal import escape_control_characters, escape_invisible_characters
 from mlxctl.tui.tools.toolbox import Decision, Tool
 from mlxctl.tui.turn_updates import (
     AnswerCut,
@@ -63,11 +63,10 @@ class PlainTerminal:
         """Show a tool call, and return the user's decision."""
         self.end_answer()
         origin = "no such tool here" if tool is None else tool.origin
-        shown = escape_direction_marks(f"(call of {_call_line(call)}, {origin})")
-        self.print_diagnostic(escape_control_characters(shown))
+        self.print_diagnostic(escape_invisible_characters(f"(call of {_call_line(call)}, {origin})"))
         caution = None if tool is None else tool.caution(call)
         if caution is not None:
-            self.print_diagnostic(escape_control_characters(f"({caution})"))
+            self.print_diagnostic(escape_invisible_characters(f"({caution})"))
         can_allow = tool is not None and tool.needs_approval and caution is None
         return await _decide(
             "Run it?", source=self._source, diagnostics=self._diagnostics, can_allow=can_allow

@@ -149,7 +149,7 @@ def test_set_and_system_change_the_next_request() -> None:
         await converse(
             screen,
             ("/set thinking off", "Set: temperature 0.25, max_tokens 40, thinking off"),
-            ("/set top_p 7", "Top p must be a number from 0 to 1"),
+            ("/set top_p 7", "Top p must be a number from 0 to 1, not 7"),
             ("/set colour blue", "No option 'colour'"),
             ("/system Answer in French.", "The system prompt is set"),
             ("hello", "One."),
@@ -174,6 +174,23 @@ def test_set_and_system_change_the_next_request() -> None:
 )
 def test_set_reads_each_kind_of_value(sent: str, options: ChatOptions) -> None:
     assert set_option(ChatOptions(temperature=None), sent) == options
+
+
+@pytest.mark.parametrize(
+    ("sent", "range_of_server"),
+    [
+        ("temperature 101", "from 0 to 100"),
+        ("temperature nan", "from 0 to 100"),
+        ("repetition_penalty 0", "above 0 and at most 10"),
+        ("top_k -2", "at least -1"),
+        ("presence_penalty 3", "from -2 to 2"),
+        ("seed 9223372036854775808", "from -9223372036854775808 to 9223372036854775807"),
+        ("max_tokens 1e3", "a whole number of at least 1"),
+    ],
+)
+def test_set_refuses_what_the_server_refuses(sent: str, range_of_server: str) -> None:
+    with pytest.raises(ValueError, match=range_of_server):
+        set_option(ChatOptions(), sent)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,8 @@ def test_removing_an_answer_removes_tool_messages_too() -> None:
 def test_removing_the_question_empties_the_conversation() -> None:
     made = conversation()
     question = made.remove_last_question()
-    assert question is not None and question.text == "What is 6*7?"
+    assert question is not None
+    assert question.text == "What is 6*7?"
     assert made.messages == ()
     assert made.remove_last_question() is None
 

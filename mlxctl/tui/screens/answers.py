@@ -203,7 +203,7 @@ class ChatAnswers(ChatActions):
 
     @abstractmethod
     def _resume_edit(self, number: int) -> None:
-        """Go on with the edit of a message, whose text is in the input."""
+        """Continue the edit of a message; its text is in the input."""
 
     async def _delete_saved(self) -> None:
         try:

@@ -202,7 +202,10 @@ class ChatScreen(MessageActions):
             self.notify("Press Ctrl-C again to quit.", timeout=_TWICE_SECONDS)
 
     async def action_go_back(self) -> None:
-        """End an edit or a selection; pressed twice in an empty input, select a message."""
+        """End an edit or a selection.
+
+        Pressed twice in an empty input: select a message.
+        """
         if self._edited is not None or self._selected is not None:
             self._leave_message()
         elif self.query_one(Composer).text:

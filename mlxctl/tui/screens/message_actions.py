@@ -1,4 +1,7 @@
-"""Actions on one question or answer: select, copy, edit, retry, fork, delete. UI thread only."""
+"""Actions on one message: select, copy, edit, retry, fork, delete.
+
+UI thread only.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
@@ -80,7 +83,7 @@ class MessageActions(ChatAnswers):
         await self._run_on(question, self._retry, "There is no question to retry.")
 
     async def action_edit_last(self) -> None:
-        """Move the last question into the input, or the one before the edited one."""
+        """Edit the last question, or the one before the edited one."""
         earlier = self._conversation.entries
         if self._edited is not None:
             earlier = earlier[: self._edited.number - 1]
@@ -210,7 +213,10 @@ class MessageActions(ChatAnswers):
             self.query_one(Composer).restore_question(self._draft)
 
     async def _retry(self, entry: ChatEntry) -> None:
-        """Generate an answer again, after a confirmation if later messages go with it."""
+        """Generate an answer again.
+
+        The user confirms it if later messages go with it.
+        """
         question = self._question_of(entry)
         if question is None or not self._can_change:
             return
@@ -233,7 +239,10 @@ class MessageActions(ChatAnswers):
             await retry(is_agreed=True)
 
     async def _fork(self, entry: ChatEntry) -> None:
-        """Continue a copy that ends with an answer, or before a question, which moves into the input."""
+        """Continue a copy that ends with an answer, or before a question.
+
+        The question moves into the input.
+        """
         if not await self._start_copy():
             return
         self._leave_message()
@@ -250,7 +259,7 @@ class MessageActions(ChatAnswers):
         self.notify(f"This is a copy that ends {place} message {entry.number}. /chats opens the original.")
 
     async def _start_copy(self) -> bool:
-        """Save this chat and use a new id; return whether that is possible."""
+        """Save this chat and use a new id; return success."""
         if not self._can_change:
             return False
         if not self._autosave.is_enabled:

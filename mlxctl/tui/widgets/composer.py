@@ -12,6 +12,7 @@ from textual.widgets import TextArea
 from mlxctl.tui.chat_commands import completions
 from mlxctl.tui.mentions import common_prefix, complete_path
 from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted
+from mlxctl.tui.terminal import escape_control_characters
 from mlxctl.tui.widgets.text_input import run_own_binding
 
 
@@ -176,7 +177,7 @@ class Composer(TextArea):
         if self._history.is_browsing:
             self.border_subtitle = f"question {self._history.position}, Down: back to your draft"
         elif self._candidates[0] == self.text:
-            self.border_subtitle = Content("  ".join(self._candidates[1]))
+            self.border_subtitle = Content(escape_control_characters("  ".join(self._candidates[1])))
         else:
             self.border_subtitle = Content("  ".join(completions(self.text)))
 

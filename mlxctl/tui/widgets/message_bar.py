@@ -1,4 +1,4 @@
-"""The bar of a selected message: its statistics and what can be done with it."""
+"""The bar of a selected message: statistics and actions."""
 
 from textual.binding import Binding
 from textual.content import Content
@@ -17,7 +17,7 @@ _ACTIONS = (
 
 
 class MessageBar(Static, can_focus=True):
-    """Keys act on the selected message while the bar has the focus; a click on a name always does."""
+    """Actions by key while the bar has the focus, or by click."""
 
     DEFAULT_CSS = """
     MessageBar { height: auto; padding: 0 1; background: $foreground 5%; display: none;
@@ -47,7 +47,7 @@ class MessageBar(Static, can_focus=True):
 
 
 def describe_entry(entry: ChatEntry) -> str:
-    """Return what the message is, with the statistics of an answer, on one line."""
+    """Return kind and statistics of a message on one line."""
     if entry.is_question:
         images = f", {len(entry.images)} image{'s' * (len(entry.images) != 1)}" if entry.images else ""
         return f"your question{images}"

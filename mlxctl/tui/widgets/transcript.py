@@ -130,7 +130,7 @@ class ChatTranscript(VerticalScroll, can_focus=False):
         return self.scroll_y < self._layout_margin
 
     def widget_of(self, entry: ChatEntry) -> QuestionWidget | AnswerWidget | None:
-        """Return the widget of a question or an answer; None before it is loaded."""
+        """Return the widget of an entry; None before it is loaded."""
         kind = QuestionWidget if entry.is_question else AnswerWidget
         return next(
             (
@@ -142,7 +142,10 @@ class ChatTranscript(VerticalScroll, can_focus=False):
         )
 
     def select(self, entry: ChatEntry | None) -> None:
-        """Mark the widget of an entry and scroll to it; None marks nothing."""
+        """Mark the widget of an entry and scroll to it.
+
+        None marks nothing.
+        """
         self.query(".-selected").remove_class("-selected")
         widget = None if entry is None else self.widget_of(entry)
         if widget is None:
@@ -238,7 +241,10 @@ class ChatTranscript(VerticalScroll, can_focus=False):
         self.scroll_to_region(target, spacing=Spacing(2, 0, 2, 0), animate=False, force=True)
 
     async def drop(self, entries: Sequence[ChatEntry]) -> None:
-        """Remove the widgets of entries; those of a question with what is shown as its answer."""
+        """Remove the widgets of entries.
+
+        Those of a question with what is shown as its answer.
+        """
         questions = [entry.question for entry in entries if entry.is_question]
         answers = [entry.question for entry in entries]
         await self._remove(
