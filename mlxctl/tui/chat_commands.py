@@ -30,7 +30,7 @@ COMMANDS = (
     ChatCommand("app.quit", "ctrl+q", "^Q", "Quit", ("quit", "exit", "bye"), "Quit (also ^C twice, or ^D)"),
     ChatCommand("new", "ctrl+n", "^N", "New", ("new", "clear"), "Start a new chat; this one is kept"),
     ChatCommand("regenerate", "ctrl+r", "^R", "Retry", ("retry",), "Answer the last question again", "[N]"),
-    ChatCommand("copy", "ctrl+o", "^O", "Copy", ("copy",), "Copy the last answer", "[N]"),
+    ChatCommand("copy", "ctrl+o", "^O", "Copy", ("copy",), "Copy the last answer, or its code", "[N|code]"),
     ChatCommand(
         "edit_last", "ctrl+l", "^L", "Edit", ("edit",), "Edit the last question and send it again", "[N]"
     ),
@@ -43,13 +43,13 @@ COMMANDS = (
     ChatCommand("sessions", "f3", "F3", "", ("chats", "load"), "Search, open or delete chats", "[FILE]"),
     ChatCommand("messages", "f7", "F7", "", ("messages",), "Select a message: copy, edit, fork …", "[N]"),
     ChatCommand("fork", "", "", "", ("fork",), "Continue a copy; the original is kept", "[N]"),
-    ChatCommand("delete", "", "", "", ("delete",), "Delete message N, or all after it", "[after] [N]"),
+    ChatCommand("delete", "", "", "", ("delete",), "Delete message N, or all after it", "[after] N"),
     ChatCommand("undo", "", "", "", ("undo",), "Delete the last question and its answer"),
     ChatCommand("tools", "", "", "", ("tools",), "List the tools, or offer them", "[on|off]"),
     ChatCommand("statistics", "", "", "", ("stats",), "Show or hide statistics of answers"),
     ChatCommand("editor", "f6", "F6", "", ("editor",), "Write the question in $EDITOR"),
     ChatCommand("attach", "f8", "F8", "", ("image",), "Attach an image to the next question", "[FILE]"),
-    ChatCommand("export", "ctrl+s", "^S", "", ("export", "save"), "Save this chat to a file", "[FILE]"),
+    ChatCommand("export", "ctrl+s", "^S", "", ("save", "export"), "Save this chat to a file", "[FILE]"),
     ChatCommand("monitor", "f5", "F5", "", ("monitor",), "Monitor speed, queue, cache and requests"),
     ChatCommand("theme", "ctrl+t", "^T", "", ("theme",), "Choose a color theme", "[NAME]"),
 )
@@ -70,7 +70,7 @@ INPUT_KEYS = (
     ("Enter, answering", "Queue the question; Up takes the last one back"),
     ("Tab", "Focus thoughts; Enter expands or collapses them"),
     ("PgUp, PgDn, ^End", "Scroll; at the end, follow the answer again"),
-    ("Esc twice, click", "Select a message; F7 and /messages too. N is its number"),
+    ("Esc twice, click", "Select a message; N is its number"),
     ("^C", "Stop the answer; twice: quit"),
     ("^Z", "Suspend; fg in the shell resumes"),
     ("^_", "Undo in the input"),

@@ -102,6 +102,11 @@ class ChatEntry:
         return tuple(part for part in self.messages[0].message.parts if isinstance(part, ImagePart))
 
     @property
+    def statistics(self) -> AnswerStatistics | None:
+        """The statistics of the answer's last request."""
+        return next((item.statistics for item in reversed(self.messages) if item.statistics), None)
+
+    @property
     def num_calls(self) -> int:
         """The number of tool calls of the answer."""
         return sum(len(item.message.tool_calls) for item in self.messages)

@@ -197,7 +197,8 @@ class PlainChat(PlainCommands):
     async def _ask_again(self, question: str, before: Sequence[ChatMessage]) -> None:
         """Ask what a command returned.
 
-        That is a question, or "" for the last one of the chat. Without an answer the messages from `before` the command return.
+        That is a question, or "" for the last one of the chat. Without an answer the messages from `before`
+        the command return.
         """
         is_answered = await (self._ask_mentioning(question) if question else self._answer_last())
         if not is_answered and len(before) > len(self._conversation.messages):

@@ -197,8 +197,8 @@ class PlainCommands:
     def _list_messages(self, _: str = "") -> None:
         entries = self._conversation.entries
         for entry in entries:
-            statistics = entry.messages[-1].statistics
-            about = f"  ({statistics.line()})" if statistics is not None and statistics.line() else ""
+            line = "" if entry.statistics is None else entry.statistics.line()
+            about = f"  ({line})" if line else ""
             role = "you" if entry.is_question else "model"
             self._say(f"{entry.number:>3} {role:<5}  {_excerpt(entry)}{about}")
         if not entries:

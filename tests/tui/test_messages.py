@@ -307,3 +307,34 @@ def test_input_has_the_focus_after_each_action() -> None:
         assert isinstance(screen.app.focused, TextArea)
 
     converse(interact)
+
+
+def test_code_blocks_of_the_last_answer_are_copied_by_number() -> None:
+    answer = "First:\n\n```python\nx = 1\n```\n\nthen\n\n~~~sh\nls\n~~~\n"
+
+    async def interact(screen: Screen) -> None:
+        await send(screen, "/copy code")
+        await screen.wait_for("The last answer has no code")
+        await send(screen, "show me")
+        await screen.wait_for("x = 1")
+        await screen.wait_for("scripted  ready")
+        await send(screen, "/copy code")
+        await screen.wait_for("Copied code block 2 of 2")
+        assert screen.app._clipboard == "ls\n"
+        await send(screen, "/copy code 1")
+        await screen.wait_for("Copied code block 1 of 2")
+        assert screen.app._clipboard == "x = 1\n"
+
+    converse(interact, backend=ScriptedBackend(text(answer)))
+
+
+def test_lines_are_readable_on_a_wide_terminal() -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("Gamma.")
+        await send(screen, "long")
+        await screen.wait_for("word")
+        await screen.settle()
+        lines = [line for line in screen.text().splitlines() if "word" in line]
+        assert 80 < max(map(len, lines)) < 110
+
+    drive(ScriptedBackend(text("word " * 100)), interact, size=(200, 50), conversation=three_turns())

@@ -12,6 +12,7 @@ from mlxctl.tui.conversation import ChatEntry, QueuedQuestion, Scope, describe, 
 from mlxctl.tui.messages import MessageClicked
 from mlxctl.tui.screens.answers import ChatAnswers
 from mlxctl.tui.terminal_app import TerminalApp
+from mlxctl.tui.throughput_meter import ThroughputMeter
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.message_bar import MessageBar
 
@@ -126,6 +127,9 @@ class MessageActions(ChatAnswers):
             return
         words = argument.split()
         run = actions[action]
+        if action == "copy" and words[0] == "code":
+            self._copy_code(" ".join(words[1:]))
+            return
         if action == "delete" and words[0] == "after" and len(words) == 2:
             words, run = words[1:], self._delete_after
         try:
@@ -158,9 +162,25 @@ class MessageActions(ChatAnswers):
         if not text:
             self.notify("This message has no text to copy.", severity="warning")
             return
+        self._copy_text(text, f"{len(text):,} characters")
+
+    def _copy_code(self, number: str) -> None:
+        """Copy the last code block of the last answer, or its block of this number."""
+        from mlxctl.tui.markdown import code_blocks
+
+        answer = self._conversation.last_answer
+        blocks = code_blocks(answer.text) if answer is not None else []
+        chosen = number or f"{len(blocks)}"
+        if not blocks or not chosen.isdecimal() or not 1 <= int(chosen) <= len(blocks):
+            count = f"{len(blocks)} code block{'s' * (len(blocks) != 1)}" if blocks else "no code"
+            self.notify(f"The last answer has {count}; /copy code N copies one.", severity="warning")
+            return
+        self._copy_text(blocks[int(chosen) - 1], f"code block {chosen} of {len(blocks)}")
+
+    def _copy_text(self, text: str, what: str) -> None:
         way = cast("TerminalApp", self.app).copy_text(text)
         hint = " Some terminals do not support it." if way == "OSC 52" else ""
-        self.notify(f"Copied {len(text):,} characters with {way}.{hint}")
+        self.notify(f"Copied {what} with {way}.{hint}")
 
     async def _edit(self, entry: ChatEntry) -> None:
         """Put a question into the input; an answer stands for its question."""
@@ -249,6 +269,7 @@ class MessageActions(ChatAnswers):
         await self._load(entry)
         await self._transcript.drop_below(entry)
         self._conversation.remove(self._conversation.within(entry, "after"))
+        self._throughput = ThroughputMeter()
         if entry.is_question:
             await self._transcript.drop([entry])
             self._conversation.remove([entry])
@@ -293,6 +314,7 @@ class MessageActions(ChatAnswers):
         await self._load(removed[0])
         await self._transcript.drop(removed)
         self._conversation.remove(removed)
+        self._throughput = ThroughputMeter()
         if self._conversation.messages:
             self._save()
         else:

@@ -58,6 +58,5 @@ def describe_entry(entry: ChatEntry) -> str:
         parts.append(f"{entry.num_calls} tool call{'s' * (entry.num_calls != 1)}")
     if entry.messages[-1].is_partial:
         parts.append("incomplete")
-    statistics = entry.messages[-1].statistics
-    line = "" if statistics is None else statistics.line()
+    line = "" if entry.statistics is None else entry.statistics.line()
     return ", ".join(parts) + (f": {line}" if line else "")
