@@ -120,12 +120,15 @@ def find_command(name: str) -> ChatCommand | None:
     return next((command for command in COMMANDS if name.lower() in command.names), None)
 
 
-def completions(text: str) -> list[str]:
-    """Return the slash commands that start with `text`, without aliases."""
+def matching_commands(text: str) -> list[ChatCommand]:
+    """Return the commands whose shown name starts with the text `/...`."""
     if not re.fullmatch(r"/[\w?-]*", text):
         return []
     return [
-        f"/{command.names[0]}"
-        for command in COMMANDS
-        if command.names and f"/{command.names[0]}".startswith(text.lower())
+        command for command in COMMANDS if command.names and f"/{command.names[0]}".startswith(text.lower())
     ]
+
+
+def completions(text: str) -> list[str]:
+    """Return the slash commands that start with `text`, without aliases."""
+    return [f"/{command.names[0]}" for command in matching_commands(text)]

@@ -2,6 +2,7 @@
 
 from textual.message import Message
 
+from mlxctl.tui.chat_commands import ChatCommand
 from mlxctl.tui.conversation import ChatMessage
 
 
@@ -15,6 +16,14 @@ class QuestionSubmitted(Message):
         super().__init__()
         self.text = text
         self.shown = shown
+
+
+class CommandTyped(Message):
+    """The input is the beginning of these commands; of none for other text."""
+
+    def __init__(self, commands: list[ChatCommand]) -> None:
+        super().__init__()
+        self.commands = commands
 
 
 class InterruptPressed(Message):

@@ -627,3 +627,16 @@ def test_models_of_other_kinds_cannot_be_chosen_for_a_chat() -> None:
 def test_stop_strings_are_shown_as_they_were_set() -> None:
     options = set_option(ChatOptions(), 'stop ["END", "\\n"]')
     assert describe_options(options) == r"stop 'END', '\n'"
+
+
+def test_beginning_of_a_command_lists_the_commands_that_continue_it() -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.press("/")
+        await screen.wait_for("more; the next letters choose, Tab completes")
+        await screen.press(*"mess")
+        await screen.wait_for("/messages [N]        Select a message")
+        await screen.press("tab")
+        await screen.wait_gone("Select a message")
+        assert typed(screen) == "/messages "
+
+    drive(ScriptedBackend(), interact)

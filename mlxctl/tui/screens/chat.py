@@ -25,12 +25,13 @@ from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.gc_tuning import collect_all, limit_collections
 from mlxctl.tui.history_loader import HistoryLoader
 from mlxctl.tui.mentions import MentionedFiles, read_mentions
-from mlxctl.tui.messages import PasteFolded, QuestionSubmitted, TopNear
+from mlxctl.tui.messages import CommandTyped, PasteFolded, QuestionSubmitted, TopNear
 from mlxctl.tui.screens.answers import DISCONNECTED, MAX_QUEUED
 from mlxctl.tui.screens.message_actions import MessageActions
 from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.throughput_meter import ThroughputMeter
 from mlxctl.tui.tools.toolbox import OPENING_SECONDS
+from mlxctl.tui.widgets.command_hints import CommandHints
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
 from mlxctl.tui.widgets.header import ChatHeader
@@ -81,6 +82,7 @@ class ChatScreen(MessageActions):
         yield FindBar(transcript, load_history=self._load_all_history)
         yield MessageBar()
         yield QueueLine()
+        yield CommandHints()
         yield Composer(self._take_back)
         yield StatusLine()
         yield KeyFooter()
@@ -183,6 +185,11 @@ class ChatScreen(MessageActions):
             self.app.exit()
         else:
             await self.run_action(command.action)
+
+    @on(CommandTyped)
+    def show_commands(self, typed: CommandTyped) -> None:
+        """Show the commands that continue the text of the input."""
+        self.query_one(CommandHints).show(typed.commands)
 
     @on(PasteFolded)
     def notify_paste_folded(self, folded: PasteFolded) -> None:

@@ -83,6 +83,7 @@ def readable_arguments(arguments: str) -> str:
         lines = [arguments]
     else:
         lines = [line for name, value in values.items() for line in _argument(name, value)]
+        lines = lines or ["It has no arguments."]
     return escape_invisible_characters("\n".join(lines))
 
 
