@@ -338,3 +338,22 @@ def test_lines_are_readable_on_a_wide_terminal() -> None:
         assert 80 < max(map(len, lines)) < 110
 
     drive(ScriptedBackend(text("word " * 100)), interact, size=(200, 50), conversation=three_turns())
+
+
+def test_next_queued_question_returns_the_focus_to_the_input() -> None:
+    leaves = asyncio.Event()
+    backend = ScriptedBackend([*text("Half")[:1], leaves, *text("")], text("Second."))
+
+    async def interact(screen: Screen) -> None:
+        await send(screen, "delta?")
+        await screen.wait_for("Half")
+        await send(screen, "next?")
+        await screen.wait_for("queued 1")
+        await screen.press("f7")
+        await screen.wait_for("Message 7 of 7")
+        leaves.set()
+        await screen.wait_for("Second.")
+        await screen.press("h", "i")
+        assert typed(screen) == "hi"
+
+    converse(interact, backend=backend)

@@ -229,7 +229,7 @@ def test_stopping_the_answer_kills_the_command(directory: Path) -> None:
             while not (directory / "pid").exists() or not (directory / "pid").read_text():
                 await asyncio.sleep(0.01)
         await screen.press("escape")
-        await screen.wait_for("Stopped.")
+        assert "← no result" in await screen.wait_for("Stopped.")
 
     drive(backend, interact, tools=built_in_tools(directory), uses_tools=True)
     child = int((directory / "pid").read_text())

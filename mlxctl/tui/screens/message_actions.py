@@ -28,7 +28,8 @@ class MessageActions(ChatAnswers):
 
     _selected: ChatEntry | None = None
     _edited: ChatEntry | None = None
-    _draft = ""
+    # What the input had before the edit.
+    _draft = QueuedQuestion(text="")
 
     async def action_messages(self) -> None:
         """Select the last message; keys act on it."""
@@ -150,6 +151,8 @@ class MessageActions(ChatAnswers):
         self._transcript.select(entry)
         bar = self.query_one(MessageBar)
         if entry is None:
+            if bar.has_focus:
+                self.set_focus(self.query_one(Composer))
             bar.close()
         else:
             bar.open(entry, num_entries=len(self._conversation.entries))
@@ -165,7 +168,7 @@ class MessageActions(ChatAnswers):
         self._copy_text(text, f"{len(text):,} characters")
 
     def _copy_code(self, number: str) -> None:
-        """Copy the last code block of the last answer, or its block of this number."""
+        """Copy a code block of the last answer; by default the last."""
         from mlxctl.tui.markdown import code_blocks
 
         answer = self._conversation.last_answer
@@ -189,7 +192,7 @@ class MessageActions(ChatAnswers):
             return
         composer = self.query_one(Composer)
         if self._edited is None:
-            self._draft = composer.question
+            self._draft = QueuedQuestion(text=composer.question, images=self._attached)
         self._edited = question
         self._select(None)
         await self._load(question)
@@ -216,8 +219,8 @@ class MessageActions(ChatAnswers):
         """Put the draft back into the input."""
         self._edited = None
         self._transcript.select(None)
-        self._show_attached(())
-        self.query_one(Composer).set_text(self._draft)
+        self._show_attached(self._draft.images)
+        self.query_one(Composer).set_text(self._draft.text)
 
     async def _ask(self, queued: QueuedQuestion) -> None:
         """Ask; an edited question replaces the old one and what follows it."""
@@ -229,8 +232,10 @@ class MessageActions(ChatAnswers):
             await self._transcript.drop_below(replaced[0])
             await self._transcript.drop(replaced[:1])
         await self._start_answer(queued, removed)
-        if replaced and self._draft:
-            self.query_one(Composer).restore_question(self._draft)
+        if replaced:
+            self._show_attached((*self._draft.images, *self._attached))
+        if replaced and self._draft.text:
+            self.query_one(Composer).restore_question(self._draft.text)
 
     async def _retry(self, entry: ChatEntry) -> None:
         """Generate an answer again.

@@ -93,6 +93,8 @@ class AnswerWidget(Vertical):
         if self._thinking is not None:
             self._thinking.abort()
             self._thinking = None
+        for call in self._calls_by_id.values():
+            call.abort()
         if self._statistics is not None and (line := self._statistics.line()):
             self.mount(StatisticsLine(line))
         if notice is not None:
