@@ -19,7 +19,7 @@ class QuestionSubmitted(Message):
 
 
 class CommandTyped(Message):
-    """The input is the beginning of these commands; of none for other text."""
+    """The input begins these commands; none for other text."""
 
     def __init__(self, commands: list[ChatCommand]) -> None:
         super().__init__()

@@ -99,9 +99,7 @@ class PlainTerminal:
             case AnswerCut():
                 self.end_answer(f"({update.hint(self.raise_limit)})")
             case ToolReturned():
-                self.print_diagnostic(
-                    escape_control_characters(f"(-> {_call_line(update.call)})\n(<- {update.result.text})")
-                )
+                self.print_diagnostic(f"(-> {_call_line(update.call)})\n(<- {update.result.text})")
             case RoundsExhausted():
                 self.print_diagnostic("(stopped after too many rounds of tool calls)")
             case DemoToolFailed():
@@ -143,7 +141,9 @@ class PlainTerminal:
     def print_diagnostic(self, text: str) -> None:
         """Write a line that is not part of an answer."""
         self._answers.flush()
-        print(wrapped_for(self._diagnostics, text), file=self._diagnostics, flush=True)
+        # SEC: errors of servers, results of tools and names of files are among them.
+        shown = wrapped_for(self._diagnostics, escape_control_characters(text))
+        print(shown, file=self._diagnostics, flush=True)
 
 
 async def _decide(question: str, *, source: TextIO, diagnostics: TextIO, can_allow: bool) -> Decision:

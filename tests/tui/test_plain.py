@@ -59,7 +59,7 @@ class _Echo(BaseHTTPRequestHandler):
         question = request["messages"][-1]["content"]
         self.asked.append(question)
         if question == "once" and self.asked.count("once") > 1:
-            self._answer(400, json.dumps({"error": {"message": "no"}}), "application/json", {})
+            self._answer(400, json.dumps({"error": {"message": "no \x1b[31m"}}), "application/json", {})
             return
         delta: dict[str, object] = {"content": f"You said: {question}"}
         if question in _CALLS:
@@ -274,7 +274,7 @@ def test_message_is_edited_with_the_editor(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_rejected_retry_keeps_the_earlier_messages() -> None:
     with echo_server() as url:
-        run_on_terminal(
+        shown = run_on_terminal(
             url,
             ("ready", "once\n"),
             ("You said: once", "two\n"),
@@ -285,6 +285,7 @@ def test_rejected_retry_keeps_the_earlier_messages() -> None:
             ("echo stays in use", "/quit\n"),
             code=1,
         )
+    assert "no ␛[31m" in shown
 
 
 def test_tool_calls_are_confirmed_on_the_terminal() -> None:
