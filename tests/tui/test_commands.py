@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from textual._xterm_parser import XTermParser
@@ -25,6 +25,7 @@ from mlxctl.tui.external_editor import edit_text, editor_command
 from mlxctl.tui.option_values import describe_options, set_option
 from mlxctl.tui.preferences import Preferences, detect_terminal_theme
 from mlxctl.tui.screens.answers import MAX_QUEUED
+from mlxctl.tui.screens.chat import ChatScreen
 from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.terminal_app import clipboard_command, copy_with_command
 from mlxctl.tui.tools.toolbox import ToolBox
@@ -92,6 +93,20 @@ def test_questions_during_an_answer_are_queued_and_asked_in_order() -> None:
 
     drive(backend, interact, size=(80, 40))
     assert [request.messages[-1].text for request in backend.requests] == ["first", "second", "third"]
+
+
+def test_question_is_queued_while_another_one_begins() -> None:
+    backend = ScriptedBackend(text("One."), text("Two."))
+
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("scripted  ready")
+        chat = cast("ChatScreen", screen.app.screen)
+        await asyncio.gather(chat._ask_or_queue("first", ()), chat._ask_or_queue("second", ()))
+        await screen.wait_for("Two.")
+        assert "One." in screen.text()
+
+    drive(backend, interact, size=(80, 40))
+    assert [request.messages[-1].text for request in backend.requests] == ["first", "second"]
 
 
 def test_queued_questions_return_to_the_input_when_the_answer_is_stopped() -> None:

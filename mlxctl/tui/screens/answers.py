@@ -99,14 +99,16 @@ class ChatAnswers(ChatActions):
         self.query_one(QueueLine).show([queued.text for queued in self._queue])
 
     async def _ask(self, queued: QueuedQuestion) -> None:
-        await self._start_answer(queued)
+        self._start_answer(queued)
 
-    async def _start_answer(self, queued: QueuedQuestion, replaced: Sequence[ChatMessage] = ()) -> None:
-        """Add a question and answer it; `replaced` return when it is rejected."""
+    def _start_answer(self, queued: QueuedQuestion, replaced: Sequence[ChatMessage] = ()) -> None:
+        """Add a question and answer it; `replaced` return when it is rejected.
+
+        At once, without waiting for the screen: a question that is sent meanwhile is queued.
+        """
         question = self._conversation.add_question(queued.text, queued.images)
-        await self._transcript.add(QuestionWidget(question))
         self._save()
-        self._answer_worker = self._answer(replaced=replaced)
+        self._answer_worker = self._answer(asked=question, replaced=replaced)
 
     def action_stop(self) -> None:
         """Skip tools that are still starting, else stop the answer."""
@@ -132,17 +134,22 @@ class ChatAnswers(ChatActions):
 
     @work(group="answer", exclusive=True)
     async def _answer(
-        self, before: Sequence[ChatMessage] = (), *, replaced: Sequence[ChatMessage] = ()
+        self,
+        before: Sequence[ChatMessage] = (),
+        *,
+        asked: ChatMessage | None = None,
+        replaced: Sequence[ChatMessage] = (),
     ) -> None:
-        """Answer the last question.
+        """Answer the last question, which may be `asked` just now.
 
         A partial answer is kept. When nothing was generated, the previous answer `before` and what followed
         it are restored. A question that is rejected returns to the input, and `replaced` to the chat.
         """
-        question = self._conversation.messages[-1]
-        answer = AnswerWidget(question, self._tools)
+        answer = AnswerWidget(self._conversation.messages[-1], self._tools)
         state = "ready"
         self._is_complete = False
+        if asked is not None:
+            await self._transcript.add(QuestionWidget(asked))
         await self._transcript.add(answer)
         try:
             await self._opened.wait()

@@ -231,7 +231,7 @@ class MessageActions(ChatAnswers):
         if replaced:
             await self._transcript.drop_below(replaced[0])
             await self._transcript.drop(replaced[:1])
-        await self._start_answer(queued, removed)
+        self._start_answer(queued, removed)
         if replaced:
             self._show_attached((*self._draft.images, *self._attached))
         if replaced and self._draft.text:
