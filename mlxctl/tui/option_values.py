@@ -34,7 +34,7 @@ class NumberOption:
             msgspec.json.encode(number)
         except (ValueError, OverflowError):
             expected = f"{'a whole number' if kind is int else 'a number'} {_limits(limits)}"
-            raise ValueError(f"{self.label} must be {expected}, not {_shortened(text)}") from None
+            raise ValueError(f"{self.label} must be {expected}, not {_shortened(text)!r}") from None
         return number
 
 

@@ -164,7 +164,7 @@ def test_set_and_system_change_the_next_request() -> None:
         await converse(
             screen,
             ("/set thinking off", "Set: temperature 0.25, max_tokens 40, thinking off"),
-            ("/set top_p 7", "Top p must be a number from 0 to 1, not 7"),
+            ("/set top_p 7", "Top p must be a number from 0 to 1, not '7'"),
             ("/set colour blue", "No option 'colour'"),
             ("/system Answer in French.", "The system prompt is set"),
             ("hello", "One."),
