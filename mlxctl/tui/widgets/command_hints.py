@@ -27,11 +27,11 @@ class CommandHints(Static):
             Content.assemble(
                 (f"/{command.names[0]}", "bold"),
                 f" {command.argument}".ljust(_NAME_COLUMNS - len(command.names[0])),
-                (command.help, "$text-muted"),
+                (command.help, "dim"),
             )
             for command in shown
         ]
         if len(shown) < len(commands):
             more = f"… and {len(commands) - len(shown)} more; the next letters choose, Tab completes"
-            lines.append(Content.styled(more, "$text-muted"))
+            lines.append(Content.styled(more, "dim"))
         self.update(Content("\n").join(lines))
