@@ -30,6 +30,14 @@ class InterruptPressed(Message):
     """Ctrl-C was pressed without a selection."""
 
 
+class TextTyped(Message):
+    """A letter without a meaning for the focused widget was typed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
 class PasteFolded(Message):
     """A long paste was replaced by a placeholder in the input."""
 

@@ -114,6 +114,18 @@ def test_escape_twice_selects_the_last_message() -> None:
     converse(interact)
 
 
+def test_text_typed_during_a_selection_goes_to_the_input_and_deletes_nothing() -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.press("f7", *"/he")
+        await screen.wait_for("/help")
+        assert typed(screen) == "/he"
+        await screen.press("ctrl+u", "f7", *"do not", "enter")
+        await screen.settle()
+        assert "Gamma." in screen.text()
+
+    converse(interact, backend=ScriptedBackend(text("Fine.")))
+
+
 def test_click_selects_a_message_and_the_input_keeps_the_focus() -> None:
     async def interact(screen: Screen) -> None:
         await screen._pilot.click(screen.app.screen.query(QuestionWidget)[1])
@@ -194,7 +206,7 @@ def test_rejected_edit_keeps_the_earlier_messages() -> None:
 def test_earlier_answer_is_generated_again_after_a_confirmation() -> None:
     async def interact(screen: Screen) -> None:
         await send(screen, "/retry 2")
-        await screen.wait_for("This removes messages 3 to 6")
+        await screen.wait_for("This removes messages 2 to 6")
         await screen.press("enter")
         await screen.wait_for("Alpha again.")
         assert "beta?" not in screen.text()
@@ -206,7 +218,7 @@ def test_earlier_answer_is_generated_again_after_a_confirmation() -> None:
 def test_failed_retry_restores_what_followed() -> None:
     async def interact(screen: Screen) -> None:
         await send(screen, "/retry 2")
-        await screen.wait_for("This removes messages 3 to 6")
+        await screen.wait_for("This removes messages 2 to 6")
         await screen.press("enter")
         await screen.wait_for("Error: no")
         await screen.wait_for("Gamma.")

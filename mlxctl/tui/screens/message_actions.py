@@ -9,7 +9,7 @@ from typing import cast
 from textual import on
 
 from mlxctl.tui.conversation import ChatEntry, QueuedQuestion, Scope, describe, numbers_of
-from mlxctl.tui.messages import MessageClicked
+from mlxctl.tui.messages import MessageClicked, TextTyped
 from mlxctl.tui.screens.answers import ChatAnswers
 from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.throughput_meter import ThroughputMeter
@@ -55,6 +55,12 @@ class MessageActions(ChatAnswers):
         self._select(None)
         self.set_focus(self.query_one(Composer))
 
+    @on(TextTyped)
+    def type_into_input(self, typed: TextTyped) -> None:
+        """End the selection and continue the text of the input."""
+        self.action_close_messages()
+        self.query_one(Composer).insert(typed.text)
+
     @on(MessageClicked)
     async def select_clicked(self, clicked: MessageClicked) -> None:
         """Select a message; the input keeps the focus."""
@@ -82,7 +88,7 @@ class MessageActions(ChatAnswers):
     async def action_regenerate(self) -> None:
         """Generate the last answer again."""
         question = self._conversation.last_question
-        await self._run_on(question, self._retry, "There is no question to retry.")
+        await self._run_on(question, self._answer_again, "There is no question to retry.")
 
     async def action_edit_last(self) -> None:
         """Edit the last question, or the one before the edited one."""
@@ -238,30 +244,31 @@ class MessageActions(ChatAnswers):
             self.query_one(Composer).restore_question(self._draft.text)
 
     async def _retry(self, entry: ChatEntry) -> None:
-        """Generate an answer again.
-
-        The user confirms it if later messages go with it.
-        """
+        """Generate an answer again, after a confirmation."""
         question = self._question_of(entry)
         if question is None or not self._can_change:
             return
-        if self._model is None:
-            self.notify("There is no model to ask.", severity="warning")
-            return
         removed = self._conversation.within(question, "after")
-        later = removed[1:] if removed and not removed[0].is_question else removed
+        if not removed:
+            await self._answer_again(question)
+            return
 
         async def retry(is_agreed: bool | None) -> None:
             if is_agreed and self._can_change:
-                self._leave_message()
-                await self._load(question)
-                await self._transcript.drop_below(question)
-                self._answer_worker = self._answer(self._conversation.remove(removed))
+                await self._answer_again(question)
 
-        if later:
-            self._confirm("Answer again?", f"This removes {describe(later)}.", retry)
-        else:
-            await retry(is_agreed=True)
+        self._confirm("Answer again?", f"This removes {describe(removed)}.", retry)
+
+    async def _answer_again(self, question: ChatEntry) -> None:
+        """Answer a question again; what follows it is removed."""
+        if self._model is None:
+            self.notify("There is no model to ask.", severity="warning")
+        elif self._can_change:
+            self._leave_message()
+            await self._load(question)
+            await self._transcript.drop_below(question)
+            removed = self._conversation.remove(self._conversation.within(question, "after"))
+            self._answer_worker = self._answer(removed)
 
     async def _fork(self, entry: ChatEntry) -> None:
         """Continue a copy that ends with an answer, or before a question.

@@ -1,10 +1,12 @@
 """The bar of a selected message: statistics and actions."""
 
+from textual import events
 from textual.binding import Binding
 from textual.content import Content
 from textual.widgets import Static
 
 from mlxctl.tui.conversation import ChatEntry
+from mlxctl.tui.messages import TextTyped
 
 _ACTIONS = (
     ("c", "copy", "copy"),
@@ -41,6 +43,12 @@ class MessageBar(Static, can_focus=True):
         about = Content(f"Message {entry.number} of {num_entries}, {describe_entry(entry)}")
         links += "  [@click=screen.close_messages][b]Esc[/b] close[/]"
         self.update(Content("\n").join([about, Content.from_markup(links)]))
+
+    def on_key(self, event: events.Key) -> None:
+        """Take other letters for the input, which the user means then."""
+        if event.is_printable and event.character and not self._bindings.key_to_bindings.get(event.key):
+            event.stop()
+            self.post_message(TextTyped(event.character))
 
     def close(self) -> None:
         self.display = False
