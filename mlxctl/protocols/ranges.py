@@ -1,25 +1,28 @@
 """Ranges of numbers and lists in request bodies, shared by all protocols.
 
-They are as wide as sampling allows, not as narrow as one vendor's documentation.
+Those of sampling values are in `ir`, which the chat knows too.
 """
 
 from typing import Annotated
 
 from msgspec import Meta
 
-Temperature = Annotated[float, Meta(ge=0, le=100)]
-TopP = Annotated[float, Meta(ge=0, le=1)]
-TopK = Annotated[int, Meta(ge=-1)]
-MinP = Annotated[float, Meta(ge=0, le=1)]
-RepetitionPenalty = Annotated[float, Meta(gt=0, le=10)]
-AdditivePenalty = Annotated[float, Meta(ge=-2, le=2)]
+from mlxctl.ir.sampling_ranges import AdditivePenalty as AdditivePenalty
+from mlxctl.ir.sampling_ranges import MaxTokens as MaxTokens
+from mlxctl.ir.sampling_ranges import MinP as MinP
+from mlxctl.ir.sampling_ranges import RepetitionPenalty as RepetitionPenalty
+from mlxctl.ir.sampling_ranges import Seed as Seed
+from mlxctl.ir.sampling_ranges import Temperature as Temperature
+from mlxctl.ir.sampling_ranges import TopK as TopK
+from mlxctl.ir.sampling_ranges import TopP as TopP
+from mlxctl.ir.sampling_ranges import seed_option as seed_option
+from mlxctl.ir.sampling_ranges import top_k_option as top_k_option
+
 LogitBias = Annotated[
     dict[Annotated[int, Meta(ge=0)], Annotated[float, Meta(ge=-100, le=100)]], Meta(max_length=1024)
 ]
-Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 MAX_TOP_LOGPROBS = 20
 NumTopLogprobs = Annotated[int, Meta(ge=0, le=MAX_TOP_LOGPROBS)]
-MaxTokens = Annotated[int, Meta(ge=1)]
 PromptTokenLimit = Annotated[int, Meta(ge=-1)]
 MaxTokensOrZero = Annotated[int, Meta(ge=0)]
 StopString = Annotated[str, Meta(min_length=1, max_length=4096)]
@@ -43,13 +46,3 @@ MAX_ANSWERS = 128
 """The most answers that one request may ask for, all prompts together."""
 
 NumChoices = Annotated[int, Meta(ge=1, le=MAX_ANSWERS)]
-
-
-def top_k_option(top_k: int | None) -> int | None:
-    """Return `top_k`, with -1 (off) as 0."""
-    return None if top_k is None else max(top_k, 0)
-
-
-def seed_option(seed: int | None) -> int | None:
-    """Return `seed` as 63 bits; a negative one loses its sign bit."""
-    return None if seed is None else seed & (2**63 - 1)

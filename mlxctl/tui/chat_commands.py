@@ -29,9 +29,11 @@ COMMANDS = (
     ChatCommand("stop", "escape", "Esc", "Stop", ("stop",), "Stop the answer and keep its text"),
     ChatCommand("app.quit", "ctrl+q", "^Q", "Quit", ("quit", "exit", "bye"), "Quit (also ^C twice, or ^D)"),
     ChatCommand("new", "ctrl+n", "^N", "New", ("new", "clear"), "Start a new chat; this one is kept"),
-    ChatCommand("regenerate", "ctrl+r", "^R", "Retry", ("retry",), "Answer the last question again"),
-    ChatCommand("copy", "ctrl+o", "^O", "Copy", ("copy",), "Copy the last answer"),
-    ChatCommand("edit_last", "ctrl+l", "^L", "Edit", ("edit",), "Edit the last question and send it again"),
+    ChatCommand("regenerate", "ctrl+r", "^R", "Retry", ("retry",), "Answer the last question again", "[N]"),
+    ChatCommand("copy", "ctrl+o", "^O", "Copy", ("copy",), "Copy the last answer, or its code", "[N|code]"),
+    ChatCommand(
+        "edit_last", "ctrl+l", "^L", "Edit", ("edit",), "Edit the last question and send it again", "[N]"
+    ),
     ChatCommand("find", "ctrl+f", "^F", "Find", ("find",), "Find text in this chat"),
     ChatCommand("models", "f4", "F4", "", ("model", "models"), "Choose another model", "[NAME]"),
     ChatCommand(
@@ -39,13 +41,15 @@ COMMANDS = (
     ),
     ChatCommand("system", "", "", "", ("system",), "Set the system prompt", "[TEXT]"),
     ChatCommand("sessions", "f3", "F3", "", ("chats", "load"), "Search, open or delete chats", "[FILE]"),
-    ChatCommand("fork", "", "", "", ("fork",), "Continue a copy; the original is kept"),
+    ChatCommand("messages", "f7", "F7", "", ("messages",), "Select a message: copy, edit, fork …", "[N]"),
+    ChatCommand("fork", "", "", "", ("fork",), "Continue a copy; the original is kept", "[N]"),
+    ChatCommand("delete", "", "", "", ("delete",), "Delete message N, or all after it", "[after] N"),
     ChatCommand("undo", "", "", "", ("undo",), "Delete the last question and its answer"),
     ChatCommand("tools", "", "", "", ("tools",), "List the tools, or offer them", "[on|off]"),
     ChatCommand("statistics", "", "", "", ("stats",), "Show or hide statistics of answers"),
     ChatCommand("editor", "f6", "F6", "", ("editor",), "Write the question in $EDITOR"),
     ChatCommand("attach", "f8", "F8", "", ("image",), "Attach an image to the next question", "[FILE]"),
-    ChatCommand("export", "ctrl+s", "^S", "", ("export", "save"), "Save this chat to a file", "[FILE]"),
+    ChatCommand("export", "ctrl+s", "^S", "", ("save", "export"), "Save this chat to a file", "[FILE]"),
     ChatCommand("monitor", "f5", "F5", "", ("monitor",), "Monitor speed, queue, cache and requests"),
     ChatCommand("theme", "ctrl+t", "^T", "", ("theme",), "Choose a color theme", "[NAME]"),
 )
@@ -55,6 +59,7 @@ SCROLL_KEYS = (
     ("pagedown", "scroll(1)"),
     ("ctrl+end", "follow"),
     ("ctrl+c", "interrupt"),
+    ("escape", "go_back"),
 )
 
 INPUT_KEYS = (
@@ -65,6 +70,7 @@ INPUT_KEYS = (
     ("Enter, answering", "Queue the question; Up takes the last one back"),
     ("Tab", "Focus thoughts; Enter expands or collapses them"),
     ("PgUp, PgDn, ^End", "Scroll; at the end, follow the answer again"),
+    ("Esc twice, click", "Select a message; N is its number"),
     ("^C", "Stop the answer; twice: quit"),
     ("^Z", "Suspend; fg in the shell resumes"),
     ("^_", "Undo in the input"),
@@ -114,12 +120,15 @@ def find_command(name: str) -> ChatCommand | None:
     return next((command for command in COMMANDS if name.lower() in command.names), None)
 
 
-def completions(text: str) -> list[str]:
-    """Return the slash commands that start with `text`, without aliases."""
+def matching_commands(text: str) -> list[ChatCommand]:
+    """Return the commands whose shown name starts with the text `/...`."""
     if not re.fullmatch(r"/[\w?-]*", text):
         return []
     return [
-        f"/{command.names[0]}"
-        for command in COMMANDS
-        if command.names and f"/{command.names[0]}".startswith(text.lower())
+        command for command in COMMANDS if command.names and f"/{command.names[0]}".startswith(text.lower())
     ]
+
+
+def completions(text: str) -> list[str]:
+    """Return the slash commands that start with `text`, without aliases."""
+    return [f"/{command.names[0]}" for command in matching_commands(text)]

@@ -1,7 +1,7 @@
 """The messages and options of one chat. Pure."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mlxctl.ir import (
@@ -15,6 +15,7 @@ from mlxctl.ir import (
     ToolSpec,
     text_message,
 )
+from mlxctl.ir.sampling_ranges import seed_option, top_k_option
 from mlxctl.tui.answer_statistics import AnswerStatistics
 
 ThinkingChoice = Literal["default", "on", "off"]
@@ -66,6 +67,55 @@ class QueuedQuestion:
     images: tuple[ImagePart, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatEntry:
+    """A question, or a whole answer: its texts, tool calls and results.
+
+    `number` counts the entries from 1; `start` is the index of the first of its `messages`. `question` is the
+    question itself or, for an answer, the one that it answers; None for an answer without one.
+    """
+
+    number: int
+    start: int
+    messages: tuple[ChatMessage, ...]
+    question: ChatMessage | None
+
+    @property
+    def is_question(self) -> bool:
+        """Whether this is a question; else it is an answer."""
+        return self.messages[0] is self.question
+
+    @property
+    def end(self) -> int:
+        """The index after the last of its messages."""
+        return self.start + len(self.messages)
+
+    @property
+    def text(self) -> str:
+        """The text of the question, or all texts of the answer."""
+        texts = (item.message.text for item in self.messages if item.message.role != "tool")
+        return "\n\n".join(text for text in texts if text)
+
+    @property
+    def images(self) -> tuple[ImagePart, ...]:
+        """The images of the question."""
+        return tuple(part for part in self.messages[0].message.parts if isinstance(part, ImagePart))
+
+    @property
+    def statistics(self) -> AnswerStatistics | None:
+        """The statistics of the answer's last request."""
+        return next((item.statistics for item in reversed(self.messages) if item.statistics), None)
+
+    @property
+    def num_calls(self) -> int:
+        """The number of tool calls of the answer."""
+        return sum(len(item.message.tool_calls) for item in self.messages)
+
+
+Scope = Literal["message", "after"]
+"""What is deleted: an entry, a question with its answer; or all entries after it."""
+
+
 class Conversation:
     """Questions, answers and tool results in order.
 
@@ -81,11 +131,9 @@ class Conversation:
         return tuple(self._messages)
 
     @property
-    def last_question(self) -> str | None:
-        """The text of the last question."""
-        return next(
-            (item.message.text for item in reversed(self._messages) if item.message.role == "user"), None
-        )
+    def entries(self) -> tuple[ChatEntry, ...]:
+        """The questions and answers, oldest first."""
+        return entries(self._messages)
 
     @property
     def title(self) -> str:
@@ -94,16 +142,15 @@ class Conversation:
         return next((line.strip() for line in question.splitlines() if line.strip()), "")
 
     @property
-    def last_answer(self) -> str | None:
-        """The last answer that has text."""
-        answers = (item.message.text for item in reversed(self._messages) if item.message.role == "assistant")
-        return next((text for text in answers if text), None)
+    def last_question(self) -> ChatEntry | None:
+        """The last question."""
+        return next((entry for entry in reversed(self.entries) if entry.is_question), None)
 
     @property
-    def last_images(self) -> tuple[ImagePart, ...]:
-        """The images of the last question."""
-        questions = [item.message for item in self._messages if item.message.role == "user"]
-        return tuple(part for part in questions[-1].parts if isinstance(part, ImagePart)) if questions else ()
+    def last_answer(self) -> ChatEntry | None:
+        """The last answer that has text."""
+        answers = (entry for entry in reversed(self.entries) if not entry.is_question)
+        return next((entry for entry in answers if entry.text), None)
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
@@ -112,9 +159,20 @@ class Conversation:
             part for item in self._messages for part in item.message.parts if isinstance(part, ImagePart)
         )
 
-    def add_question(self, text: str, images: Sequence[ImagePart] = ()) -> None:
-        """Add a question and its images."""
+    def find(self, number: str) -> ChatEntry:
+        """Return the entry of this number. Raises ValueError."""
+        found = self.entries
+        if not number.isdecimal():
+            raise ValueError(f"Expected the number of a message, not {number!r}. /messages shows them.")
+        if not 1 <= int(number) <= len(found):
+            count = f"has {len(found)} message{'s' * (len(found) != 1)}" if found else "is empty"
+            raise ValueError(f"There is no message {number}: this chat {count}.")
+        return found[int(number) - 1]
+
+    def add_question(self, text: str, images: Sequence[ImagePart] = ()) -> ChatMessage:
+        """Add a question and its images, and return it."""
         self._messages.append(ChatMessage(message=Message(role="user", parts=(*images, TextPart(text=text)))))
+        return self._messages[-1]
 
     def add(self, message: ChatMessage) -> None:
         """Add an answer or tool results."""
@@ -125,21 +183,32 @@ class Conversation:
         """Whether the last question has any answer."""
         return bool(self._messages) and self._messages[-1].message.role != "user"
 
-    def remove_answer(self) -> tuple[ChatMessage, ...] | None:
-        """Remove and return the messages after the last question; None without one."""
-        questions = [index for index, item in enumerate(self._messages) if item.message.role == "user"]
-        if not questions:
-            return None
-        forgotten = tuple(self._messages[questions[-1] + 1 :])
-        del self._messages[questions[-1] + 1 :]
-        return forgotten
+    def within(self, entry: ChatEntry, scope: Scope) -> tuple[ChatEntry, ...]:
+        """Return the entries that a deletion at this one removes.
 
-    def remove_question(self) -> str | None:
-        """Remove the last question and its answer; return its text, or None."""
-        text = self.last_question
-        if self.remove_answer() is not None:
-            self._messages.pop()
-        return text
+        Tool results always go with their calls.
+        """
+        following = self.entries[entry.number :]
+        if scope == "after":
+            return following
+        has_answer = entry.is_question and following and not following[0].is_question
+        return (entry, *following[: int(bool(has_answer))])
+
+    def remove(self, removed: Sequence[ChatEntry]) -> tuple[ChatMessage, ...]:
+        """Remove adjacent entries, and return their messages."""
+        if not removed:
+            return ()
+        start, end = removed[0].start, removed[-1].end
+        messages = tuple(self._messages[start:end])
+        del self._messages[start:end]
+        return messages
+
+    def remove_last_question(self) -> ChatEntry | None:
+        """Remove and return the last question, and remove its answer."""
+        question = self.last_question
+        if question is not None:
+            self.remove(self.within(question, "message"))
+        return question
 
     def request(self, model: str, options: ChatOptions, tools: Sequence[ToolSpec]) -> GenerationRequest:
         """Return the request that continues the conversation."""
@@ -147,17 +216,17 @@ class Conversation:
         enabled = {"default": None, "on": True, "off": False}[options.thinking]
         return GenerationRequest(
             model=model,
-            messages=(*system, *(item.message for item in self._messages if item.message.parts)),
+            messages=(*system, *_alternating(item.message for item in self._messages)),
             tools=tuple(tools),
             sampling=SamplingOptions(
                 temperature=options.temperature,
                 top_p=options.top_p,
-                top_k=options.top_k,
+                top_k=top_k_option(options.top_k),
                 min_p=options.min_p,
                 repetition_penalty=options.repetition_penalty,
                 presence_penalty=options.presence_penalty,
                 frequency_penalty=options.frequency_penalty,
-                seed=options.seed,
+                seed=seed_option(options.seed),
             ),
             stop=options.stop,
             constraint=None
@@ -167,3 +236,62 @@ class Conversation:
             max_tokens=options.max_tokens,
             stream=True,
         )
+
+
+def entries(messages: Sequence[ChatMessage]) -> tuple[ChatEntry, ...]:
+    """Return the questions and answers of the messages, oldest first."""
+    found: list[ChatEntry] = []
+    question: ChatMessage | None = None
+    start = 0
+    for index, item in enumerate(messages):
+        is_question = item.message.role == "user"
+        is_last = index + 1 == len(messages)
+        if is_question:
+            question = item
+        if is_question or is_last or messages[index + 1].message.role == "user":
+            part = tuple(messages[start : index + 1])
+            found.append(ChatEntry(number=len(found) + 1, start=start, messages=part, question=question))
+            start = index + 1
+    return tuple(found)
+
+
+def describe(removed: Sequence[ChatEntry]) -> str:
+    """Return adjacent entries as text: `message 3 (1 question)`."""
+    counts = {
+        "question": sum(entry.is_question for entry in removed),
+        "answer": sum(not entry.is_question for entry in removed),
+        "tool call": sum(entry.num_calls for entry in removed),
+        "image": sum(len(entry.images) for entry in removed),
+    }
+    parts = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items() if count]
+    return f"message{'s' * (len(removed) > 1)} {numbers_of(removed)} ({', '.join(parts)})"
+
+
+def numbers_of(adjacent: Sequence[ChatEntry]) -> str:
+    """Return the numbers of adjacent entries as text: `3 to 5`."""
+    first, last = adjacent[0].number, adjacent[-1].number
+    if first == last:
+        return f"{first}"
+    return f"{first} and {last}" if last == first + 1 else f"{first} to {last}"
+
+
+def _alternating(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield the messages with adjacent questions joined.
+
+    Many templates demand that questions and answers alternate; an answer may have been deleted, or stopped
+    before it began.
+    """
+    waiting: Message | None = None
+    for message in messages:
+        if not message.parts:
+            continue
+        if waiting is not None and message.role == "user":
+            waiting = replace(waiting, parts=(*waiting.parts, TextPart(text="\n\n"), *message.parts))
+            continue
+        if waiting is not None:
+            yield waiting
+        waiting = message if message.role == "user" else None
+        if waiting is None:
+            yield message
+    if waiting is not None:
+        yield waiting

@@ -1,9 +1,7 @@
 """Loads earlier messages into the transcript, last turn first, on scrolling up."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-
-from textual.widget import Widget
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from mlxctl.ir import (
     Message,
@@ -41,18 +39,18 @@ def replay(messages: Sequence[ChatMessage]) -> list[Update]:
     return updates
 
 
-def turns(messages: Sequence[ChatMessage]) -> Iterator[tuple[Message | None, list[ChatMessage]]]:
+def turns(messages: Sequence[ChatMessage]) -> Iterator[tuple[ChatMessage | None, list[ChatMessage]]]:
     """Yield each question with the messages after it.
 
     Messages before the first question come with None.
     """
-    question: Message | None = None
+    question: ChatMessage | None = None
     answer: list[ChatMessage] = []
     for item in messages:
         if item.message.role == "user":
             if question is not None or answer:
                 yield question, answer
-            question, answer = item.message, []
+            question, answer = item, []
         else:
             answer.append(item)
     if question is not None or answer:
@@ -108,12 +106,23 @@ class HistoryLoader:
         async with self._lock:
             pass
 
-    async def _load_turn(self, question: Message | None, messages: Sequence[ChatMessage]) -> None:
-        answer = AnswerWidget(self._tools)
-        widgets: list[Widget] = [answer]
-        if question is not None:
-            widgets.insert(0, QuestionWidget(question.text, num_images=question.num_images))
-        await self._transcript.add_above(*widgets)
+    async def append(self, messages: Sequence[ChatMessage]) -> None:
+        """Show messages below all others."""
+        for turn in turns(messages):
+            await self._show_turn(*turn, add=self._transcript.add)
+
+    async def _load_turn(self, question: ChatMessage | None, messages: Sequence[ChatMessage]) -> None:
+        await self._show_turn(question, messages, add=self._transcript.add_above)
+
+    async def _show_turn(
+        self,
+        question: ChatMessage | None,
+        messages: Sequence[ChatMessage],
+        *,
+        add: Callable[..., Awaitable[None]],
+    ) -> None:
+        answer = AnswerWidget(question, self._tools)
+        await add(*([] if question is None else [QuestionWidget(question)]), answer)
         await answer.show(replay(messages))
         answer.finish(
             Notice("This answer is incomplete.", kind="warning")

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.export import load_exported
 from mlxctl.tui.mentions import read_mentions
 from mlxctl.tui.preferences import Preferences, preferences_file
-from mlxctl.tui.session_autosave import SessionAutosave
+from mlxctl.tui.session_autosave import SessionAutosave, saved_line
 from mlxctl.tui.terminal import redirect_stderr, screen_problem
 from mlxctl.tui.tools.demo import DemoTools
 from mlxctl.tui.tools.mcp_config import read_mcp_config
@@ -192,8 +191,7 @@ def print_chats(query: str) -> None:
     if not found:
         print("mlxctl: no saved chats", file=sys.stderr)
     for summary in found:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.used_at))
-        print(summary.id, when, summary.model, summary.title, sep="  ")
+        print(saved_line(summary))
 
 
 def _store() -> SessionStore:

@@ -2,6 +2,9 @@
 
 from textual.message import Message
 
+from mlxctl.tui.chat_commands import ChatCommand
+from mlxctl.tui.conversation import ChatMessage
+
 
 class QuestionSubmitted(Message):
     """A question was sent from the input.
@@ -15,8 +18,24 @@ class QuestionSubmitted(Message):
         self.shown = shown
 
 
+class CommandTyped(Message):
+    """The input begins these commands; none for other text."""
+
+    def __init__(self, commands: list[ChatCommand]) -> None:
+        super().__init__()
+        self.commands = commands
+
+
 class InterruptPressed(Message):
     """Ctrl-C was pressed without a selection."""
+
+
+class TextTyped(Message):
+    """A letter without a meaning for the focused widget was typed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
 
 
 class PasteFolded(Message):
@@ -25,6 +44,18 @@ class PasteFolded(Message):
     def __init__(self, num_characters: int) -> None:
         super().__init__()
         self.num_characters = num_characters
+
+
+class MessageClicked(Message):
+    """A question or an answer was clicked.
+
+    `question` is the clicked question, or the one that the answer is for.
+    """
+
+    def __init__(self, question: ChatMessage | None, *, is_question: bool) -> None:
+        super().__init__()
+        self.question = question
+        self.is_question = is_question
 
 
 class TopNear(Message):

@@ -2,47 +2,66 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
+from mlxctl.ir import sampling_ranges
 from mlxctl.tui.conversation import ChatOptions, ThinkingChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberOption:
-    """A numeric option and its range."""
+    """A numeric option.
+
+    Its `range` is one of the annotated types that the server checks.
+    """
 
     label: str
-    least: float
-    most: float
-    is_whole: bool = False
+    range: Any
 
     def read(self, text: str) -> float | int | None:
-        """Return the number; None for an empty text. Raises ValueError."""
+        """Return the number; None for an empty text.
+
+        Raises ValueError with the range.
+        """
         if not text.strip():
             return None
-        kind, shown = ("a whole number", ",d") if self.is_whole else ("a number", "g")
-        expected = f"{self.label} must be {kind} from {self.least:{shown}} to {self.most:{shown}}"
+        kind, limits = get_args(self.range)
         try:
-            number = int(text) if self.is_whole else float(text)
-        except ValueError:
-            raise ValueError(f"{expected}, not {text!r}") from None
-        if not self.least <= number <= self.most:
-            raise ValueError(f"{expected}, not {text}")
+            number: float | int = msgspec.convert(kind(text), self.range)
+            # A whole number of more than 64 bits has no encoding.
+            msgspec.json.encode(number)
+        except (ValueError, OverflowError):
+            expected = f"{'a whole number' if kind is int else 'a number'} {_limits(limits)}"
+            raise ValueError(f"{self.label} must be {expected}, not {_shortened(text)!r}") from None
         return number
 
 
+def _limits(limits: msgspec.Meta) -> str:
+    """Return a range as words: `from 0 to 1`."""
+    if limits.ge is not None and limits.le is not None:
+        return f"from {limits.ge} to {limits.le}"
+    least = f"of at least {limits.ge}" if limits.ge is not None else f"above {limits.gt}"
+    return least if limits.le is None else f"{least} and at most {limits.le}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]} …"
+
+
+_MAX_QUOTED = 40
+
 NUMBER_OPTIONS = {
-    "temperature": NumberOption(label="Temperature", least=0, most=100),
-    "top_p": NumberOption(label="Top p", least=0, most=1),
-    "top_k": NumberOption(label="Top k", least=0, most=1_000_000, is_whole=True),
-    "min_p": NumberOption(label="Min p", least=0, most=1),
-    "repetition_penalty": NumberOption(label="Repetition pen.", least=0.001, most=10),
-    "presence_penalty": NumberOption(label="Presence pen.", least=-2, most=2),
-    "frequency_penalty": NumberOption(label="Frequency pen.", least=-2, most=2),
-    "seed": NumberOption(label="Seed", least=0, most=2**63 - 1, is_whole=True),
-    "max_tokens": NumberOption(label="Max tokens", least=1, most=10_000_000, is_whole=True),
+    "temperature": NumberOption(label="Temperature", range=sampling_ranges.Temperature),
+    "top_p": NumberOption(label="Top p", range=sampling_ranges.TopP),
+    "top_k": NumberOption(label="Top k", range=sampling_ranges.TopK),
+    "min_p": NumberOption(label="Min p", range=sampling_ranges.MinP),
+    "repetition_penalty": NumberOption(label="Repetition pen.", range=sampling_ranges.RepetitionPenalty),
+    "presence_penalty": NumberOption(label="Presence pen.", range=sampling_ranges.AdditivePenalty),
+    "frequency_penalty": NumberOption(label="Frequency pen.", range=sampling_ranges.AdditivePenalty),
+    "seed": NumberOption(label="Seed", range=sampling_ranges.Seed),
+    "max_tokens": NumberOption(label="Max tokens", range=sampling_ranges.MaxTokens),
 }
 
 THINKING: Mapping[ThinkingChoice, str] = {"default": "Model default", "on": "On", "off": "Off"}

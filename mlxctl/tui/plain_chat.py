@@ -9,9 +9,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import replace
-from pathlib import Path
 from typing import TextIO
 
 from mlxctl.errors import (
@@ -28,27 +27,14 @@ from mlxctl.tui.chat_backend import BackendModel, retry_seconds
 from mlxctl.tui.chat_commands import SlashCommand, UnknownCommand, read_input
 from mlxctl.tui.chat_setup import ChatSetup
 from mlxctl.tui.chat_turn import MAX_BUSY_SECONDS, ChatTurn
-from mlxctl.tui.conversation import Conversation
-from mlxctl.tui.export import export
+from mlxctl.tui.conversation import ChatMessage, Conversation
 from mlxctl.tui.mentions import read_mentions
-from mlxctl.tui.option_values import DEFAULT, describe_options, set_option
+from mlxctl.tui.plain_commands import PlainCommands
 from mlxctl.tui.plain_terminal import PlainTerminal
 from mlxctl.tui.question_reader import terminal_restored
 from mlxctl.tui.tools.toolbox import OPENING_SECONDS, Tool, refusal
 
 _INTERRUPTED = 130
-
-_HELP = """\
-Enter sends a line. A backslash at its end continues the question in the next line.
-Ctrl-C stops an answer, at the prompt it quits. Ctrl-D quits.
-/new               start a new chat
-/set NAME VALUE    set temperature, max_tokens, thinking, ...
-/system TEXT       set the system prompt
-/tools on          offer files, a shell, a clock and a calculator; each call that acts outside asks first
-/stats             show or hide tokens and speed after each answer
-/save FILE         save the chat as .md or .json
-/quit              quit
-@path sends a file with the question. A question that starts with a slash: type // instead."""
 
 
 def run_plain(setup: ChatSetup, *, prompt: str | None = None, report: ReportFormat | None = None) -> int:
@@ -71,28 +57,21 @@ def run_plain(setup: ChatSetup, *, prompt: str | None = None, report: ReportForm
         return 0
 
 
-class PlainChat:
+class PlainChat(PlainCommands):
     """One conversation over a plain terminal.
 
     It is saved if it is a dialog, or if it continues a saved one.
     """
 
     def __init__(self, setup: ChatSetup, *, terminal: PlainTerminal, prompt: str | None = None) -> None:
-        self._tools = setup.tools
-        self._backend = setup.backend
-        self._options = setup.options
-        self._terminal = terminal
+        super().__init__(setup, terminal)
         self._prompt = prompt
         self._is_interactive = terminal.shows_thinking = prompt is None and terminal.is_terminal
         if self._is_interactive:
             terminal.raise_limit = "/set max_tokens N"
-        self._autosave = setup.autosave
-        self._conversation = setup.conversation
         self._is_saved = self._is_interactive or bool(setup.conversation.messages)
-        self._images = setup.images
         self._num_failures = 0
         self._is_stopped = False
-        self._model_name = ""
 
     async def run(self) -> int:
         """Open the backend, answer every question, close.
@@ -102,14 +81,13 @@ class PlainChat:
         """
         try:
             tools = asyncio.create_task(self._tools.open())
-            model = await self._open()
+            self._model = model = await self._open()
             await asyncio.wait({tools}, timeout=OPENING_SECONDS)
             if self._tools.opening:
                 await self._wait_for_tools(tools)
             await tools
             for problem in self._tools.problems:
                 self._terminal.print_diagnostic(f"mlxctl: {problem}")
-            self._model_name = model.name
             if self._images and (reason := model.image_rejection):
                 raise InvalidRequest(reason, param="image")
             if self._is_interactive:
@@ -117,10 +95,9 @@ class PlainChat:
                     f"{model.name} is ready. Enter sends, Ctrl-C stops, Ctrl-D quits, /help: more."
                 )
             if self._prompt is not None:
-                await self._ask(self._prompt, model)
+                await self._ask(self._prompt)
             else:
-                while (question := await self._next_question()) is not None:
-                    await self._ask(question, model)
+                await self._chat()
             if self._prompt is not None and self._is_stopped:
                 return _INTERRUPTED
             return int(self._num_failures > 0)
@@ -168,14 +145,28 @@ class PlainChat:
         finally:
             loop.remove_signal_handler(signal.SIGINT)
 
-    async def _ask(self, question: str, model: BackendModel) -> None:
+    async def _ask(self, question: str) -> bool:
+        """Ask with the attached images; return whether there is an answer."""
         self._conversation.add_question(question, self._images)
         self._images = ()
-        await self._answer_interruptibly(model)
-        await self._save(model)
+        return await self._answer_last()
 
-    async def _save(self, model: BackendModel) -> None:
-        if not self._is_saved:
+    async def _answer_last(self) -> bool:
+        """Answer the last question of the chat, and save it.
+
+        Returns whether there is an answer, even a part of one.
+        """
+        if self._model is None:
+            self._terminal.print_diagnostic("There is no model to ask. /model NAME chooses one.")
+            return False
+        num_messages = len(self._conversation.messages)
+        await self._answer_interruptibly(self._model)
+        await self._save()
+        return len(self._conversation.messages) > num_messages
+
+    async def _save(self) -> None:
+        model = self._model
+        if not self._is_saved or model is None:
             return
         try:
             await self._autosave.save(
@@ -185,27 +176,43 @@ class PlainChat:
             self._is_saved = False
             self._terminal.print_diagnostic(f"The chat is not saved: {error}")
 
-    async def _next_question(self) -> str | None:
-        """Return the next question; None at the end of the input."""
+    async def _chat(self) -> None:
+        """Answer questions and run commands until the input ends."""
         reader = self._terminal.questions()
-        while True:
-            text = await reader.next()
-            if text is None:
-                return None
-            if not text.strip():
-                continue
+        while (text := await reader.next()) is not None:
             match read_input(text.strip()):
+                case "":
+                    pass
                 case UnknownCommand(message=message):
                     self._terminal.print_diagnostic(message)
                 case SlashCommand(command=command) if command.action == "app.quit":
-                    return None
-                case SlashCommand(command=command, name=name, argument=argument):
-                    self._run_command(command.action, name, argument)
-                case str() as question:
-                    try:
-                        return self._with_mentions(question)
-                    except StoreError as error:
-                        self._terminal.print_diagnostic(f"mlxctl: {error}")
+                    return
+                case SlashCommand() as command:
+                    before = self._conversation.messages
+                    if (question := await self._run_command(command)) is not None:
+                        await self._ask_again(question, before)
+                case str():
+                    await self._ask_mentioning(text)
+
+    async def _ask_again(self, question: str, before: Sequence[ChatMessage]) -> None:
+        """Ask what a command returned.
+
+        That is a question, or "" for the last one of the chat. Without an answer the messages from `before`
+        the command return.
+        """
+        is_answered = await (self._ask_mentioning(question) if question else self._answer_last())
+        if not is_answered and len(before) > len(self._conversation.messages):
+            self._conversation = Conversation(before)
+            self._terminal.print_diagnostic("The earlier messages are back.")
+            await self._save()
+
+    async def _ask_mentioning(self, question: str) -> bool:
+        try:
+            question = self._with_mentions(question)
+        except StoreError as error:
+            self._terminal.print_diagnostic(f"mlxctl: {error}")
+            return False
+        return await self._ask(question)
 
     def _with_mentions(self, question: str) -> str:
         """Return the question with its @files; images go with it. Raises StoreError."""
@@ -214,54 +221,6 @@ class PlainChat:
         for note in found.notes:
             self._terminal.print_diagnostic(note)
         return found.text
-
-    def _run_command(self, action: str, name: str, argument: str) -> None:
-        match action:
-            case "help":
-                self._terminal.print_diagnostic(_HELP)
-            case "new":
-                self._autosave.start_new_chat()
-                self._conversation = Conversation()
-                self._terminal.print_diagnostic("New chat.")
-            case "tools" if argument:
-                self._set_option(f"tools {argument}")
-            case "tools":
-                self._terminal.print_diagnostic(self._tools.describe(is_offered=self._options.uses_tools))
-            case "statistics":
-                is_shown = self._terminal.shows_statistics = not self._terminal.shows_statistics
-                self._terminal.print_diagnostic(
-                    f"Statistics are {'shown' if is_shown else 'hidden'} below answers."
-                )
-            case "settings" if argument:
-                self._set_option(argument)
-            case "system" if argument:
-                self._options = replace(self._options, system_prompt="" if argument == DEFAULT else argument)
-                self._terminal.print_diagnostic("The system prompt is set.")
-            case "export" if argument:
-                self._export(Path(argument))
-            case "settings" | "system" | "export":
-                self._terminal.print_diagnostic(f"/{name} needs an argument here; /help lists the commands.")
-            case _:
-                self._terminal.print_diagnostic(
-                    f"/{name} works in the full-screen chat only (without --plain)."
-                )
-
-    def _set_option(self, text: str) -> None:
-        try:
-            self._options = set_option(self._options, text)
-        except ValueError as error:
-            self._terminal.print_diagnostic(str(error))
-        else:
-            self._terminal.print_diagnostic(f"Set: {describe_options(self._options) or 'all defaults'}")
-
-    def _export(self, path: Path) -> None:
-        messages, prompt = self._conversation.messages, self._options.system_prompt
-        try:
-            export(path, messages, model=self._model_name, system_prompt=prompt)
-        except StoreError as error:
-            self._terminal.print_diagnostic(f"mlxctl: {error}")
-        else:
-            self._terminal.print_diagnostic(f"Saved to {path}")
 
     async def _answer_interruptibly(self, model: BackendModel) -> None:
         """Answer; Ctrl-C cancels and keeps the partial answer."""
@@ -280,11 +239,11 @@ class PlainChat:
             self._terminal.end_stopped_answer(f"mlxctl: {error}")
             if isinstance(error, RequestError):
                 # Later requests would repeat the rejected question, and be rejected as well.
-                if num_images := len(self._conversation.last_images):
+                rejected = self._conversation.remove_last_question()
+                if rejected is not None and rejected.images:
                     self._terminal.print_diagnostic(
-                        f"The question and its images ({num_images}) are removed from the chat."
+                        f"The question and its images ({len(rejected.images)}) are removed from the chat."
                     )
-                self._conversation.remove_question()
         finally:
             loop.remove_signal_handler(signal.SIGINT)
 

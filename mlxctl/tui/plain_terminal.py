@@ -10,7 +10,7 @@ from mlxctl.tui.answer_report import AnswerReport, ReportFormat
 from mlxctl.tui.chat_turn import DEMO_TOOL_HINT
 from mlxctl.tui.line_wrapping import wrapped_for
 from mlxctl.tui.question_reader import QuestionReader
-from mlxctl.tui.terminal import escape_control_characters, escape_direction_marks
+from mlxctl.tui.terminal import escape_control_characters, escape_invisible_characters
 from mlxctl.tui.tools.toolbox import Decision, Tool
 from mlxctl.tui.turn_updates import (
     AnswerCut,
@@ -63,14 +63,22 @@ class PlainTerminal:
         """Show a tool call, and return the user's decision."""
         self.end_answer()
         origin = "no such tool here" if tool is None else tool.origin
-        shown = escape_direction_marks(f"(call of {_call_line(call)}, {origin})")
-        self.print_diagnostic(escape_control_characters(shown))
+        self.print_diagnostic(escape_invisible_characters(f"(call of {_call_line(call)}, {origin})"))
         caution = None if tool is None else tool.caution(call)
         if caution is not None:
-            self.print_diagnostic(escape_control_characters(f"({caution})"))
+            self.print_diagnostic(escape_invisible_characters(f"({caution})"))
         can_allow = tool is not None and tool.needs_approval and caution is None
         return await _decide(
             "Run it?", source=self._source, diagnostics=self._diagnostics, can_allow=can_allow
+        )
+
+    async def confirm(self, question: str) -> bool:
+        """Return whether the user agrees; without a terminal nothing asks."""
+        if not self.is_terminal:
+            return True
+        return (
+            await _decide(question, source=self._source, diagnostics=self._diagnostics, can_allow=False)
+            == "run"
         )
 
     def show(self, update: Update) -> None:
@@ -91,9 +99,7 @@ class PlainTerminal:
             case AnswerCut():
                 self.end_answer(f"({update.hint(self.raise_limit)})")
             case ToolReturned():
-                self.print_diagnostic(
-                    escape_control_characters(f"(-> {_call_line(update.call)})\n(<- {update.result.text})")
-                )
+                self.print_diagnostic(f"(-> {_call_line(update.call)})\n(<- {update.result.text})")
             case RoundsExhausted():
                 self.print_diagnostic("(stopped after too many rounds of tool calls)")
             case DemoToolFailed():
@@ -135,7 +141,9 @@ class PlainTerminal:
     def print_diagnostic(self, text: str) -> None:
         """Write a line that is not part of an answer."""
         self._answers.flush()
-        print(wrapped_for(self._diagnostics, text), file=self._diagnostics, flush=True)
+        # SEC: errors of servers, results of tools and names of files are among them.
+        shown = wrapped_for(self._diagnostics, escape_control_characters(text))
+        print(shown, file=self._diagnostics, flush=True)
 
 
 async def _decide(question: str, *, source: TextIO, diagnostics: TextIO, can_allow: bool) -> Decision:

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
 from mlxctl import locations
+from mlxctl.ir import sampling_ranges
 from mlxctl.tui.conversation import ChatOptions, ThinkingChoice
 
 _MAX_BYTES = 10_000
@@ -24,14 +23,14 @@ class RememberedSampling(msgspec.Struct, frozen=True, omit_defaults=True):
     and are not among them.
     """
 
-    temperature: Annotated[float, Meta(ge=0, le=100)] | None = None
-    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
-    top_k: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
-    min_p: Annotated[float, Meta(ge=0, le=1)] | None = None
-    repetition_penalty: Annotated[float, Meta(gt=0, le=10)] | None = None
-    presence_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
-    frequency_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
-    max_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
+    temperature: sampling_ranges.Temperature | None = None
+    top_p: sampling_ranges.TopP | None = None
+    top_k: sampling_ranges.TopK | None = None
+    min_p: sampling_ranges.MinP | None = None
+    repetition_penalty: sampling_ranges.RepetitionPenalty | None = None
+    presence_penalty: sampling_ranges.AdditivePenalty | None = None
+    frequency_penalty: sampling_ranges.AdditivePenalty | None = None
+    max_tokens: sampling_ranges.MaxTokens | None = None
     thinking: ThinkingChoice = "default"
 
     @classmethod

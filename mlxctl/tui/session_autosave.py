@@ -130,6 +130,12 @@ class SessionAutosave:
         self._store.save(Session(summary=summary, text=text, body=body))
 
 
+def saved_line(summary: SessionSummary) -> str:
+    """Return a saved chat on one line: id, time, model, title."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.used_at))
+    return f"{summary.id}  {when}  {summary.model}  {summary.title}"
+
+
 def _read(session: Session) -> SavedChat:
     try:
         system_prompt, messages = from_messages(parse_json(session.body))

@@ -58,21 +58,31 @@ def redirect_stderr(log_file: Path) -> Iterator[None]:
         handler.close()
 
 
-_SYMBOLS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
+_SYMBOLS: dict[int, int | str] = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
 _SYMBOLS |= {0x7F: 0x2421} | dict.fromkeys(range(128, 160), 65533)
-
-
-_DIRECTION_MARKS = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
-
-
-def escape_direction_marks(text: str) -> str:
-    """Replace invisible marks of text direction by JSON escapes.
-
-    SEC: they could show a command in another order than it runs.
-    """
-    return text.translate(_DIRECTION_MARKS)
+# SEC: they could show text in another order than it is.
+_SYMBOLS |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 
 
 def escape_control_characters(text: str) -> str:
-    """Replace control characters except tabs and line ends by visible symbols."""
+    """Replace control characters except tabs and line ends by visible symbols.
+
+    Embeddings, overrides and isolates of text direction become JSON escapes.
+    """
     return text.replace("\r\n", "\n").translate(_SYMBOLS)
+
+
+def escape_invisible_characters(text: str) -> str:
+    """Replace also zero-width, tag and other invisible characters, by JSON escapes.
+
+    SEC: for what the user decides about.
+    """
+    return "".join(
+        character if character.isprintable() or character in "\n\t" else _json_escape(character)
+        for character in escape_control_characters(text)
+    )
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[index : index + 2].hex()}" for index in range(0, len(units), 2))

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App
@@ -17,7 +17,9 @@ from textual.widget import Widget
 from textual.widgets._toast import Toast
 
 from mlxctl.tui.contrast import ReadableColors
+from mlxctl.tui.control_filter import ControlFilter
 from mlxctl.tui.preferences import Preferences, detect_terminal_theme
+from mlxctl.tui.terminal import escape_control_characters
 
 _COPY_SECONDS = 2.0
 _MAX_NOTIFICATIONS = 2
@@ -88,6 +90,7 @@ class TerminalApp(App[None]):
         super().__init__()
         self._preferences = preferences or Preferences(None)
         self._readable_colors = ReadableColors(has_few_colors=self.console.color_system == "256")
+        self._controls = ControlFilter()
         self._palettes: dict[str, Palette] = {}
         # Their colors are those of the terminal, which may be unreadable on its background.
         for name in [name for name, theme in self.available_themes.items() if theme.ansi]:
@@ -106,6 +109,10 @@ class TerminalApp(App[None]):
         self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh(layout=True))
         self.theme_changed_signal.subscribe(self, self._save_theme)
 
+    def notify(self, message: str, **options: Any) -> None:
+        """Notify the user; control characters are visible."""
+        super().notify(escape_control_characters(message), **options)
+
     def on_notify(self) -> None:
         """Make room for a new notification: many would cover the screen."""
         old = list(self._notifications)[: 1 - _MAX_NOTIFICATIONS]
@@ -117,8 +124,8 @@ class TerminalApp(App[None]):
                 toast.parent.remove()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return Textual's filters followed by the contrast filter."""
-        return [*super().get_line_filters(), self._readable_colors]
+        """Return Textual's filters, followed by those for controls and contrast."""
+        return [*super().get_line_filters(), self._controls, self._readable_colors]
 
     @property
     def palette(self) -> "Palette":

@@ -80,7 +80,7 @@ def test_busy_server_is_retried_with_an_update() -> None:
 
     conversation, updates = run(Busy(text("Much.")))
     assert ServerBusy(reason="the model is still being loaded") in updates
-    assert conversation.last_answer == "Much."
+    assert conversation.messages[-1].message.text == "Much."
 
 
 def test_unreachable_server_is_not_retried() -> None:

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from textual._xterm_parser import XTermParser
@@ -25,6 +25,7 @@ from mlxctl.tui.external_editor import edit_text, editor_command
 from mlxctl.tui.option_values import describe_options, set_option
 from mlxctl.tui.preferences import Preferences, detect_terminal_theme
 from mlxctl.tui.screens.answers import MAX_QUEUED
+from mlxctl.tui.screens.chat import ChatScreen
 from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.terminal_app import clipboard_command, copy_with_command
 from mlxctl.tui.tools.toolbox import ToolBox
@@ -94,6 +95,20 @@ def test_questions_during_an_answer_are_queued_and_asked_in_order() -> None:
     assert [request.messages[-1].text for request in backend.requests] == ["first", "second", "third"]
 
 
+def test_question_is_queued_while_another_one_begins() -> None:
+    backend = ScriptedBackend(text("One."), text("Two."))
+
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("scripted  ready")
+        chat = cast("ChatScreen", screen.app.screen)
+        await asyncio.gather(chat._ask_or_queue("first", ()), chat._ask_or_queue("second", ()))
+        await screen.wait_for("Two.")
+        assert "One." in screen.text()
+
+    drive(backend, interact, size=(80, 40))
+    assert [request.messages[-1].text for request in backend.requests] == ["first", "second"]
+
+
 def test_queued_questions_return_to_the_input_when_the_answer_is_stopped() -> None:
     backend = ScriptedBackend([TextDelta(text="Half"), 60.0])
 
@@ -149,7 +164,7 @@ def test_set_and_system_change_the_next_request() -> None:
         await converse(
             screen,
             ("/set thinking off", "Set: temperature 0.25, max_tokens 40, thinking off"),
-            ("/set top_p 7", "Top p must be a number from 0 to 1"),
+            ("/set top_p 7", "Top p must be a number from 0 to 1, not '7'"),
             ("/set colour blue", "No option 'colour'"),
             ("/system Answer in French.", "The system prompt is set"),
             ("hello", "One."),
@@ -177,11 +192,35 @@ def test_set_reads_each_kind_of_value(sent: str, options: ChatOptions) -> None:
 
 
 @pytest.mark.parametrize(
+    ("sent", "range_of_server"),
+    [
+        ("temperature 101", "from 0 to 100"),
+        ("temperature nan", "from 0 to 100"),
+        ("repetition_penalty 0", "above 0 and at most 10"),
+        ("top_k -2", "at least -1"),
+        ("presence_penalty 3", "from -2 to 2"),
+        ("seed 9223372036854775808", "from -9223372036854775808 to 9223372036854775807"),
+        ("max_tokens 1e3", "a whole number of at least 1"),
+    ],
+)
+def test_set_refuses_what_the_server_refuses(sent: str, range_of_server: str) -> None:
+    with pytest.raises(ValueError, match=range_of_server):
+        set_option(ChatOptions(), sent)
+
+
+@pytest.mark.parametrize(
     "sent", ["temperature", "temperature hot", "thinking maybe", "tools yes", "stop [1]"]
 )
 def test_set_rejects_unreadable_values(sent: str) -> None:
     with pytest.raises(ValueError, match=r"needs a value|must be"):
         set_option(ChatOptions(), sent)
+
+
+async def undo(screen: Screen) -> None:
+    """Delete the last turn, and confirm it."""
+    await send(screen, "/undo")
+    await screen.wait_for("This removes messages")
+    await screen.press("enter")
 
 
 def test_undo_and_fork_change_the_saved_chats(tmp_path: Path) -> None:
@@ -191,7 +230,7 @@ def test_undo_and_fork_change_the_saved_chats(tmp_path: Path) -> None:
 
     async def interact(screen: Screen) -> None:
         await converse(screen, ("alpha", "One."), ("second", "Two."))
-        await send(screen, "/undo")
+        await undo(screen)
         await screen.wait_gone("Two.")
         await converse(screen, ("/fork", "This is a copy now"), ("third", "Three."))
         chats = [await autosave.load(summary.id) for summary in await autosave.search()]
@@ -199,8 +238,9 @@ def test_undo_and_fork_change_the_saved_chats(tmp_path: Path) -> None:
             [item.message.text for item in chat.messages if item.message.role == "user"] for chat in chats
         ]
         assert sorted(questions) == [["alpha"], ["alpha", "third"]]
-        await send(screen, "/undo")
-        await send(screen, "/undo")
+        await undo(screen)
+        await screen.wait_gone("third")
+        await undo(screen)
         async with asyncio.timeout(60):
             while len(await autosave.search()) > 1:
                 await asyncio.sleep(0.01)
@@ -602,3 +642,16 @@ def test_models_of_other_kinds_cannot_be_chosen_for_a_chat() -> None:
 def test_stop_strings_are_shown_as_they_were_set() -> None:
     options = set_option(ChatOptions(), 'stop ["END", "\\n"]')
     assert describe_options(options) == r"stop 'END', '\n'"
+
+
+def test_beginning_of_a_command_lists_the_commands_that_continue_it() -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.press("/")
+        await screen.wait_for("more; the next letters choose, Tab completes")
+        await screen.press(*"mess")
+        await screen.wait_for("/messages [N]        Select a message")
+        await screen.press("tab")
+        await screen.wait_gone("Select a message")
+        assert typed(screen) == "/messages "
+
+    drive(ScriptedBackend(), interact)

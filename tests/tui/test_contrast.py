@@ -15,6 +15,7 @@ from mlxctl.tui.contrast import MIN_CONTRAST, contrast, readable, shown_color
 
 from .screen_driver import Screen, drive
 from .scripted_backend import ScriptedBackend, call, end, text
+from .test_messages import three_turns
 
 THEMES = ("solarized-light", "dracula", "textual-light", "textual-dark")
 ANSWER = """# Heading
@@ -167,6 +168,19 @@ def test_text_contrast_of_the_approval_of_a_tool_call() -> None:
             assert unreadable(screen) == [], theme
 
     drive(ScriptedBackend(call("list_directory", "{}")), interact, uses_tools=True)
+
+
+def test_text_contrast_of_a_selected_message_and_the_command_list() -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("Gamma.")
+        for keys, themes in ((["f7", "up"], THEMES), (["escape", "/"], THEMES[-2:])):
+            await screen.press(*keys)
+            for theme in themes:
+                screen.app.theme = theme
+                await screen.settle()
+                assert unreadable(screen) == [], theme
+
+    drive(ScriptedBackend(), interact, conversation=three_turns())
 
 
 def test_text_contrast_in_a_terminal_of_256_colors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,19 +26,18 @@ def conversation() -> Conversation:
 
 def test_removing_an_answer_removes_tool_messages_too() -> None:
     made = conversation()
-    assert [messages.message.role for messages in made.remove_answer() or ()] == [
-        "assistant",
-        "tool",
-        "assistant",
-    ]
+    removed = made.remove(made.within(made.find("1"), "after"))
+    assert [messages.message.role for messages in removed] == ["assistant", "tool", "assistant"]
     assert [messages.message.text for messages in made.messages] == ["What is 6*7?"]
 
 
 def test_removing_the_question_empties_the_conversation() -> None:
     made = conversation()
-    assert made.remove_question() == "What is 6*7?"
+    question = made.remove_last_question()
+    assert question is not None
+    assert question.text == "What is 6*7?"
     assert made.messages == ()
-    assert made.remove_question() is None
+    assert made.remove_last_question() is None
 
 
 def test_input_history_keeps_the_draft() -> None:

@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from textual.content import Content
 from textual.theme import BUILTIN_THEMES
 
 from mlxctl.ir import TextDelta, ThinkingDelta
 from mlxctl.tui.markdown import MarkdownText, Palette
 from mlxctl.tui.markdown_segments import Segmenter
 from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.tui.widgets.composer import Composer
 
 from .screen_driver import Screen, drive
 from .scripted_backend import ScriptedBackend, call, end, text
@@ -170,6 +172,20 @@ def test_lists_and_code_are_formatted() -> None:
 
 def test_control_characters_become_symbols() -> None:
     assert escape_control_characters("a\x1b[31mb\x07\tc\r\nd\x9b") == "a␛[31mb␇\tc\nd�"
+    assert escape_control_characters("a\u202eb\u2066\u05d0") == "a\\u202eb\\u2066\u05d0"
+
+
+def test_controls_in_drawn_text_never_reach_the_terminal() -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("scripted is ready")
+        screen.app.screen.notify("from a \x1b[31mserver\u202e", markup=False)
+        await screen.wait_for("from a ␛[31mserver\\u202e")
+        composer = screen.app.screen.query_one(Composer)
+        composer.set_text("pasted\x1b[31m\u202e")
+        composer.border_subtitle = Content("hint\x1b[31m")
+        assert not set("\x1b\u202e") & set(await screen.wait_for("hint[31m"))
+
+    drive(ScriptedBackend(), interact)
 
 
 def test_split_code_block_has_one_language_label() -> None:

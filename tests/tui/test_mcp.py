@@ -353,3 +353,22 @@ def test_closing_does_not_wait_long_for_a_server_that_ignores_signals(tmp_path: 
         return time.monotonic() - started
 
     assert asyncio.run(close()) < 1.0
+
+
+def test_tools_with_one_name_are_all_offered_and_called() -> None:
+    async def names_and_results() -> tuple[list[str], list[str]]:
+        # Both names are `a_b__echo` in the characters that models accept.
+        box = ToolBox([McpServer("a.b", config()), McpServer("a b", config())])
+        await box.open()
+        try:
+            found = [spec.name for spec in box.specs if "echo" in spec.name]
+            results = [
+                await box.run(ToolCallPart(id="c", name=name, arguments='{"text": "hi"}')) for name in found
+            ]
+        finally:
+            await box.close()
+        return found, [result.text for result in results]
+
+    names, texts = asyncio.run(names_and_results())
+    assert names == ["a_b__echo_text", "a_b__echo_text_2"]
+    assert texts[0] == texts[1]

@@ -39,6 +39,7 @@ class _Echo(BaseHTTPRequestHandler):
 
     num_refusals: ClassVar[list[int]]
     needs_key: ClassVar[bool]
+    asked: ClassVar[list[object]]
 
     def log_message(self, *arguments: object) -> None:
         """Write no log."""
@@ -56,6 +57,10 @@ class _Echo(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         question = request["messages"][-1]["content"]
+        self.asked.append(question)
+        if question == "once" and self.asked.count("once") > 1:
+            self._answer(400, json.dumps({"error": {"message": "no \x1b[31m"}}), "application/json", {})
+            return
         delta: dict[str, object] = {"content": f"You said: {question}"}
         if question in _CALLS:
             function = dict(zip(("name", "arguments"), _CALLS[question], strict=True))
@@ -84,7 +89,7 @@ class _Echo(BaseHTTPRequestHandler):
 @contextmanager
 def echo_server(*, num_refusals: int = 0, needs_key: bool = False) -> Iterator[str]:
     """Run an echo server; yields its URL."""
-    handler = type("Echo", (_Echo,), {"num_refusals": [num_refusals], "needs_key": needs_key})
+    handler = type("Echo", (_Echo,), {"num_refusals": [num_refusals], "needs_key": needs_key, "asked": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -94,7 +99,7 @@ def echo_server(*, num_refusals: int = 0, needs_key: bool = False) -> Iterator[s
         server.server_close()
 
 
-def run_on_terminal(url: str, *steps: tuple[str, str], arguments: tuple[str, ...] = ()) -> str:
+def run_on_terminal(url: str, *steps: tuple[str, str], arguments: tuple[str, ...] = (), code: int = 0) -> str:
     """Run a plain chat on a pseudo-terminal; return everything shown.
 
     Each step is a text to wait for and the keys to type then.
@@ -118,7 +123,7 @@ def run_on_terminal(url: str, *steps: tuple[str, str], arguments: tuple[str, ...
             process.send_signal(signal.SIGINT)
         else:
             os.write(controller, keys.encode())
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=60) == code
     os.close(controller)
     return shown
 
@@ -230,6 +235,57 @@ def test_terminal_dialog_has_editing_history_and_commands() -> None:
             ("You said: esc ␛", "/quit\r"),
         )
     assert "^[[A" not in shown
+
+
+def test_messages_are_deleted_and_answered_again_by_number() -> None:
+    with echo_server() as url:
+        shown = run_on_terminal(
+            url,
+            ("ready", "one\n"),
+            ("You said: one", "two\n"),
+            ("You said: two", "/delete 1\n"),
+            ("Delete messages 1 and 2 (1 question, 1 answer)? [y/N]", "y\n"),
+            ("> ", "/messages\n"),
+            ("  2 model  You said: two", "/delete 3\n"),
+            ("There is no message 3: this chat has 2 messages", "/retry 2\n"),
+            ("You said: two", "/quit\n"),
+        )
+    assert "1 you    two" in shown
+
+
+def test_message_is_edited_with_the_editor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nread text < "$1"; echo "$text, edited" > "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+    with echo_server() as url:
+        run_on_terminal(
+            url,
+            ("ready", "one\n"),
+            ("You said: one", "two\n"),
+            ("You said: two", "/edit 1\n"),
+            ("This replaces messages 1 to 4 (2 questions, 2 answers). Send? [y/N]", "y\n"),
+            ("You said: one, edited", "/messages\n"),
+            ("1 you    one, edited", "/edit 3\n"),
+            ("There is no message 3", "/quit\n"),
+        )
+
+
+def test_rejected_retry_keeps_the_earlier_messages() -> None:
+    with echo_server() as url:
+        shown = run_on_terminal(
+            url,
+            ("ready", "once\n"),
+            ("You said: once", "two\n"),
+            ("You said: two", "/retry 1\n"),
+            ("This removes messages 2 to 4 (1 question, 2 answers)", "y\n"),
+            ("The earlier messages are back.", "/messages\n"),
+            ("4 model  You said: two", "/model nosuch\n"),
+            ("echo stays in use", "/quit\n"),
+            code=1,
+        )
+    assert "no ␛[31m" in shown
 
 
 def test_tool_calls_are_confirmed_on_the_terminal() -> None:

@@ -11,6 +11,7 @@ from mlxctl.tui.observation import Observation
 
 from .screen_driver import Screen, drive
 from .scripted_backend import ScriptedBackend
+from .test_messages import three_turns
 from .test_monitor import make_observation, make_view, monitored
 from .test_svg_screens import image, screenshot, scripted
 
@@ -33,6 +34,18 @@ def test_dialog_image(key: str, words: str, image: SnapshotAssertion) -> None:
         assert screenshot(screen) == image
 
     drive(ScriptedBackend(), interact, size=(100, 30))
+
+
+@pytest.mark.parametrize("keys", [("f7", "up"), ("/",)], ids=("message", "commands"))
+def test_image_above_the_input(keys: tuple[str, ...], image: SnapshotAssertion) -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("Gamma.")
+        await screen.wait_for("scripted  ready")
+        await screen.press(*keys)
+        await screen.settle()
+        assert screenshot(screen) == image
+
+    drive(ScriptedBackend(), interact, size=(80, 24), conversation=three_turns())
 
 
 def test_chat_at_80_columns(image: SnapshotAssertion) -> None:

@@ -130,6 +130,23 @@ def test_output_of_a_command_keeps_its_begin_and_end(directory: Path) -> None:
     assert len(output) < 25_000
 
 
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        (
+            r"echo begin; printf '\211PNG\r\n\032\n\0\0'; echo; echo end",
+            "begin\n[11 bytes {}, a PNG image{}]\nend\n",
+        ),
+        ("head -c 300000 /dev/zero", "[300,000 bytes {}{}]"),
+        (r"printf '\317\360\350\342\345\362'", "[6 bytes {}{}]"),
+        (r"printf 'Gr\374\337e'", "Gr\ufffd\ufffde"),
+    ],
+)
+def test_bytes_that_are_no_text_become_a_note(command: str, output: str, directory: Path) -> None:
+    wanted = output.format("that are no text", "; not shown")
+    assert run(directory, "shell", command=command).text == wanted.rstrip("\n")
+
+
 def test_command_is_killed_with_its_children_at_the_time_limit(directory: Path) -> None:
     command = "sleep 60 & echo $! > child; wait"
     result = run(directory, "shell", command=command, shell_seconds=1.5)
@@ -185,14 +202,14 @@ def test_allowed_tool_runs_without_asking_inside_the_directory(directory: Path) 
 
 
 def test_arguments_of_a_call_are_shown_as_they_run(directory: Path) -> None:
-    arguments = {"path": "x.sh", "content": "first\nsecond \u202eevil\x1b[2J"}
+    arguments = {"path": "x.sh", "content": "first\nsecond \u202eevil\u200b\x1b[2J"}
     backend = ScriptedBackend(call("write_file", json.dumps(arguments)), text("Done."))
 
     async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         await screen.ask("Write")
         seen = await screen.wait_for('path: "x.sh"')
-        assert "second \\u202eevil␛[2J" in seen
+        assert "second \\u202eevil\\u200b␛[2J" in seen
         await screen.press("ctrl+y")
         await screen.wait_for("Done.")
 
@@ -212,7 +229,7 @@ def test_stopping_the_answer_kills_the_command(directory: Path) -> None:
             while not (directory / "pid").exists() or not (directory / "pid").read_text():
                 await asyncio.sleep(0.01)
         await screen.press("escape")
-        await screen.wait_for("Stopped.")
+        assert "← no result" in await screen.wait_for("Stopped.")
 
     drive(backend, interact, tools=built_in_tools(directory), uses_tools=True)
     child = int((directory / "pid").read_text())

@@ -48,6 +48,11 @@ def parse(source: str) -> list[Token]:
     return tokens if _letters(source) == _letters("".join(_contents(tokens))) else [_unformatted(source)]
 
 
+def code_blocks(source: str) -> list[str]:
+    """Return the text of the fenced code blocks."""
+    return [token.content for token in parse(source) if token.type == "fence"]
+
+
 def _letters(text: str) -> str:
     return _HIDDEN.sub("", text)
 

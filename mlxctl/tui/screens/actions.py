@@ -114,16 +114,6 @@ class ChatActions(Screen[None]):
         """Find text in this conversation."""
         self.query_one(FindBar).open()
 
-    def action_copy(self) -> None:
-        """Copy the last answer."""
-        text = self._conversation.last_answer
-        if text is None:
-            self.notify("There is no answer to copy.", severity="warning")
-            return
-        way = cast("TerminalApp", self.app).copy_text(text)
-        hint = " Some terminals do not support it." if way == "OSC 52" else ""
-        self.notify(f"Copied {len(text):,} characters with {way}.{hint}")
-
     def action_help(self) -> None:
         from mlxctl.tui.screens.help import HelpScreen
 
@@ -329,9 +319,12 @@ class ChatActions(Screen[None]):
 
     def _show_attached(self, images: tuple[ImagePart, ...]) -> None:
         self._attached = images
-        self.query_one(Composer).border_title = (
-            f"with {len(images)} image{'' if len(images) == 1 else 's'}" if images else ""
-        )
+        self.query_one(Composer).border_title = self._describe_input()
+
+    def _describe_input(self) -> str:
+        """Return what the next question has besides its text."""
+        count = len(self._attached)
+        return f"with {count} image{'' if count == 1 else 's'}" if count else ""
 
     async def _confirm_call(self, call: ToolCallPart, tool: Tool | None) -> ToolResultPart | None:
         """Ask the user about a tool call; None runs it."""

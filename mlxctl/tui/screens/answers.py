@@ -1,6 +1,7 @@
 """Chat screen answers: ask, stream, stop, retry, save. UI thread only."""
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
 
@@ -20,7 +21,7 @@ from mlxctl.tui.chat_turn import ChatTurn
 from mlxctl.tui.conversation import ChatMessage, QueuedQuestion
 from mlxctl.tui.event_batching import batch_events
 from mlxctl.tui.gc_tuning import collect_recent
-from mlxctl.tui.history_loader import HistoryLoader, replay
+from mlxctl.tui.history_loader import HistoryLoader, replay, turns
 from mlxctl.tui.screens.actions import ChatActions
 from mlxctl.tui.terminal import escape_control_characters
 from mlxctl.tui.turn_updates import ToolReturned, ToolStarted, Update
@@ -45,7 +46,7 @@ MAX_QUEUED = 8
 class ChatAnswers(ChatActions):
     """Runs one answer at a time and keeps conversation and transcript equal.
 
-    `ChatScreen` adds widgets, input and the connection.
+    `MessageActions` adds what can be done with a message, `ChatScreen` widgets, input and the connection.
     """
 
     _history: HistoryLoader
@@ -98,11 +99,16 @@ class ChatAnswers(ChatActions):
         self.query_one(QueueLine).show([queued.text for queued in self._queue])
 
     async def _ask(self, queued: QueuedQuestion) -> None:
-        question = queued.text
-        self._conversation.add_question(question, queued.images)
-        await self._transcript.add(QuestionWidget(question, num_images=len(self._conversation.last_images)))
+        self._start_answer(queued)
+
+    def _start_answer(self, queued: QueuedQuestion, replaced: Sequence[ChatMessage] = ()) -> None:
+        """Add a question and answer it; `replaced` return when it is rejected.
+
+        At once, without waiting for the screen: a question that is sent meanwhile is queued.
+        """
+        question = self._conversation.add_question(queued.text, queued.images)
         self._save()
-        self._answer_worker = self._answer()
+        self._answer_worker = self._answer(asked=question, replaced=replaced)
 
     def action_stop(self) -> None:
         """Skip tools that are still starting, else stop the answer."""
@@ -110,59 +116,6 @@ class ChatAnswers(ChatActions):
             self._tools.skip_opening()
         elif self._answer_worker is not None and self._is_busy:
             self._answer_worker.cancel()
-
-    async def action_regenerate(self) -> None:
-        """Generate the last answer again."""
-        if not self._can_change:
-            return
-        if self._model is None or (before := self._conversation.remove_answer()) is None:
-            self.notify("There is no question to retry.", severity="warning")
-        else:
-            await self._load_last_question()
-            await self._transcript.drop_answer()
-            self._answer_worker = self._answer(before)
-
-    async def action_edit_last(self) -> None:
-        """Move the last question back into the input."""
-        if not self._can_change:
-            return
-        if self._conversation.last_question is None:
-            self.notify("There is no question to edit.", severity="warning")
-        else:
-            self._show_attached(self._conversation.last_images)
-            text = self._conversation.remove_question() or ""
-            await self._load_last_question()
-            await self._transcript.drop_question()
-            self.query_one(Composer).restore_question(text)
-
-    async def action_undo(self) -> None:
-        """Delete the last question and its answer."""
-        if not self._can_change:
-            return
-        if self._conversation.last_question is None:
-            self.notify("There is no question to delete.", severity="warning")
-        else:
-            await self._load_last_question()
-            self._conversation.remove_question()
-            await self._transcript.drop_question()
-            if self._conversation.messages:
-                self._save()
-            else:
-                await self._delete_saved()
-
-    async def action_fork(self) -> None:
-        """Continue a copy of this chat; the original stays saved."""
-        if not self._can_change:
-            return
-        if not self._autosave.is_enabled:
-            self.notify("Chats are not saved, so there is no copy to make.", severity="warning")
-        elif not self._conversation.messages:
-            self.notify("There is nothing to copy yet.", severity="warning")
-        else:
-            await self._save().wait()
-            self._autosave.start_new_chat()
-            await self._save().wait()
-            self.notify("This is a copy now. /chats opens the original.")
 
     async def _stop_and_save(self) -> None:
         """Cancel a running answer and save the conversation."""
@@ -179,18 +132,24 @@ class ChatAnswers(ChatActions):
     async def _load_all_history(self) -> None:
         await self._history.load()
 
-    async def _load_last_question(self) -> None:
-        await self._history.load(while_wanted=lambda: not self._transcript.has_question)
-
     @work(group="answer", exclusive=True)
-    async def _answer(self, before: Sequence[ChatMessage] = ()) -> None:
-        """Answer the last question.
+    async def _answer(
+        self,
+        before: Sequence[ChatMessage] = (),
+        *,
+        asked: ChatMessage | None = None,
+        replaced: Sequence[ChatMessage] = (),
+    ) -> None:
+        """Answer the last question, which may be `asked` just now.
 
-        A partial answer is kept. When nothing was generated, the previous answer `before` is restored.
+        A partial answer is kept. When nothing was generated, the previous answer `before` and what followed
+        it are restored. A question that is rejected returns to the input, and `replaced` to the chat.
         """
-        answer = AnswerWidget(self._tools)
+        answer = AnswerWidget(self._conversation.messages[-1], self._tools)
         state = "ready"
         self._is_complete = False
+        if asked is not None:
+            await self._transcript.add(QuestionWidget(asked))
         await self._transcript.add(answer)
         try:
             await self._opened.wait()
@@ -210,10 +169,7 @@ class ChatAnswers(ChatActions):
             if before:
                 answer.finish(Notice(f"{error}. {await self._keep(answer, before)}", kind="error"))
             else:
-                answer.finish(Notice(f"{error}. The question is back in the input.", kind="error"))
-                # Followed by images that were attached during the answer.
-                self._show_attached((*self._conversation.last_images, *self._attached))
-                self._restore_questions(self._conversation.remove_question() or "")
+                await self._return_question(answer, error, replaced)
         finally:
             # Otherwise the state names what the chat waits for.
             if self._opened.is_set():
@@ -225,10 +181,36 @@ class ChatAnswers(ChatActions):
         """Restore `before` if nothing was generated; return text for a notice."""
         if self._conversation.is_answered:
             return "Partial answer kept."
-        for messages in before:
-            self._conversation.add(messages)
-        await answer.show(replay(before))
+        for message in before:
+            self._conversation.add(message)
+        first = next(iter(turns(before)), (None, []))[1]
+        await answer.show(replay(first))
+        await self._history.append(before[len(first) :])
         return "Previous answer kept." if before else "No output."
+
+    async def _return_question(
+        self, answer: AnswerWidget, error: MlxctlError, replaced: Sequence[ChatMessage]
+    ) -> None:
+        """Move the last question, which was rejected, into the input."""
+        notice = Notice(f"{error}. The question is back in the input.", kind="error")
+        question = self._conversation.remove_last_question()
+        assert question is not None, "it was asked"
+        # Followed by images that were attached during the answer.
+        self._show_attached((*question.images, *self._attached))
+        self._restore_questions(question.text)
+        if not replaced:
+            answer.finish(notice)
+            return
+        await self._transcript.drop([question])
+        for message in replaced:
+            self._conversation.add(message)
+        await self._history.append(replaced)
+        await self._transcript.add(notice)
+        self._resume_edit(question.number)
+
+    @abstractmethod
+    def _resume_edit(self, number: int) -> None:
+        """Continue the edit of a message; its text is in the input."""
 
     async def _delete_saved(self) -> None:
         try:

@@ -25,15 +25,18 @@ from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.gc_tuning import collect_all, limit_collections
 from mlxctl.tui.history_loader import HistoryLoader
 from mlxctl.tui.mentions import MentionedFiles, read_mentions
-from mlxctl.tui.messages import PasteFolded, QuestionSubmitted, TopNear
-from mlxctl.tui.screens.answers import DISCONNECTED, MAX_QUEUED, ChatAnswers
+from mlxctl.tui.messages import CommandTyped, PasteFolded, QuestionSubmitted, TopNear
+from mlxctl.tui.screens.answers import DISCONNECTED, MAX_QUEUED
+from mlxctl.tui.screens.message_actions import MessageActions
 from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.throughput_meter import ThroughputMeter
 from mlxctl.tui.tools.toolbox import OPENING_SECONDS
+from mlxctl.tui.widgets.command_hints import CommandHints
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
 from mlxctl.tui.widgets.header import ChatHeader
 from mlxctl.tui.widgets.key_footer import KeyFooter
+from mlxctl.tui.widgets.message_bar import MessageBar
 from mlxctl.tui.widgets.notice import Kind, Notice
 from mlxctl.tui.widgets.queue_line import QueueLine
 from mlxctl.tui.widgets.status_line import Status, StatusLine
@@ -42,11 +45,11 @@ from mlxctl.tui.widgets.transcript import ChatTranscript
 
 _STATUS_SECONDS = 0.1
 _CHECK_SECONDS = 5.0
-_QUIT_SECONDS = 2.0
+_TWICE_SECONDS = 2.0
 _MIN_HEIGHT_WITH_HEADER = 18
 
 
-class ChatScreen(ChatAnswers):
+class ChatScreen(MessageActions):
     """One conversation with one backend."""
 
     DEFAULT_CSS = """
@@ -63,7 +66,7 @@ class ChatScreen(ChatAnswers):
                 item.footer_label,
                 bool(item.footer_label),
                 item.display_keys,
-                priority=item.action.startswith("app.") or item.action == "editor",
+                priority=item.action.startswith("app.") or item.action in ("editor", "messages"),
             )
             for item in COMMANDS
             if item.keys
@@ -77,7 +80,9 @@ class ChatScreen(ChatAnswers):
         yield ChatHeader()
         yield transcript
         yield FindBar(transcript, load_history=self._load_all_history)
+        yield MessageBar()
         yield QueueLine()
+        yield CommandHints()
         yield Composer(self._take_back)
         yield StatusLine()
         yield KeyFooter()
@@ -86,7 +91,7 @@ class ChatScreen(ChatAnswers):
     async def on_mount(self) -> None:
         """Show the first frame, then open the backend."""
         self._opening_notice = Notice(f"Connecting to {self._backend.address} …")
-        self._interrupted_at = 0.0
+        self._interrupted_at = self._escaped_at = 0.0
         self.query_one(Composer).focus()
         self._show_attached(self._attached)
         self._show_statistics(cast("TerminalApp", self.app).preferences.shows_statistics)
@@ -112,7 +117,11 @@ class ChatScreen(ChatAnswers):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 -- Textual API
         """Enable the stop action only while there is something to stop."""
-        return self._is_busy or self._is_waiting_for_tools if action == "stop" else True
+        return self._can_stop if action == "stop" else True
+
+    @property
+    def _can_stop(self) -> bool:
+        return self._is_busy or self._is_waiting_for_tools
 
     def on_worker_state_changed(self, changed: Worker.StateChanged) -> None:
         """Refresh the footer and continue the queue when an answer ends."""
@@ -177,6 +186,11 @@ class ChatScreen(ChatAnswers):
         else:
             await self.run_action(command.action)
 
+    @on(CommandTyped)
+    def show_commands(self, typed: CommandTyped) -> None:
+        """Show the commands that continue the text of the input."""
+        self.query_one(CommandHints).show(typed.commands)
+
     @on(PasteFolded)
     def notify_paste_folded(self, folded: PasteFolded) -> None:
         """Explain the placeholder of a long paste."""
@@ -186,13 +200,28 @@ class ChatScreen(ChatAnswers):
 
     def action_interrupt(self) -> None:
         """Stop the answer; without one, quit at the second press."""
-        if self._is_busy or self._is_waiting_for_tools:
+        if self._can_stop:
             self.action_stop()
-        elif time.monotonic() - self._interrupted_at < _QUIT_SECONDS:
+        elif time.monotonic() - self._interrupted_at < _TWICE_SECONDS:
             self.app.exit()
         else:
             self._interrupted_at = time.monotonic()
-            self.notify("Press Ctrl-C again to quit.", timeout=_QUIT_SECONDS)
+            self.notify("Press Ctrl-C again to quit.", timeout=_TWICE_SECONDS)
+
+    async def action_go_back(self) -> None:
+        """End an edit or a selection.
+
+        Pressed twice in an empty input: select a message.
+        """
+        if self._edited is not None or self._selected is not None:
+            self._leave_message()
+        elif self.query_one(Composer).text:
+            self._escaped_at = 0.0
+        elif time.monotonic() - self._escaped_at < _TWICE_SECONDS:
+            self._escaped_at = 0.0
+            await self.action_messages()
+        else:
+            self._escaped_at = time.monotonic()
 
     @on(TopNear)
     def load_more_history(self) -> None:
@@ -209,6 +238,7 @@ class ChatScreen(ChatAnswers):
 
     async def _show_conversation(self, conversation: Conversation) -> None:
         """Replace the conversation on the screen."""
+        self._leave_message()
         self._conversation = conversation
         self._throughput = ThroughputMeter()
         await self._history.cancel()

@@ -1,5 +1,6 @@
 """A question to confirm with Enter, or to decline with Escape."""
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -34,6 +35,12 @@ class ConfirmScreen(ModalScreen[bool]):
             box.border_title = self._title
             yield Static(escape_control_characters(self._text), markup=False)
             yield Static("Enter: yes   Esc: no", classes="hint", markup=False)
+
+    def on_key(self, event: events.Key) -> None:
+        """Decline at any other letter: the user types a text."""
+        if event.is_printable and event.key not in "yn":
+            event.stop()
+            self.dismiss(False)
 
     def action_agree(self) -> None:
         self.dismiss(True)

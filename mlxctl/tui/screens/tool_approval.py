@@ -11,7 +11,7 @@ from textual.widgets import Button, Static
 from mlxctl.ir import ToolCallPart
 from mlxctl.tui.messages import InterruptPressed
 from mlxctl.tui.screens.tool_call import readable_arguments
-from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.tui.terminal import escape_invisible_characters
 from mlxctl.tui.tools.toolbox import Decision, Tool
 
 
@@ -52,14 +52,14 @@ class ToolApprovalScreen(ModalScreen[Decision]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             # Content instead of str: a tool name may contain markup.
-            box.border_title = Content(f"Run {escape_control_characters(self._call.name)}?")
+            box.border_title = Content(f"Run {escape_invisible_characters(self._call.name)}?")
             yield Static(
-                f"The model calls a tool of {escape_control_characters(self._tool.origin)}.", markup=False
+                f"The model calls a tool of {escape_invisible_characters(self._tool.origin)}.", markup=False
             )
             with VerticalScroll(can_focus=False):
                 yield Static(readable_arguments(self._call.arguments), markup=False)
             if self._caution is not None:
-                yield Static(escape_control_characters(self._caution), id="caution", markup=False)
+                yield Static(escape_invisible_characters(self._caution), id="caution", markup=False)
             with Horizontal():
                 yield Button("Refuse", id="refuse", compact=True)
                 yield Button("Run", id="run", variant="warning", compact=True)

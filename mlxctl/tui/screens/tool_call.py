@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 
 from mlxctl.ir import ToolCallPart, ToolResultPart
 from mlxctl.tui.messages import InterruptPressed
-from mlxctl.tui.terminal import escape_control_characters, escape_direction_marks
+from mlxctl.tui.terminal import escape_invisible_characters
 from mlxctl.tui.tools.toolbox import Tool, refusal, text_result
 from mlxctl.tui.widgets.text_input import TextInput
 
@@ -44,7 +44,7 @@ class ToolCallScreen(ModalScreen[ToolResultPart | None]):
         runs_here = self._tool is not None
         with Vertical() as box:
             # Content instead of str: a tool name may contain markup.
-            box.border_title = Content(f"Tool call: {escape_control_characters(self._call.name)}")
+            box.border_title = Content(f"Tool call: {escape_invisible_characters(self._call.name)}")
             with VerticalScroll():
                 yield Static(readable_arguments(self._call.arguments), markup=False)
             proposal = "empty: run the tool" if runs_here else "result of the tool"
@@ -74,8 +74,8 @@ class ToolCallScreen(ModalScreen[ToolResultPart | None]):
 def readable_arguments(arguments: str) -> str:
     """Return JSON arguments for the user's decision, a line each.
 
-    Text of several lines is below its name. Other arguments are returned as they are. Control characters are
-    visible.
+    Text of several lines is below its name. Other arguments are returned as they are. Invisible characters
+    are escaped.
     """
     try:
         values = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
@@ -83,7 +83,8 @@ def readable_arguments(arguments: str) -> str:
         lines = [arguments]
     else:
         lines = [line for name, value in values.items() for line in _argument(name, value)]
-    return escape_control_characters(escape_direction_marks("\n".join(lines)))
+        lines = lines or ["It has no arguments."]
+    return escape_invisible_characters("\n".join(lines))
 
 
 def _argument(name: str, value: object) -> list[str]:

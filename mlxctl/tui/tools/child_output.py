@@ -5,6 +5,8 @@ import os
 from contextlib import suppress
 from typing import Self
 
+from mlxctl.tui.tools.binary_output import readable_output
+
 _CHUNK_BYTES = 65_536
 
 
@@ -45,11 +47,8 @@ class ChildOutput:
 
     @property
     def text(self) -> str:
-        """The output, with a note about bytes that were left out."""
-        if not self._num_left_out:
-            return (self._first + self._last).decode(errors="replace")
-        first, last = (part.decode(errors="replace") for part in (self._first, self._last))
-        return f"{first}\n[{self._num_left_out:,} bytes left out]\n{last}"
+        """The output, with notes about bytes that are not in it."""
+        return readable_output(self._first, self._last, num_left_out=self._num_left_out)
 
     @property
     def last_line(self) -> str:

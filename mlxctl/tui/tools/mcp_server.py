@@ -22,7 +22,7 @@ from mlxctl.ir import ToolCallPart, ToolResultPart, ToolSpec
 from mlxctl.tui.tools.child_output import ChildOutput
 from mlxctl.tui.tools.mcp_config import McpServerConfig
 from mlxctl.tui.tools.mcp_transport import Connection, open_http, start_process
-from mlxctl.tui.tools.toolbox import Tool, error_result, text_result
+from mlxctl.tui.tools.toolbox import MAX_NAME, Tool, error_result, text_result
 
 CONNECT_SECONDS = 30.0
 CALL_SECONDS = 120.0
@@ -30,7 +30,6 @@ _CHECK_SECONDS = 2.0
 MAX_RESULT_CHARACTERS = 100_000
 _MAX_PAGES = 100
 _MAX_LISTED = 10_000
-_MAX_NAME = 64
 _MAX_STDERR_BYTES = 4000
 _MAX_QUOTED = 200
 
@@ -138,7 +137,7 @@ class McpServer:
 
     def _tool(self, tool: ListedTool) -> Tool:
         # Models' templates and other servers accept such names only.
-        name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{self._prefix}__{tool.name}")[:_MAX_NAME]
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{self._prefix}__{tool.name}")[:MAX_NAME]
         return Tool(
             spec=ToolSpec(name=name, description=tool.description or "", parameters=tool.input_schema),
             origin=self.name,

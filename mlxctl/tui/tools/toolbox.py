@@ -1,8 +1,9 @@
 """The tools of one chat, from several sources."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Container, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Literal, Protocol
 
 from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart, ToolSpec
@@ -12,6 +13,9 @@ OPENING_SECONDS = 0.3
 
 MAX_TOOLS = 128
 """Tools that are offered to a model at most; each takes room in its prompt."""
+
+MAX_NAME = 64
+"""Characters of a tool's name at most, as OpenAI's API has it."""
 # Names that fit on a small screen.
 _MAX_LISTED = 24
 
@@ -76,7 +80,7 @@ class ToolSource(Protocol):
 class ToolBox:
     """All tools of a chat.
 
-    The first source that has a tool of a name provides it.
+    Of several tools with one name the first keeps it, the others get a number: `NAME_2`.
     """
 
     def __init__(self, sources: Sequence[ToolSource] = ()) -> None:
@@ -117,7 +121,8 @@ class ToolBox:
         found: dict[str, Tool] = {}
         for source in self._sources:
             for tool in source.tools:
-                found.setdefault(tool.spec.name, tool)
+                name = _free_name(tool.spec.name, found)
+                found[name] = replace(tool, spec=replace(tool.spec, name=name))
         self._tools: dict[str, Tool] = dict(list(found.items())[:MAX_TOOLS])
         self._num_dropped = len(found) - len(self._tools)
 
@@ -208,6 +213,12 @@ class ToolBox:
             known = ", ".join(self._tools) or "none"
             return error_result(call, f"there is no tool {call.name!r}; there are: {known}")
         return await tool.run(call)
+
+
+def _free_name(name: str, taken: Container[str]) -> str:
+    """Return the name, or with a number the first that is free."""
+    candidates = chain([name], (f"{name[: MAX_NAME - 4]}_{number}" for number in count(2)))
+    return next(candidate for candidate in candidates if candidate not in taken)
 
 
 def _listed(names: Sequence[str]) -> str:

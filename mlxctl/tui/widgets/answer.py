@@ -17,6 +17,7 @@ from mlxctl.ir import (
 )
 from mlxctl.tui.answer_statistics import AnswerStatistics
 from mlxctl.tui.chat_turn import DEMO_TOOL_HINT, MAX_ROUNDS
+from mlxctl.tui.conversation import ChatMessage
 from mlxctl.tui.event_batching import merge_deltas
 from mlxctl.tui.markdown_segments import Segmenter
 from mlxctl.tui.tools.toolbox import ToolBox
@@ -61,12 +62,15 @@ class AnswerWidget(Vertical):
     """
 
     DEFAULT_CSS = """
-    AnswerWidget { height: auto; }
+    AnswerWidget { height: auto;
+        &.-selected > * { border-left: outer $accent; padding: 0 1; }
+        &.-selected > ThinkingWidget { padding: 0; } }
     """
 
-    def __init__(self, tools: ToolBox) -> None:
+    def __init__(self, question: ChatMessage | None, tools: ToolBox) -> None:
         """`tools` names the sources of called tools."""
         super().__init__()
+        self.question = question
         self._tools = tools
         self._text: MarkdownSegment | None = None
         self._segmenter: Segmenter | None = None
@@ -89,6 +93,8 @@ class AnswerWidget(Vertical):
         if self._thinking is not None:
             self._thinking.abort()
             self._thinking = None
+        for call in self._calls_by_id.values():
+            call.abort()
         if self._statistics is not None and (line := self._statistics.line()):
             self.mount(StatisticsLine(line))
         if notice is not None:

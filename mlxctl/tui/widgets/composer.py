@@ -9,9 +9,10 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.widgets import TextArea
 
-from mlxctl.tui.chat_commands import completions
+from mlxctl.tui.chat_commands import completions, matching_commands
 from mlxctl.tui.mentions import common_prefix, complete_path
-from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted
+from mlxctl.tui.messages import CommandTyped, InterruptPressed, PasteFolded, QuestionSubmitted
+from mlxctl.tui.terminal import escape_control_characters
 from mlxctl.tui.widgets.text_input import run_own_binding
 
 
@@ -165,10 +166,10 @@ class Composer(TextArea):
         if word != self._word_at_cursor or not found:
             return
         self.insert(common_prefix(found).removeprefix(word))
-        if len(found) > 1:
+        if len(found) > 1 and word.startswith("@"):
             self._candidates = (self.text, found)
             self._show_hint()
-        elif not found[0].endswith("/"):
+        elif len(found) == 1 and not found[0].endswith("/"):
             self.insert(" ")
 
     def _show_hint(self) -> None:
@@ -176,12 +177,13 @@ class Composer(TextArea):
         if self._history.is_browsing:
             self.border_subtitle = f"question {self._history.position}, Down: back to your draft"
         elif self._candidates[0] == self.text:
-            self.border_subtitle = Content("  ".join(self._candidates[1]))
+            self.border_subtitle = Content(escape_control_characters("  ".join(self._candidates[1])))
         else:
-            self.border_subtitle = Content("  ".join(completions(self.text)))
+            self.border_subtitle = ""
 
     def on_text_area_changed(self) -> None:
         self._show_hint()
+        self.post_message(CommandTyped(matching_commands(self.text)))
 
     def action_older(self) -> None:
         """Move up; from the start of the text, show the previous question."""

@@ -1,5 +1,6 @@
 """A question as typed, without markup."""
 
+from mlxctl.tui.conversation import ChatMessage
 from mlxctl.tui.terminal import escape_control_characters
 from mlxctl.tui.widgets.searchable import SearchableStatic
 
@@ -12,12 +13,15 @@ class QuestionWidget(SearchableStatic):
 
     DEFAULT_CSS = """
     QuestionWidget { padding: 0 1; margin: 1 0; border-left: thick $primary; color: $text;
-        background: $foreground 5%; }
+        background: $foreground 5%;
+        &.-selected { border-left: outer $accent; background: $accent 30%; } }
     """
 
-    def __init__(self, text: str, *, num_images: int = 0) -> None:
+    def __init__(self, question: ChatMessage) -> None:
+        text, num_images = question.message.text, question.message.num_images
         images = f"[{num_images} image{'' if num_images == 1 else 's'}]\n" if num_images else ""
         super().__init__(images + escape_control_characters(_shortened(text)), markup=False)
+        self.question = question
         self.search_text = text
 
 

@@ -23,6 +23,7 @@ class ToolCallWidget(SearchableStatic):
         self._origin = origin
         self._arguments = ""
         self._result: ToolResultPart | None = None
+        self._is_aborted = False
         self._draw()
 
     @property
@@ -40,6 +41,11 @@ class ToolCallWidget(SearchableStatic):
         self._result = result
         self._draw()
 
+    def abort(self) -> None:
+        """Tell that no result follows."""
+        self._is_aborted = True
+        self._draw()
+
     def _draw(self) -> None:
         call = Content.assemble(
             "→ ",
@@ -48,7 +54,9 @@ class ToolCallWidget(SearchableStatic):
             (escape_control_characters(self._origin), "dim"),
         )
         if self._result is None:
-            self.update(call)
+            self.update(
+                Content.assemble(call, ("\n← no result", "$text-warning")) if self._is_aborted else call
+            )
             return
         style = "$text-error" if self._result.is_error else "$text-success"
         self.update(

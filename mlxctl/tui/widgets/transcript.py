@@ -10,7 +10,9 @@ from textual.geometry import Region, Size, Spacing
 from textual.layout import DockArrangeResult
 from textual.widget import Widget
 
-from mlxctl.tui.messages import TopNear
+from mlxctl.tui.conversation import ChatEntry
+from mlxctl.tui.messages import MessageClicked, TopNear
+from mlxctl.tui.widgets.answer import AnswerWidget
 from mlxctl.tui.widgets.question import QuestionWidget
 from mlxctl.tui.widgets.searchable import SearchableStatic
 from mlxctl.tui.widgets.thinking import ThinkingWidget
@@ -22,12 +24,13 @@ MAX_WIDGETS = 24
 class TranscriptPage(Vertical):
     """Several questions and answers in a row.
 
-    Layout costs time for every shown widget. A folded page keeps its height and hides its widgets, so that
+    On wide terminals its lines have about 100 columns, which are read well. Layout costs time for every shown
+    widget. A folded page keeps its height and hides its widgets, so that
     long conversations stay fast.
     """
 
     DEFAULT_CSS = """
-    TranscriptPage { height: auto; }
+    TranscriptPage { height: auto; max-width: 108; }
     """
 
     is_folded = False
@@ -127,10 +130,43 @@ class ChatTranscript(VerticalScroll, can_focus=False):
         """Whether the top is within the margin that is laid out."""
         return self.scroll_y < self._layout_margin
 
-    @property
-    def has_question(self) -> bool:
-        """Whether any question is loaded."""
-        return any(isinstance(widget, QuestionWidget) for widget in self._widgets)
+    def widget_of(self, entry: ChatEntry) -> QuestionWidget | AnswerWidget | None:
+        """Return the widget of an entry; None before it is loaded."""
+        kind = QuestionWidget if entry.is_question else AnswerWidget
+        return next(
+            (
+                widget
+                for widget in self._widgets
+                if isinstance(widget, kind) and widget.question is entry.question
+            ),
+            None,
+        )
+
+    def select(self, entry: ChatEntry | None) -> None:
+        """Mark the widget of an entry and scroll to it.
+
+        None marks nothing.
+        """
+        self.query(".-selected").remove_class("-selected")
+        widget = None if entry is None else self.widget_of(entry)
+        if widget is None:
+            return
+        widget.add_class("-selected")
+        self._unfold_page(widget)
+        self.release_anchor()
+        self.call_after_refresh(
+            self._scroll_to_rows, widget, 0, min(widget.size.height, self.size.height - 4)
+        )
+
+    def on_click(self, event: events.Click) -> None:
+        """Tell which message was clicked, unless text was selected."""
+        clicked = event.widget
+        if clicked is None or self.screen.get_selected_text():
+            return
+        for widget in clicked.ancestors_with_self:
+            if isinstance(widget, QuestionWidget | AnswerWidget):
+                is_question = isinstance(widget, QuestionWidget)
+                self.post_message(MessageClicked(widget.question, is_question=is_question))
 
     @contextmanager
     def keep_scroll_position(self) -> Iterator[None]:
@@ -183,35 +219,54 @@ class ChatTranscript(VerticalScroll, can_focus=False):
             widget.add_class("-found")
             widget.collapsed = False
         self.release_anchor()
-        for page in self._pages:
-            if page in widget.ancestors:
-                page.unfold()
+        self._unfold_page(widget)
         # An unfolded page has its position only after a layout.
         self.call_after_refresh(self._scroll_to_match, widget, number)
 
+    def _unfold_page(self, widget: Widget) -> None:
+        for page in self._pages:
+            if page in widget.ancestors:
+                page.unfold()
+
     def _scroll_to_match(self, widget: Widget, number: int) -> None:
         row = widget.row_of_match(number) if isinstance(widget, SearchableStatic) else 0
+        self._scroll_to_rows(widget, row, 1)
+
+    def _scroll_to_rows(self, widget: Widget, row: int, num_rows: int) -> None:
         region = widget.virtual_region_with_margin
-        target = Region(region.x, region.y + row, region.width, 1)
+        target = Region(region.x, region.y + row, region.width, max(num_rows, 1))
         parent = widget.parent
         while isinstance(parent, Widget) and parent is not self:
             target = target.translate(parent.virtual_region.offset)
             parent = parent.parent
         self.scroll_to_region(target, spacing=Spacing(2, 0, 2, 0), animate=False, force=True)
 
-    async def drop_answer(self) -> None:
-        """Remove everything after the last question."""
-        widgets = self._widgets
-        questions = [index for index, widget in enumerate(widgets) if isinstance(widget, QuestionWidget)]
-        for widget in widgets[questions[-1] + 1 :] if questions else []:
-            await widget.remove()
+    async def drop(self, entries: Sequence[ChatEntry]) -> None:
+        """Remove the widgets of entries.
 
-    async def drop_question(self) -> None:
-        """Remove the last question and everything after it."""
-        await self.drop_answer()
-        for question in [widget for widget in self._widgets if isinstance(widget, QuestionWidget)][-1:]:
-            await question.remove()
-        for page in self._pages[-1:]:
+        Those of a question with what is shown as its answer.
+        """
+        questions = [entry.question for entry in entries if entry.is_question]
+        answers = [entry.question for entry in entries]
+        await self._remove(
+            [
+                widget
+                for widget in self._widgets
+                if (isinstance(widget, QuestionWidget) and any(widget.question is one for one in questions))
+                or (isinstance(widget, AnswerWidget) and any(widget.question is one for one in answers))
+            ]
+        )
+
+    async def drop_below(self, entry: ChatEntry) -> None:
+        """Remove everything below an entry, notices included."""
+        widgets, last = self._widgets, self.widget_of(entry)
+        if last is not None:
+            await self._remove(widgets[widgets.index(last) + 1 :])
+
+    async def _remove(self, widgets: Sequence[Widget]) -> None:
+        for widget in widgets:
+            await widget.remove()
+        for page in self._pages:
             if not page.children:
                 await page.remove()
 
