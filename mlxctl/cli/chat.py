@@ -141,8 +141,7 @@ def _open_backend(
 ) -> "ChatBackend":
     """Return a server that has the model, or a local engine.
 
-    With `url` it is the server there.
-    Raises SettingsError.
+    With `url` it is the server there. Raises SettingsError.
     """
     from mlxctl.tui.chat_backend import DEMO_CHOICE, LocalBackend, RemoteBackend
 

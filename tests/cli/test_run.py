@@ -15,10 +15,11 @@ from tests.models.tiny_hub import TinyHub, running
 from tests.server.process import serving
 
 
-def run(*arguments: str, piped: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "mlxctl", "run", *arguments]
+def run(
+    *arguments: str, piped: str = "", command: str = "run", **environment: str
+) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        command,
+        [sys.executable, "-m", "mlxctl", command, *arguments],
         input=piped,
         # Not the server that a developer runs.
         env={**os.environ, "MLXCTL_SERVER_PORT": "1", **environment},
@@ -84,12 +85,13 @@ def test_a_running_server_that_has_the_model_is_used() -> None:
     with serving(None) as server:
         port = str(urlsplit(server.url).port)
         done = run("demo", "Hello!", MLXCTL_SERVER_PORT=port)
+        chatted = run("--model", "demo", "Hello!", command="chat", MLXCTL_SERVER_PORT=port)
         other = run("demo", "--local", "Hello!", MLXCTL_SERVER_PORT=port)
         requests = httpx.get(f"{server.url}/requests").json()["requests"]
-    assert done.stdout == other.stdout == "Hello! How can I help you?\n"
-    assert f"using the server at {server.url}" in done.stderr
+    assert done.stdout == chatted.stdout == other.stdout == "Hello! How can I help you?\n"
+    assert all(f"using the server at {server.url}" in each.stderr for each in (done, chatted))
     assert "completion tokens" in done.stderr
-    assert len(requests) == 1
+    assert len(requests) == 2
 
 
 def test_a_cut_answer_is_explained_on_standard_error() -> None:
