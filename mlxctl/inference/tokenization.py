@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
+from mlxctl.inference.image_fetching import ImageFetcher
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 
@@ -14,9 +15,10 @@ class Tokenization:
     Methods raise RequestError, ModelUnavailable, EngineRecovering.
     """
 
-    def __init__(self, preparation: PreparationPool, manager: ModelManager) -> None:
+    def __init__(self, preparation: PreparationPool, manager: ModelManager, images: ImageFetcher) -> None:
         self._preparation = preparation
         self._manager = manager
+        self._images = images
 
     async def count(self, request: PackedRequest) -> int:
         """Count the tokens of a prompt, which may exceed the context length."""
@@ -48,4 +50,6 @@ class Tokenization:
         """Run a function on a prompt in a preparation process."""
         request = self._manager.lora.apply(request)
         reader = await self._manager.reader(request.head.model)
+        if reader.verdict.takes_images:
+            request = await self._images.fetch(request)
         return await self._preparation.run_on(function, request, *more, model=reader.name)

@@ -1,6 +1,6 @@
-"""Images and audio in request bodies, as base64.
+"""Images and audio in request bodies: base64, and URLs of images.
 
-Addresses are refused, never fetched.
+Nothing is fetched here.
 """
 
 import base64
@@ -8,12 +8,20 @@ import binascii
 import re
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import AudioPart, ImagePart
+from mlxctl.ir import AudioPart, ImagePart, RemoteImagePart
+from mlxctl.ir.images import image_media_type
 
-_SIGNATURES = {b"\xff\xd8": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
+_REMOTE_URL = re.compile(r"https?:", re.IGNORECASE)
 _DATA_URL = re.compile(
     r"data:(?P<media_type>image/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE
 )
+
+
+def image_from_url(url: str, path: str) -> ImagePart | RemoteImagePart:
+    """Return the image of a data URL, or the URL of one to fetch. Raises InvalidRequest."""
+    if _REMOTE_URL.match(url):
+        return RemoteImagePart(url=url, param=path)
+    return image_from_data_url(url, path)
 
 
 def image_from_data_url(url: str, path: str) -> ImagePart:
@@ -21,8 +29,8 @@ def image_from_data_url(url: str, path: str) -> ImagePart:
     header = _DATA_URL.match(url)
     if header is None:
         raise InvalidRequest(
-            f"{path} must be a data URL such as 'data:image/png;base64,…'; remote images are not fetched, "
-            "so send the bytes",
+            f"{path} must be a data URL such as 'data:image/png;base64,…'; other URLs are not fetched, so "
+            "send the bytes",
             param=path,
         )
     return ImagePart(data=_decode(url[header.end() :], path), media_type=header["media_type"].lower())
@@ -31,8 +39,7 @@ def image_from_data_url(url: str, path: str) -> ImagePart:
 def image_from_bytes(data: str, path: str) -> ImagePart:
     """Return the image of base64 `data` without a media type. Raises InvalidRequest."""
     decoded = _decode(data, path)
-    found = (kind for mark, kind in _SIGNATURES.items() if decoded.startswith(mark))
-    return ImagePart(data=decoded, media_type=next(found, "image/png"))
+    return ImagePart(data=decoded, media_type=image_media_type(decoded) or "image/png")
 
 
 def image_from_base64(data: str, media_type: str, path: str) -> ImagePart:

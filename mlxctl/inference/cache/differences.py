@@ -22,6 +22,7 @@ from mlxctl.ir import (
     ImagePart,
     Message,
     Part,
+    RemoteImagePart,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -211,7 +212,7 @@ def _part_name(part: Part, before: Part) -> str:
             )
         case ToolResultPart():
             return "tool result"
-        case ImagePart():
+        case ImagePart() | RemoteImagePart():
             return "image"
     return "audio"
 

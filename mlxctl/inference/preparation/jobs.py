@@ -24,7 +24,7 @@ from mlxctl.ir import (
     ImagePart,
     Message,
     Part,
-    TextPart,
+    ShownPart,
     ToolResultPart,
 )
 from mlxctl.ir.timed_phases import Phase, recording, timed
@@ -325,5 +325,5 @@ def _digested(part: Part) -> Part:
     return _digest_image(part) if isinstance(part, ImagePart) else part
 
 
-def _digest_image(part: TextPart | ImagePart) -> TextPart | ImagePart:
+def _digest_image(part: ShownPart) -> ShownPart:
     return replace(part, data=blake2b(part.data).digest()) if isinstance(part, ImagePart) else part

@@ -26,7 +26,7 @@ class Base64Source(Struct, tag_field="type", tag="base64"):
 
 
 class UrlSource(Struct, tag_field="type", tag="url"):
-    """The address of an image; refused by name."""
+    """The address of an image, or of a document, which is refused by name."""
 
     url: str
 

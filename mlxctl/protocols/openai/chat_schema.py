@@ -45,7 +45,7 @@ class ChatRefusalPart(Struct, tag_field="type", tag="refusal"):
 
 
 class ChatImageUrl(Struct):
-    """A data URL of an image; `detail` is ignored."""
+    """A URL of an image, with its data or to be fetched; `detail` is ignored."""
 
     url: str
 

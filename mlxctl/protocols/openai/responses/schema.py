@@ -38,7 +38,7 @@ class ResponsesRefusal(Struct, tag_field="type", tag="refusal"):
 
 
 class InputImage(Struct, tag_field="type", tag="input_image"):
-    """An image as a data URL.
+    """An image as a URL, with its data or to be fetched.
 
     An uploaded file is rejected by name.
     """
