@@ -1,6 +1,7 @@
 """An HTTP server of images, with answers that are no images. It records its requests."""
 
 import gzip
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from mlxctl.probe.image_check import one_color_png
 from tests.http_double import running
 
 RED = one_color_png((220, 30, 30))
+BLUE = one_color_png((30, 60, 220))
 
 
 class ImageServer(ThreadingHTTPServer):
@@ -20,8 +22,10 @@ class ImageServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, tls: ssl.SSLContext | None) -> None:
         super().__init__((host, 0), _Handler)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.released = threading.Event()
         self.num_broken = 0
@@ -38,6 +42,7 @@ class ImageServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: ImageServer
+    protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         """Answer by the name of the path."""
@@ -48,6 +53,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _red(self, _: dict[str, str]) -> None:
         self._send(RED, "text/plain")
+
+    def _blue(self, _: dict[str, str]) -> None:
+        self._send(BLUE, "image/png")
 
     def _page(self, _: dict[str, str]) -> None:
         self._send(b"<html>" + b" " * 100, "image/png")
@@ -69,13 +77,27 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _endless(self, _: dict[str, str]) -> None:
         self.send_response(200)
+        self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(RED)
         while True:
             self.wfile.write(b"\0" * 65536)
 
+    def _crumbs(self, _: dict[str, str]) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.write(b"%x\r\n%b\r\n" % (len(RED), RED))
+        while True:
+            self.wfile.write(b"1\r\n\0\r\n" * 1000)
+
+    def _interim(self, _: dict[str, str]) -> None:
+        while True:
+            self.wfile.write(b"HTTP/1.1 100 Continue\r\nPad: " + b"x" * 50_000 + b"\r\n\r\n")
+
     def _slow(self, _: dict[str, str]) -> None:
         self.send_response(200)
+        self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(RED[:20])
         while not self.server.released.is_set():
@@ -94,9 +116,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def image_server(host: str = "127.0.0.1") -> Iterator[ImageServer]:
+def image_server(host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> Iterator[ImageServer]:
     """Yield the server while it answers requests."""
-    with running(ImageServer(host)) as server:
+    with running(ImageServer(host, tls)) as server:
         try:
             yield server
         finally:

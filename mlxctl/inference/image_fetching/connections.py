@@ -14,6 +14,7 @@ from typing import Any
 import httpcore
 
 from mlxctl.inference.image_fetching.address_rules import AddressRules
+from mlxctl.inference.image_fetching.bounded_stream import BoundedStream
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the addresses of a host, as `Resolver.resolve` does."""
@@ -54,9 +55,11 @@ def _addresses(host: str, port: int) -> list[str]:
 class CheckedConnections(httpcore.AsyncNetworkBackend):
     """Opens the connections of httpcore, to addresses that the rules allow."""
 
-    def __init__(self, rules: AddressRules, resolve: Resolve) -> None:
+    def __init__(self, rules: AddressRules, resolve: Resolve, *, max_bytes: int) -> None:
+        """`max_bytes` is what may be received over a connection."""
         self._rules = rules
         self._resolve = resolve
+        self._max_bytes = max_bytes
         self._network = httpcore.AnyIOBackend()
 
     async def connect_tcp(
@@ -99,11 +102,11 @@ class CheckedConnections(httpcore.AsyncNetworkBackend):
         if not (isinstance(peer, tuple) and self._rules.allows(str(peer[0]))):
             await stream.aclose()
             raise AddressRefused
-        return stream
+        return BoundedStream(stream, max_bytes=self._max_bytes)
 
 
 def connection_pool(
-    rules: AddressRules, resolve: Resolve, tls: ssl.SSLContext
+    rules: AddressRules, resolve: Resolve, tls: ssl.SSLContext, *, max_bytes: int
 ) -> httpcore.AsyncConnectionPool:
     """Return a pool for one download.
 
@@ -113,5 +116,5 @@ def connection_pool(
         ssl_context=tls,
         max_connections=1,
         max_keepalive_connections=0,
-        network_backend=CheckedConnections(rules, resolve),
+        network_backend=CheckedConnections(rules, resolve, max_bytes=max_bytes),
     )

@@ -16,6 +16,10 @@ MAX_REDIRECTS = 3
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _OK = 200
+# Headers and the sizes of parts.
+_OVERHEAD_BYTES = 1 << 20
+_MIN_PART_BYTES = 128
+_MAX_SMALL_PARTS = 1000
 # All signatures of images are within these.
 _SNIFFED_BYTES = 64
 # SEC: the same for an unknown name and one with a private address, so that it tells nothing about a network.
@@ -80,7 +84,12 @@ class ImageDownload:
         timeout["connect"] = self.timeout_seconds / 4
         try:
             async with (
-                connection_pool(self.addresses, self.resolve, self.tls) as pool,
+                connection_pool(
+                    self.addresses,
+                    self.resolve,
+                    self.tls,
+                    max_bytes=self.max_bytes + _OVERHEAD_BYTES,
+                ) as pool,
                 pool.stream("GET", address, headers=headers, extensions={"timeout": timeout}) as response,
             ):
                 if response.status in _REDIRECTS:
@@ -92,8 +101,7 @@ class ImageDownload:
             detail = "the host has an address that may not be fetched from"
             raise NotDownloaded("refused", _UNREACHABLE, detail=detail) from None
         except (httpcore.ConnectError, OSError) as error:
-            is_tls = isinstance(error.__cause__, ssl.SSLError)
-            reason = "TLS fails, or its certificate is not valid" if is_tls else _UNREACHABLE
+            reason = "TLS fails, or its certificate is not valid" if _is_of_tls(error) else _UNREACHABLE
             raise NotDownloaded("failed", reason, detail=str(error)) from None
         except httpcore.TimeoutException:
             raise NotDownloaded("failed", "the host does not answer in time") from None
@@ -108,9 +116,12 @@ class ImageDownload:
         if _header(response, b"content-encoding").lower() not in ("", "identity"):
             raise NotDownloaded("invalid", "the answer is compressed")
         self._check_size(_declared_size(response))
-        body = bytearray()
+        body, num_small = bytearray(), 0
         async for part in response.aiter_stream():
             self._check_size(len(body) + len(part))
+            num_small += len(part) < _MIN_PART_BYTES
+            if num_small > _MAX_SMALL_PARTS:
+                raise NotDownloaded("invalid", "the answer comes in too small parts")
             reserve(len(part))
             is_sniffed = len(body) >= _SNIFFED_BYTES
             body += part
@@ -122,6 +133,12 @@ class ImageDownload:
     def _check_size(self, num_bytes: int) -> None:
         if num_bytes > self.max_bytes:
             raise NotDownloaded("invalid", f"it has more than {self.max_bytes} bytes")
+
+
+def _is_of_tls(error: BaseException) -> bool:
+    """Whether TLS is the reason of an error, which the network library has wrapped."""
+    cause = error.__cause__ or error.__context__
+    return isinstance(error, ssl.SSLError) or (cause is not None and _is_of_tls(cause))
 
 
 def _check_kind(body: bytearray) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import ssl
+import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -49,7 +51,7 @@ def forget_requests(images: ImageServer) -> None:
     images.requests.clear()
 
 
-def fetcher(names: Names, *ports: int, **settings: object) -> ImageFetcher:
+def fetcher(names: Names, *ports: int, tls: ssl.SSLContext | None = None, **settings: object) -> ImageFetcher:
     """Return a fetcher to which 127.0.0.1 is a public address, and no other of this machine."""
     defaults: dict[str, object] = {
         "fetch_urls": True,
@@ -61,6 +63,7 @@ def fetcher(names: Names, *ports: int, **settings: object) -> ImageFetcher:
         VisionSettings(**(defaults | settings)),  # type: ignore[arg-type]
         max_request_bytes=1 << 20,
         resolve=names.resolve,
+        tls=tls,
     )
 
 
@@ -178,9 +181,10 @@ def test_redirects_are_followed_without_cookies(images: ImageServer) -> None:
         ("endless", "it has more than 2048 bytes"),
         ("padded?bytes=2049", "it has more than 2048 bytes"),
         ("compressed", "the answer is compressed"),
+        ("interim", "the answer breaks off or is malformed"),
         ("status?code=404", "the answer has status 404"),
         ("status?code=206", "the answer has status 206"),
-        ("slow", "it takes longer than 0.3 seconds"),
+        ("slow", "it takes longer than 0.5 seconds"),
         ("missing", "the answer breaks off or is malformed"),
     ],
 )
@@ -188,8 +192,13 @@ def test_answer_that_is_no_image_within_the_limits_is_refused(
     images: ImageServer, path: str, reason: str
 ) -> None:
     url = f"http://a.example:{images.port}/{path}"
-    said = problem(Names(a_example=LOCAL), url, fetch_max_bytes=2048, fetch_timeout_seconds=0.3)
+    said = problem(Names(a_example=LOCAL), url, fetch_max_bytes=2048, fetch_timeout_seconds=0.5)
     assert said.endswith(reason)
+
+
+def test_answer_in_crumbs_is_refused(images: ImageServer) -> None:
+    said = problem(Names(a_example=LOCAL), f"http://a.example:{images.port}/crumbs")
+    assert said.endswith("the answer comes in too small parts")
 
 
 def test_image_of_exactly_the_limit_is_fetched(images: ImageServer) -> None:
@@ -234,6 +243,24 @@ def test_proxies_and_credentials_of_the_environment_are_not_used(
     assert len(fetch(Names(a_example=LOCAL), f"http://a.example:{images.port}/red")) == 1
     ((_, headers),) = images.requests
     assert not {"Authorization", "Proxy-Authorization"} & set(headers)
+
+
+def test_certificate_is_that_of_the_name_and_not_of_the_address(tmp_path: Path) -> None:
+    files = ["-keyout", "key.pem", "-out", "cert.pem", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    named = ["-subj", "/CN=a.example", "-addext", "subjectAltName=DNS:a.example"]
+    subprocess.run(["openssl", "req", "-x509", *files, *named], cwd=tmp_path, check=True, capture_output=True)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    names = Names(a_example=LOCAL, b_example=LOCAL)
+    with image_server(tls=tls) as secure:
+        shared = fetcher(
+            names, secure.port, fetch_http=False, tls=ssl.create_default_context(cafile=tmp_path / "cert.pem")
+        )
+        fetched = asyncio.run(shared.fetch(request(f"https://a.example:{secure.port}/red")))
+        assert len(fetched.fetched) == 1
+        with pytest.raises(InvalidRequest, match="TLS fails, or its certificate is not valid"):
+            asyncio.run(shared.fetch(request(f"https://b.example:{secure.port}/red")))
+        assert len(secure.requests) == 1
 
 
 def test_one_caller_leaves_places_for_others(images: ImageServer) -> None:
