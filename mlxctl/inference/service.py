@@ -231,7 +231,8 @@ class InferenceService:
         is generated.
         """
         record_model(request.head.model)
-        request = await self._with_images(self.manager.lora.apply(request))
+        request = self.manager.lora.apply(await self.with_documents(request))
+        request = await self._with_images(request)
         session, lease = await self.manager.use(request.head.model)
         try:
             await self.manager.lora.ensure_mounted(session.name, request.head)
@@ -250,6 +251,13 @@ class InferenceService:
             lease.release()
         num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared.inputs)
         return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared.inputs[0].sampling)
+
+    async def with_documents(self, request: PackedRequest) -> PackedRequest:
+        """Return the request with the pages of its documents, as its model takes them.
+
+        Raises RequestError, ModelUnavailable, CapacityError.
+        """
+        return await self.tokenization.with_documents(request)
 
     async def _with_images(self, request: PackedRequest) -> PackedRequest:
         """Return the request with its remote images.

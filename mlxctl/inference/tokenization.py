@@ -7,6 +7,8 @@ from typing import Any
 from mlxctl.inference.image_fetching import ImageFetcher
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
+from mlxctl.inference.preparation.limits import SHORT_BYTES
+from mlxctl.ir.timed_phases import timed
 
 
 class Tokenization:
@@ -46,9 +48,25 @@ class Tokenization:
         )
         return text
 
+    async def with_documents(self, request: PackedRequest) -> PackedRequest:
+        """Return the request with the pages of its documents, as the model takes them."""
+        if not request.has_documents:
+            return request
+        reader = await self._manager.reader(self._manager.lora.apply(request).head.model)
+        with timed("documents"):
+            read: PackedRequest = await self._preparation.run(
+                jobs.with_documents,
+                request,
+                # They take as long as a long prompt.
+                num_bytes=max(request.num_bytes, SHORT_BYTES),
+                model=reader.name,
+                knows_answers=False,
+            )
+        return read
+
     async def _on_prompt(self, function: Callable[..., Any], request: PackedRequest, *more: Any) -> Any:
         """Run a function on a prompt in a preparation process."""
-        request = self._manager.lora.apply(request)
+        request = self._manager.lora.apply(await self.with_documents(request))
         reader = await self._manager.reader(request.head.model)
         if reader.verdict.takes_images:
             request = await self._images.fetch(request)

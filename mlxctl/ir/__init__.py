@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mlxctl.ir.kv_cache_size import KVFormat
     from mlxctl.ir.messages import (
         AudioPart,
+        DocumentPart,
         ImagePart,
         Message,
         Part,
@@ -112,6 +113,7 @@ __all__ = [
     "ContextOverflow",
     "DeliveryVerdict",
     "DenseLayer",
+    "DocumentPart",
     "EmbeddingRecipe",
     "EmbeddingRequest",
     "EmbeddingResult",

@@ -38,6 +38,14 @@ class RemoteImagePart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentPart:
+    """A PDF file, which the field `param` holds; its pages are still to be read."""
+
+    data: bytes
+    param: str = field(default="messages", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AudioPart:
     """Audio as encoded bytes (WAV, MP3, …).
 
@@ -82,7 +90,7 @@ class ToolResultPart:
         return "\n".join(part.text for part in self.content if isinstance(part, TextPart))
 
 
-ShownPart = TextPart | ImagePart | RemoteImagePart
+ShownPart = TextPart | ImagePart | RemoteImagePart | DocumentPart
 Part = ShownPart | AudioPart | ThinkingPart | ToolCallPart | ToolResultPart
 
 
@@ -121,6 +129,12 @@ class Message:
         """The images that are still to be fetched, in order."""
         within = (part for result in self.tool_results for part in result.content)
         return tuple(part for part in (*self.parts, *within) if isinstance(part, RemoteImagePart))
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether there are documents that are still to be read, in tool results too."""
+        within = (part for result in self.tool_results for part in result.content)
+        return any(isinstance(part, DocumentPart) for part in (*self.parts, *within))
 
     def with_fetched(self, images: Mapping[str, ImagePart]) -> "Message":
         """Return the message with images in place of their URLs."""

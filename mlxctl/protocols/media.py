@@ -1,4 +1,4 @@
-"""Images and audio in request bodies: base64, and URLs of images.
+"""Images, audio and documents in request bodies: base64, and URLs of images.
 
 Nothing is fetched here.
 """
@@ -7,10 +7,15 @@ import base64
 import binascii
 import re
 
+import msgspec
+
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import AudioPart, ImagePart, RemoteImagePart
+from mlxctl.ir import AudioPart, DocumentPart, ImagePart, RemoteImagePart, TextPart
 from mlxctl.ir.images import image_media_type
 
+PDF = "application/pdf"
+
+_PDF_URL = re.compile(r"data:application/pdf(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE)
 _REMOTE_URL = re.compile(r"https?:", re.IGNORECASE)
 _DATA_URL = re.compile(
     r"data:(?P<media_type>image/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE
@@ -53,6 +58,53 @@ def image_from_base64(data: str, media_type: str, path: str) -> ImagePart:
             param=f"{path}.media_type",
         )
     return ImagePart(data=_decode(data, f"{path}.data"), media_type=media_type)
+
+
+def document_from_data_url(url: str, path: str) -> DocumentPart:
+    """Return the document of a data URL. Raises InvalidRequest."""
+    header = _PDF_URL.match(url)
+    if header is None:
+        raise InvalidRequest(
+            f"{path} must be a data URL of a PDF, 'data:application/pdf;base64,…'; send other files as text",
+            param=path,
+        )
+    return DocumentPart(data=_decode(url[header.end() :], path), param=path)
+
+
+def document_from_base64(data: str, media_type: str, path: str) -> DocumentPart:
+    """Return the document of base64 `data`; `path` is that of its object.
+
+    Raises InvalidRequest.
+    """
+    if media_type.lower() != PDF:
+        raise InvalidRequest(
+            f"{path}.media_type is {media_type!r}; it must be {PDF!r}; send other documents as text "
+            "(source type 'text' or 'content')",
+            param=f"{path}.media_type",
+        )
+    return DocumentPart(data=_decode(data, f"{path}.data"), param=path)
+
+
+def document_tags(title: str | None, context: str | None = None) -> tuple[TextPart, TextPart]:
+    """Return the texts before and after a document."""
+    named = "" if title is None else f" title={msgspec.json.encode(title).decode()}"
+    start = f"{context}\n" if context else ""
+    return TextPart(text=f"<document{named}>\n{start}"), TextPart(text="\n</document>\n")
+
+
+def file_parts(
+    file_data: str | None, filename: str | None, path: str, *, file_id: str | None
+) -> tuple[TextPart | DocumentPart, ...]:
+    """Return the parts of an OpenAI file. Raises InvalidRequest."""
+    if file_id is not None:
+        raise InvalidRequest(
+            f"{path}.file_id is not supported: there are no uploaded files; send file_data",
+            param=f"{path}.file_id",
+        )
+    if file_data is None:
+        raise InvalidRequest(f"{path}.file_data is missing; send a data URL", param=f"{path}.file_data")
+    head, end = document_tags(filename)
+    return head, document_from_data_url(file_data, f"{path}.file_data"), end
 
 
 def audio_from_base64(data: str, audio_format: str, path: str) -> AudioPart:

@@ -21,6 +21,7 @@ OPTIONAL = {
         "PIL",  # models/vision_recipe.py
         "pillow_heif",  # missing_for
     },
+    "mlxctl/adapters/media/pdf_files.py": {"pypdfium2"},  # missing_for
     "mlxctl/engine/audio/transcriber.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/audio/workload.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/embedding/weights.py": {"mlx_embeddings", "mlx_vlm"},  # models/encoders.py: find_encoder

@@ -9,6 +9,7 @@ from mlxctl.adapters.templates.result_images import ResultImages, in_call_order
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     AudioPart,
+    DocumentPart,
     ImagePart,
     Message,
     RemoteImagePart,
@@ -143,6 +144,10 @@ def _refuse_media(message: Message, where: str, *, takes_images: bool, vision_pr
         if isinstance(part, _IMAGES) and message.role not in ("user", "tool"):
             raise InvalidRequest(
                 "this model takes images in a user's messages and in tool results only", param=where
+            )
+        if isinstance(part, DocumentPart):
+            raise InvalidRequest(
+                f"{part.param} is a PDF, which is not read for this; send its text", param=part.param
             )
         if isinstance(part, RemoteImagePart):
             raise InvalidRequest(

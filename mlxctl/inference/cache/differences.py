@@ -18,6 +18,7 @@ from mlxctl.inference.cache.prompt_sections import (
     tool_section,
 )
 from mlxctl.ir import (
+    DocumentPart,
     GenerationRequest,
     ImagePart,
     Message,
@@ -214,6 +215,8 @@ def _part_name(part: Part, before: Part) -> str:
             return "tool result"
         case ImagePart() | RemoteImagePart():
             return "image"
+        case DocumentPart():
+            return "document"
     return "audio"
 
 

@@ -25,10 +25,10 @@ class PackedRequest:
     `head` has the options, without messages and without descriptions of tools, and one empty prompt if the
     request has prompts. `packed` is the whole request for `unpack`, which is slow for a long one.
     `has_answers` says that the conversation has earlier answers. `remote_images` are still to be fetched;
-    `fetched` has those that were, by URL.
+    `fetched` has those that were, by URL. `has_documents` says that documents are still to be read.
     """
 
-    __slots__ = ("fetched", "has_answers", "head", "packed", "remote_images")
+    __slots__ = ("fetched", "has_answers", "has_documents", "head", "packed", "remote_images")
 
     def __init__(
         self,
@@ -38,12 +38,14 @@ class PackedRequest:
         has_answers: bool = True,
         remote_images: tuple[RemoteImagePart, ...] = (),
         fetched: Mapping[str, ImagePart] = _NONE_FETCHED,
+        has_documents: bool = False,
     ) -> None:
         self.head = head
         self.packed = packed
         self.has_answers = has_answers
         self.remote_images = remote_images
         self.fetched = fetched
+        self.has_documents = has_documents
 
     @classmethod
     def of(cls, request: GenerationRequest) -> "PackedRequest":
@@ -62,7 +64,13 @@ class PackedRequest:
         packed = pickle.dumps(request, protocol=5)
         _check_head_size(head, packed)
         remote = tuple(part for message in request.messages for part in message.remote_images)
-        return cls(head, packed, has_answers=has_answers, remote_images=remote)
+        return cls(
+            head,
+            packed,
+            has_answers=has_answers,
+            remote_images=remote,
+            has_documents=any(message.has_documents for message in request.messages),
+        )
 
     @property
     def num_bytes(self) -> int:
@@ -71,17 +79,13 @@ class PackedRequest:
 
     def with_head(self, **changes: Any) -> "PackedRequest":
         """Return the request with changed options."""
-        return PackedRequest(
-            replace(self.head, **changes),
-            self.packed,
-            has_answers=self.has_answers,
-            remote_images=self.remote_images,
-            fetched=self.fetched,
-        )
+        return PackedRequest(replace(self.head, **changes), self.packed, **self._facts)
 
     def with_fetched(self, images: Mapping[str, ImagePart]) -> "PackedRequest":
         """Return the request with its remote images."""
-        return PackedRequest(self.head, self.packed, has_answers=self.has_answers, fetched=images)
+        return PackedRequest(
+            self.head, self.packed, **(self._facts | {"remote_images": (), "fetched": images})
+        )
 
     def unpack(self) -> GenerationRequest:
         """Return the request with the options of `head`."""
@@ -91,19 +95,17 @@ class PackedRequest:
             content["messages"] = tuple(message.with_fetched(self.fetched) for message in whole.messages)
         return replace(self.head, **content)
 
+    @property
+    def _facts(self) -> dict[str, Any]:
+        names = ("has_answers", "remote_images", "fetched", "has_documents")
+        return {name: getattr(self, name) for name in names}
+
     def __reduce__(self) -> tuple[Any, ...]:
-        content = (pickle.PickleBuffer(self.packed), self.has_answers, self.remote_images, self.fetched)
-        return _restore, (self.head, *content)
+        return _restore, (self.head, pickle.PickleBuffer(self.packed), self._facts)
 
 
-def _restore(
-    head: GenerationRequest,
-    packed: Any,
-    has_answers: bool,
-    remote_images: tuple[RemoteImagePart, ...],
-    fetched: Mapping[str, ImagePart],
-) -> PackedRequest:
-    return PackedRequest(head, packed, has_answers=has_answers, remote_images=remote_images, fetched=fetched)
+def _restore(head: GenerationRequest, packed: Any, facts: Mapping[str, Any]) -> PackedRequest:
+    return PackedRequest(head, packed, **facts)
 
 
 class PackedTexts:

@@ -15,7 +15,7 @@ from mlxctl.ir import Message, Part, ShownPart, TextPart, ThinkingPart, ToolCall
 from mlxctl.protocols.anthropic import content_blocks as blocks
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.decoding import check_nesting, decode_json
-from mlxctl.protocols.media import image_from_base64, image_from_url
+from mlxctl.protocols.media import PDF, document_from_base64, document_tags, image_from_base64, image_from_url
 from mlxctl.protocols.thinking_signature import thinking_from_signature
 from mlxctl.protocols.tool_checks import check_result_id
 
@@ -210,10 +210,7 @@ def _document(block: blocks.AnthropicDocument, path: str, *, is_result: bool) ->
     One that cannot be read is refused in a question. In a tool result a note replaces it, because a client
     cannot take back the result of its tool.
     """
-    title = "" if block.title is None else f" title={_quoted(block.title)}"
-    context = f"{block.context}\n" if block.context else ""
-    head = TextPart(text=f"<document{title}>\n{context}")
-    end = TextPart(text="\n</document>\n")
+    head, end = document_tags(block.title, block.context)
     match block.source:
         case blocks.PlainTextSource(data=text) | blocks.ContentSource(content=str(text)):
             return (TextPart(text=f"{head.text}{text}{end.text}"),)
@@ -225,14 +222,16 @@ def _document(block: blocks.AnthropicDocument, path: str, *, is_result: bool) ->
                 for part in _shown(each, f"{path}.source.content[{index}]")
             ]
             return (head, *inner, end)
+        case blocks.Base64Source(data=data, media_type=kind) if kind.lower() == PDF or not is_result:
+            return (head, document_from_base64(data, kind, f"{path}.source"), end)
         case blocks.Base64Source() | blocks.UrlSource() | blocks.FileSource() as source:
             kind = source.media_type if isinstance(source, blocks.Base64Source) else "a remote file"
             if is_result:
-                note = f"This document ({kind}) was not read: the server reads documents as text only."
+                note = f"This document ({kind}) was not read: the server reads texts and PDFs only."
                 return (TextPart(text=f"{head.text}{note}{end.text}"),)
             raise InvalidRequest(
-                f"{path}.source is {kind}, which is not supported; send the document's text "
-                "(source type 'text' or 'content')",
+                f"{path}.source is {kind}, which is not supported; send a PDF (source type 'base64') or "
+                "text (source type 'text' or 'content')",
                 param=f"{path}.source",
             )
         case _:

@@ -23,7 +23,7 @@ from mlxctl.ir import (
 from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.decoding import decode_body
-from mlxctl.protocols.media import audio_from_base64, image_from_url
+from mlxctl.protocols.media import audio_from_base64, file_parts, image_from_url
 from mlxctl.protocols.openai import chat_schema as schema
 from mlxctl.protocols.openai.chat_tools import tools_and_choice
 from mlxctl.protocols.openai.freeform import freeform_arguments
@@ -253,7 +253,13 @@ def _call(call: schema.ChatMessageToolCall, path: str) -> ToolCallPart:
     return ToolCallPart(id=call.id, name=call.function.name, arguments=call.function.arguments)
 
 
-ContentPart = schema.ChatTextPart | schema.ChatRefusalPart | schema.ChatImagePart | schema.ChatAudioPart
+ContentPart = (
+    schema.ChatTextPart
+    | schema.ChatRefusalPart
+    | schema.ChatImagePart
+    | schema.ChatAudioPart
+    | schema.ChatFilePart
+)
 
 
 def _content(content: str | Sequence[ContentPart], path: str) -> Iterable[ShownPart | AudioPart]:
@@ -269,6 +275,9 @@ def _content(content: str | Sequence[ContentPart], path: str) -> Iterable[ShownP
             case schema.ChatAudioPart():
                 sound = part.input_audio
                 yield audio_from_base64(sound.data, sound.format, f"{path}.content[{index}].input_audio")
+            case schema.ChatFilePart(file=file):
+                where = f"{path}.content[{index}].file"
+                yield from file_parts(file.file_data, file.filename, where, file_id=file.file_id)
             case schema.ChatRefusalPart():
                 pass
             case _:

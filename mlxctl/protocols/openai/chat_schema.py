@@ -56,6 +56,20 @@ class ChatImagePart(Struct, tag_field="type", tag="image_url"):
     image_url: ChatImageUrl
 
 
+class ChatFile(Struct):
+    """A PDF as a data URL; an uploaded file is refused by name."""
+
+    file_data: str | None = None
+    filename: str | None = None
+    file_id: str | None = None
+
+
+class ChatFilePart(Struct, tag_field="type", tag="file"):
+    """A document of a message."""
+
+    file: ChatFile
+
+
 class AudioData(Struct):
     """Audio of a message as base64."""
 
@@ -95,7 +109,7 @@ class ChatDeveloperMessage(ChatSystemMessage, tag_field="role", tag="developer")
 class ChatUserMessage(Struct, tag_field="role", tag="user"):
     """A message of the user."""
 
-    content: str | Annotated[list[ChatTextPart | ChatImagePart | ChatAudioPart], MessageLimit]
+    content: str | Annotated[list[ChatTextPart | ChatImagePart | ChatAudioPart | ChatFilePart], MessageLimit]
     name: str | None = None
 
 

@@ -24,7 +24,7 @@ from mlxctl.ir import (
     ToolResultPart,
 )
 from mlxctl.protocols.decoding import check_nesting, decode_json, decode_part
-from mlxctl.protocols.media import audio_from_base64, image_from_url
+from mlxctl.protocols.media import audio_from_base64, file_parts, image_from_url
 from mlxctl.protocols.openai.freeform import freeform_arguments
 from mlxctl.protocols.openai.responses import schema
 from mlxctl.protocols.openai.responses.tools import full_name
@@ -212,14 +212,20 @@ def _content(content: str | Sequence[schema.Content], path: str) -> Iterable[Sho
             case schema.InputAudio(input_audio=sound):
                 yield audio_from_base64(sound.data, sound.format, f"{path}[{index}].input_audio")
             case schema.InputFile():
-                where = f"{path}[{index}].type"
-                raise InvalidRequest(
-                    f"{where} is 'input_file', but files are not supported; send their text", param=where
-                )
+                yield from _file(part, f"{path}[{index}]")
             case schema.ResponsesRefusal():
                 pass
             case _:
                 assert_never(part)
+
+
+def _file(part: schema.InputFile, path: str) -> Iterable[ShownPart]:
+    if part.file_url is not None:
+        raise InvalidRequest(
+            f"{path}.file_url is not supported: files are not fetched; send file_data",
+            param=f"{path}.file_url",
+        )
+    return file_parts(part.file_data, part.filename, path, file_id=part.file_id)
 
 
 def _image(part: schema.InputImage, path: str) -> ImagePart | RemoteImagePart:

@@ -54,7 +54,12 @@ class InputAudio(Struct, tag_field="type", tag="input_audio"):
 
 
 class InputFile(Struct, tag_field="type", tag="input_file"):
-    """A document; refused by name."""
+    """A PDF as a data URL; a URL and an uploaded file are refused by name."""
+
+    file_data: str | None = None
+    filename: str | None = None
+    file_url: str | None = None
+    file_id: str | None = None
 
 
 Content = InputText | OutputText | PlainText | ResponsesRefusal | InputImage | InputAudio | InputFile
