@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
+from mlxctl.errors import InvalidRequest, SequenceFailed
 from mlxctl.inference.image_fetching import ImageFetcher
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
@@ -53,15 +54,19 @@ class Tokenization:
         if not request.has_documents:
             return request
         reader = await self._manager.reader(self._manager.lora.apply(request).head.model)
-        with timed("documents"):
-            read: PackedRequest = await self._preparation.run(
-                jobs.with_documents,
-                request,
-                # They take as long as a long prompt.
-                num_bytes=max(request.num_bytes, SHORT_BYTES),
-                model=reader.name,
-                knows_answers=False,
-            )
+        try:
+            with timed("documents"):
+                read: PackedRequest = await self._preparation.run(
+                    jobs.with_documents,
+                    request,
+                    # They take as long as a long prompt.
+                    num_bytes=max(request.num_bytes, SHORT_BYTES),
+                    model=reader.name,
+                    knows_answers=False,
+                )
+        except SequenceFailed:
+            message = "a PDF of the request takes too much memory, or cannot be read; send its text"
+            raise InvalidRequest(message, param="messages") from None
         return read
 
     async def _on_prompt(self, function: Callable[..., Any], request: PackedRequest, *more: Any) -> Any:

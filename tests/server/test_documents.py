@@ -77,11 +77,10 @@ def test_both_sdks_send_pdfs(openai_sdk: openai.OpenAI, anthropic_sdk: anthropic
 
 
 def test_vision_model_sees_the_pages(openai_sdk: openai.OpenAI, model_server: ServerProcess) -> None:
+    rendered = prompt(model_server, chat_messages(FILE), SEEING)
+    assert (rendered.count("[IMG]"), rendered.count("swordfish")) == (1, 1)
     answer = openai_sdk.chat.completions.create(model=SEEING, messages=chat_messages(FILE), max_tokens=4)
     assert answer.usage is not None
-    assert answer.usage.prompt_tokens > 40, "with the cells of a picture"
-    (last, *_) = httpx.get(f"{model_server.url}/requests", timeout=60).json()["requests"]
-    assert last["images"] == 1
 
 
 def test_guardrails_apply_to_the_text_of_a_pdf(model_server: ServerProcess) -> None:
@@ -104,7 +103,7 @@ def test_file_that_unpacks_to_too_much_fails_alone(openai_sdk: openai.OpenAI) ->
     page = pdf(b"@").replace(
         b"<</Length 1>>stream\n@", b"<</Length %d/Filter/FlateDecode>>stream\n%b" % (len(drawn), drawn)
     )
-    with pytest.raises(openai.BadRequestError):
+    with pytest.raises(openai.BadRequestError, match="takes too much memory, or cannot be read"):
         openai_sdk.chat.completions.create(
             model=READER, messages=chat_messages(b64encode(page).decode()), max_tokens=4
         )

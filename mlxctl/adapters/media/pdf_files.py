@@ -79,8 +79,8 @@ def _opened(data: bytes, param: str) -> Iterator[Any]:
 def _bounded_memory() -> Iterator[None]:
     """Let the process take `_MAX_MEMORY_BYTES` more, on Linux.
 
-    SEC: a small file may unpack to gigabytes. PDFium ends its process when it gets no memory, which fails only
-    this request. macOS has no such limit: there the time limit of preparation has to do.
+    SEC: a small file may unpack to gigabytes. PDFium ends its process when it gets no memory, which fails
+    only this request. macOS has no such limit: there the time limit of preparation has to do.
     """
     if sys.platform != "linux":
         yield
