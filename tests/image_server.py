@@ -1,4 +1,7 @@
-"""An HTTP server of images, with answers that are no images. It records its requests."""
+"""An HTTP server of images and of bad answers.
+
+It records its requests.
+"""
 
 import gzip
 import ssl

@@ -4,7 +4,10 @@ RED_PAGE = b"0.86 0.12 0.12 rg 0 0 612 792 re f"
 
 
 def pdf(*pages: str | bytes) -> bytes:
-    """Return a file with these pages: a line of text each, or operators that draw."""
+    """Return a file with these pages.
+
+    Each is a line of text, or operators that draw.
+    """
     numbers = range(3, 3 + 2 * len(pages), 2)
     kids = " ".join(f"{number} 0 R" for number in numbers)
     objects = [

@@ -253,9 +253,9 @@ class InferenceService:
         return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared.inputs[0].sampling)
 
     async def with_documents(self, request: PackedRequest) -> PackedRequest:
-        """Return the request with the pages of its documents, as its model takes them.
+        """Return the request with the pages of its documents.
 
-        Raises RequestError, ModelUnavailable, CapacityError.
+        They have pictures if the model takes images. Raises RequestError, ModelUnavailable, CapacityError.
         """
         return await self.tokenization.with_documents(request)
 

@@ -50,7 +50,7 @@ class Tokenization:
         return text
 
     async def with_documents(self, request: PackedRequest) -> PackedRequest:
-        """Return the request with the pages of its documents, as the model takes them."""
+        """Return the request with the pages of its documents."""
         if not request.has_documents:
             return request
         reader = await self._manager.reader(self._manager.lora.apply(request).head.model)

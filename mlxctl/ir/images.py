@@ -101,7 +101,10 @@ _HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b
 
 
 def image_media_type(data: bytes) -> str | None:
-    """Return the media type of an image by its first 64 bytes; None for what is none."""
+    """Return the media type of an image by its first 64 bytes.
+
+    None for what is no image.
+    """
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     if data[4:8] == b"ftyp":

@@ -31,7 +31,10 @@ class ImagePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteImagePart:
-    """An image that is still to be fetched from a URL, which the field `param` names."""
+    """An image that is still to be fetched.
+
+    The field `param` of the request has its URL.
+    """
 
     url: str
     param: str = field(default="messages", compare=False)
@@ -39,7 +42,10 @@ class RemoteImagePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentPart:
-    """A PDF file, which the field `param` holds; its pages are still to be read."""
+    """A PDF file that is still to be read.
+
+    The field `param` of the request holds it.
+    """
 
     data: bytes
     param: str = field(default="messages", compare=False)
@@ -132,7 +138,7 @@ class Message:
 
     @property
     def has_documents(self) -> bool:
-        """Whether there are documents that are still to be read, in tool results too."""
+        """Whether documents are still to be read, in tool results too."""
         within = (part for result in self.tool_results for part in result.content)
         return any(isinstance(part, DocumentPart) for part in (*self.parts, *within))
 

@@ -23,7 +23,10 @@ _DATA_URL = re.compile(
 
 
 def image_from_url(url: str, path: str) -> ImagePart | RemoteImagePart:
-    """Return the image of a data URL, or the URL of one to fetch. Raises InvalidRequest."""
+    """Return the image of a URL: its data, or one to fetch.
+
+    Raises InvalidRequest.
+    """
     if _REMOTE_URL.match(url):
         return RemoteImagePart(url=url, param=path)
     return image_from_data_url(url, path)

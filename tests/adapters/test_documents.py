@@ -1,4 +1,4 @@
-"""PDFs become the text of their pages, with pictures for models that take images."""
+"""PDFs become text, and pictures for models that take images."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""PDFs with both SDKs: what of them is in the prompt, and what they cannot do to the server."""
+"""PDFs with both SDKs."""
 
 import zlib
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""Images by URL with both SDKs, fetched by a real server from another one."""
+"""Images by URL with both SDKs, from a real server."""
 
 import json
 import socket
@@ -28,7 +28,7 @@ def images() -> Iterator[ImageServer]:
 
 @pytest.fixture(scope="module")
 def model_server(images: ImageServer) -> Iterator[ServerProcess]:
-    """A server for a vision model and a text model that fetches from the image server only."""
+    """A server that fetches from the image server only."""
     named = ["--model", str(tiny_models.trained("pixtral_colors")), "--name", MODEL]
     with serving(
         None,

@@ -1,4 +1,7 @@
-"""Documents of a conversation as text and pictures of pages. Slow: for workers."""
+"""Documents of a conversation as text and pictures.
+
+Slow: for workers.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

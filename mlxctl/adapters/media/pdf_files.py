@@ -1,6 +1,7 @@
-"""PDF files of requests: the text of pages, and pictures of them. Slow: for workers.
+"""PDF files of requests: text and pictures of pages.
 
-Forms are not drawn and scripts do not run. A file without text layer, such as a scan, has pictures only.
+Slow: for workers. Forms are not drawn and scripts do not run. A file without text layer, such as a scan, has
+pictures only.
 """
 
 import io
@@ -36,9 +37,9 @@ class PdfPage:
 
 
 def read_pdf(data: bytes, param: str, *, max_pages: int, max_pictures: int) -> list[PdfPage]:
-    """Return the pages of a PDF file, the first `max_pictures` of them with a picture.
+    """Return the pages of a PDF file.
 
-    Raises InvalidRequest, which names `param`.
+    The first `max_pictures` of them have a picture. Raises InvalidRequest, which names `param`.
     """
     with _opened(data, param) as document:
         num_pages = len(document)
@@ -106,7 +107,7 @@ def _text(page: Any, param: str, *, max_chars: int) -> str:
 
 
 def _picture(page: Any) -> ImagePart:
-    """Return a picture of a page, with at most `_PICTURE_SIDE` pixels a side."""
+    """Return a picture with at most `_PICTURE_SIDE` pixels a side."""
     longest = max(*page.get_size(), 1.0)
     scale = min(_MAX_DPI / _POINTS_PER_INCH, _PICTURE_SIDE / longest)
     written = io.BytesIO()

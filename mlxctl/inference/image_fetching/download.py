@@ -136,7 +136,7 @@ class ImageDownload:
 
 
 def _is_of_tls(error: BaseException) -> bool:
-    """Whether TLS is the reason of an error, which the network library has wrapped."""
+    """Whether TLS is the reason of a network error."""
     cause = error.__cause__ or error.__context__
     return isinstance(error, ssl.SSLError) or (cause is not None and _is_of_tls(cause))
 

@@ -40,7 +40,7 @@ class ImageUrl:
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port, the port only if it is not the scheme's."""
+        """Scheme, host, and a port that is not the scheme's."""
         port = "" if self.port == _DEFAULT_PORTS[self.scheme] else f":{self.port}"
         return f"{self.scheme}://{self.authority_host}{port}"
 
@@ -80,7 +80,10 @@ _ANY_HOST = (HostPattern("*"),)
 
 @dataclass(frozen=True, slots=True)
 class UrlRules:
-    """Allows https URLs, and with `allows_http` http URLs, of the hosts that match one of `patterns`."""
+    """Allows URLs of the hosts that match one of `patterns`.
+
+    They are https URLs, and with `allows_http` also http URLs.
+    """
 
     patterns: tuple[HostPattern, ...] = _ANY_HOST
     allows_http: bool = False
@@ -136,7 +139,10 @@ class UrlRules:
 
 
 def read_patterns(texts: Sequence[str]) -> tuple[HostPattern, ...]:
-    """Return the hosts of an allow-list, all hosts for an empty one. Raises ValueError."""
+    """Return the hosts of an allow-list. Raises ValueError.
+
+    An empty list allows all hosts.
+    """
     return tuple(map(_pattern, texts)) or _ANY_HOST
 
 

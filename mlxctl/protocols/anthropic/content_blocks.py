@@ -26,7 +26,7 @@ class Base64Source(Struct, tag_field="type", tag="base64"):
 
 
 class UrlSource(Struct, tag_field="type", tag="url"):
-    """The address of an image, or of a document, which is refused by name."""
+    """The URL of an image; that of a document is refused."""
 
     url: str
 

@@ -45,7 +45,10 @@ class ChatRefusalPart(Struct, tag_field="type", tag="refusal"):
 
 
 class ChatImageUrl(Struct):
-    """A URL of an image, with its data or to be fetched; `detail` is ignored."""
+    """A URL of an image, with its data or to be fetched.
+
+    `detail` is ignored.
+    """
 
     url: str
 
@@ -57,7 +60,7 @@ class ChatImagePart(Struct, tag_field="type", tag="image_url"):
 
 
 class ChatFile(Struct):
-    """A PDF as a data URL; an uploaded file is refused by name."""
+    """A PDF as a data URL; an uploaded file is refused."""
 
     file_data: str | None = None
     filename: str | None = None

@@ -1,4 +1,4 @@
-"""Fetching against real servers, with an own resolver: what is connected to, followed, kept and told."""
+"""Fetching images from real servers, with an own resolver."""
 
 import asyncio
 import logging
@@ -22,7 +22,10 @@ UNREACHABLE = "the host cannot be reached, or its address is not a public one"
 
 
 class Names:
-    """A resolver: `answers` has the addresses of each name, for one look-up after the other."""
+    """A resolver.
+
+    `answers` has the addresses of each name, for one look-up after the other.
+    """
 
     def __init__(self, **answers: Sequence[Sequence[str]]) -> None:
         self.asked: list[str] = []
@@ -52,7 +55,7 @@ def forget_requests(images: ImageServer) -> None:
 
 
 def fetcher(names: Names, *ports: int, tls: ssl.SSLContext | None = None, **settings: object) -> ImageFetcher:
-    """Return a fetcher to which 127.0.0.1 is a public address, and no other of this machine."""
+    """Return a fetcher that takes 127.0.0.1 for a public address."""
     defaults: dict[str, object] = {
         "fetch_urls": True,
         "fetch_http": True,

@@ -1,4 +1,4 @@
-"""URLs that the server may fetch: https, one spelling of the host, the port of the scheme."""
+"""URLs that the server may fetch."""
 
 import pytest
 
