@@ -54,7 +54,7 @@ class InputAudio(Struct, tag_field="type", tag="input_audio"):
 
 
 class InputFile(Struct, tag_field="type", tag="input_file"):
-    """A PDF as a data URL; other URLs and uploaded files are refused."""
+    """A PDF as a data URL; other URLs and files are refused."""
 
     file_data: str | None = None
     filename: str | None = None
