@@ -167,6 +167,7 @@ def test_every_redirect_is_checked(images: ImageServer, location: str, reason: s
     to = location.format(port=images.port)
     assert reason in problem(names, f"http://a.example:{images.port}/redirect?to={to}")
     assert "/red" not in [path for path, _ in images.requests]
+    assert len(images.requests) <= 4
 
 
 def test_redirects_are_followed_without_cookies(images: ImageServer) -> None:
