@@ -19,6 +19,7 @@ from mlxctl.adapters.media.image_files import MAX_IMAGES, decode_image, open_ima
 from mlxctl.errors import InvalidRequest
 from mlxctl.installed import EXTRAS
 from mlxctl.ir import ImagePart
+from mlxctl.ir.images import image_media_type
 
 ORANGE, WHITE = (250, 120, 10), (255, 255, 255)
 
@@ -73,6 +74,26 @@ def test_heic_decodes_to_the_same_color(mode: str) -> None:
     image = file(Image.new("RGB", (64, 48), ORANGE).convert(mode), "HEIF", quality=-1)
     color = ORANGE if mode != "L" else (Image.new("RGB", (1, 1), ORANGE).convert("L").getpixel((0, 0)),) * 3
     assert is_all(image, color, within=6)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "media_type"),
+    [
+        ("PNG", "image/png"),
+        ("JPEG", "image/jpeg"),
+        ("WEBP", "image/webp"),
+        ("GIF", "image/gif"),
+        ("BMP", "image/bmp"),
+        ("TIFF", "image/tiff"),
+        ("AVIF", "image/avif"),
+        ("HEIF", "image/heic"),
+        ("PDF", None),
+        ("ICO", None),
+    ],
+)
+def test_media_type_is_read_from_the_first_bytes(kind: str, media_type: str | None) -> None:
+    image = file(Image.new("RGB", (64, 64), ORANGE), kind)
+    assert image_media_type(image.data[:64]) == media_type
 
 
 def test_camera_rotation_of_heic_is_applied_once() -> None:
