@@ -37,7 +37,7 @@ def test_pages_have_pictures_for_a_model_that_takes_images() -> None:
     pictures = [part for part in message.parts if isinstance(part, ImagePart)]
     assert len(pictures) == 2
     red = Image.open(io.BytesIO(pictures[1].data)).convert("RGB")
-    assert max(red.size) <= 1568
+    assert max(red.size) == 1024
     assert np.asarray(red).reshape(-1, 3).mean(axis=0) == pytest.approx([219, 31, 31], abs=2)
 
 

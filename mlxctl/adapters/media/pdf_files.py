@@ -21,7 +21,8 @@ MAX_PAGES = 100
 
 _MAX_CHARS = 4_000_000
 _MAX_MEMORY_BYTES = 1 << 30
-_PICTURE_SIDE = 1568
+# About 1,000 tokens of Qwen2-VL for a page; the text is read besides.
+_PICTURE_SIDE = 1024
 _POINTS_PER_INCH = 72
 _MAX_DPI = 150
 # PDFium's marks of a hyphen at the end of a line, and what is no text.
