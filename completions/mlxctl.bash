@@ -23,7 +23,7 @@ _mlxctl_children() {
 _mlxctl_options() {
     case "$1" in
         "") echo "--version -v --help -h" ;;
-        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --probe-unknown --kv-bits --kv-group-size --adapter --host --port -p --tls-cert --tls-key --tls-key-password-file --tls-min-version --tls-client-ca --api-key --api-key-file --admin-key --cache-group --cors-origin --allowed-host --root-path --max-queue --timeout --status-page --no-status-page --log-level --log-format --log-content --passphrase-file --audit --audit-debug --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --max-rows --cache-ttl --cache-dir --cache-disk-bytes --speculation --draft --target-gap-ms --target-ttft-ms --thinking --temperature --top-p --top-k --min-p --repetition-penalty --max-tokens --seed --enable-preemption --max-timeslice-tokens --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
+        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --probe-unknown --kv-bits --kv-group-size --adapter --host --port -p --tls-cert --tls-key --tls-key-password-file --tls-min-version --tls-client-ca --api-key --api-key-file --admin-key --cache-group --cors-origin --allowed-host --root-path --max-queue --timeout --status-page --no-status-page --log-level --log-format --log-content --passphrase-file --audit --audit-debug --strip-agent-headers --keep-agent-headers --fetch-images --fetch-host --memory-limit --prefix-cache --prefix-cache-bits --max-rows --cache-ttl --cache-dir --cache-disk-bytes --speculation --draft --target-gap-ms --target-ttft-ms --thinking --temperature --top-p --top-k --min-p --repetition-penalty --max-tokens --seed --enable-preemption --max-timeslice-tokens --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
         " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --mcp-config --image --continue -c --session --open --list --save --no-save --local --plain --help -h" ;;
         " run") echo "--system -s --temperature --max-tokens --image --json --quiet -q --local --help -h" ;;
         " launch") echo "--model -m --url --api-key --dry-run --help -h" ;;
@@ -158,6 +158,7 @@ _mlxctl_value() {
         " serve --log-level") echo "words:debug info warning error" ;;
         " serve --log-format") echo "words:text json" ;;
         " serve --passphrase-file") echo "files" ;;
+        " serve --fetch-host") echo "unknown" ;;
         " serve --memory-limit") echo "unknown" ;;
         " serve --prefix-cache") echo "unknown" ;;
         " serve --prefix-cache-bits") echo "words:full 8 4" ;;

@@ -74,6 +74,8 @@ complete -c mlxctl -n "__mlxctl_at ' serve'" -l passphrase-file -r -F -d 'File w
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l audit -d 'Write an audit log'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l audit-debug -d 'Write prompts and answers to the audit log as text'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l strip-agent-headers -l keep-agent-headers -d 'Remove the billing lines that coding agents put before a system prompt'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l fetch-images -d 'Fetch images that requests name by URL, from public addresses over https'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l fetch-host -x -d 'Host to fetch images from'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l memory-limit -x -d 'Maximum memory for weights and caches together'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l prefix-cache -x -d 'Maximum memory for the prefix cache. 0 turns it off. Default'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l prefix-cache-bits -x -a 'full 8 4' -d 'Bits of stored prefix-cache entries'

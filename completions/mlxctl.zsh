@@ -1511,6 +1511,8 @@ _mlxctl_serve() {
         '*--audit-debug[Write prompts and answers to the audit log as text]' \
         '*--strip-agent-headers[Remove the billing lines that coding agents put before a system prompt]' \
         '*--keep-agent-headers[Remove the billing lines that coding agents put before a system prompt]' \
+        '*--fetch-images[Fetch images that requests name by URL, from public addresses over https]' \
+        '*--fetch-host[Host to fetch images from]: :' \
         '*--memory-limit[Maximum memory for weights and caches together]: :' \
         '*--prefix-cache[Maximum memory for the prefix cache. 0 turns it off. Default]: :' \
         '*--prefix-cache-bits[Bits of stored prefix-cache entries]: :(full 8 4)' \

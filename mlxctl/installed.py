@@ -10,6 +10,8 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
     "encoders": {"mlx_vlm": "mlx-vlm"},
     "embeddings-extra": {"mlx_embeddings": "mlx-embeddings"},
     "vision": {"mlx_vlm": "mlx-vlm", "PIL": "Pillow"},
+    "heic": {"pillow_heif": "pillow-heif"},
+    "pdf": {"pypdfium2": "pypdfium2", "PIL": "Pillow"},
     "audio": {"mlx_audio": "mlx-audio", "miniaudio": "miniaudio"},
     "policy": {"cryptography": "cryptography"},
     "oidc": {"joserfc": "joserfc"},

@@ -19,6 +19,7 @@ from mlxctl.cli import app
 from mlxctl.engine import Stats
 from mlxctl.engine.wire.reports import DiskFigures
 from mlxctl.inference import ServedModel
+from mlxctl.inference.image_fetching.fetcher import FetchTotals
 from mlxctl.inference.models.manager import ModelStats
 from mlxctl.inference.models.served_model import ModelMemory
 from mlxctl.inference.request_totals import ModelTotals, RequestEnd
@@ -211,6 +212,7 @@ def _some_metrics() -> MetricsSnapshot:
         agent_turns={"running": 0},
         routes={("NAME", "routed"): 1},
         models=[ServedModel(name="NAME", facts=replace(demo_model, config={**demo_model.config, **experts}))],
+        fetched_images=FetchTotals(outcomes=Counter(fetched=1)),
         engine=_some_stats(),
     )
 

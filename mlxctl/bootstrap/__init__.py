@@ -11,6 +11,7 @@ from mlxctl.bootstrap.policy import policy_service
 from mlxctl.engine import EngineClient, EngineProcess, InlineEngine
 from mlxctl.errors import SettingsError
 from mlxctl.inference import InferenceService
+from mlxctl.inference.image_fetching import ImageFetcher
 from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.models.startup_probe import StartupProbe
@@ -115,6 +116,8 @@ def _inference(
             request_defaults=request_defaults(settings),
         ),
         startup_probe=StartupProbe(reader, registry, probe) if probe is not None else None,
+        # They are a part of the request like its body.
+        images=ImageFetcher(settings.vision, max_request_bytes=settings.server.max_body_bytes),
     )
 
 

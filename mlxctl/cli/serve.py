@@ -28,6 +28,7 @@ from mlxctl.settings import (
     SchedulerSettings,
     ServerSettings,
     Settings,
+    VisionSettings,
     describe_field,
 )
 
@@ -102,6 +103,8 @@ _FLAGS = (
     SettingFlag(AuditSettings, "enabled", "--audit"),
     SettingFlag(AuditSettings, "debug", "--audit-debug"),
     SettingFlag(ServerSettings, "strip_agent_headers", "--strip-agent-headers/--keep-agent-headers"),
+    SettingFlag(VisionSettings, "fetch_urls", "--fetch-images"),
+    SettingFlag(VisionSettings, "fetch_hosts", "--fetch-host", "HOST"),
     SettingFlag(EngineSettings, "memory_limit_bytes", "--memory-limit", "SIZE"),
     SettingFlag(EngineSettings, "prefix_cache_bytes", "--prefix-cache", "SIZE"),
     SettingFlag(EngineSettings, "prefix_cache_bits", "--prefix-cache-bits", "BITS"),

@@ -13,6 +13,7 @@ from mlxctl.inference.answers import Answers
 from mlxctl.inference.cache import CacheInspector
 from mlxctl.inference.embedding import embed
 from mlxctl.inference.generation import Generation
+from mlxctl.inference.image_fetching import ImageFetcher
 from mlxctl.inference.interface import CacheEntry, InferenceStats
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.models.manager import ModelManager
@@ -38,7 +39,7 @@ from mlxctl.ir import (
 )
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.timed_phases import add_phases
-from mlxctl.settings import PoolSettings
+from mlxctl.settings import PoolSettings, VisionSettings
 
 NO_POOL = PoolSettings()
 
@@ -60,6 +61,7 @@ class InferenceService:
         max_waiting: int = 256,
         preparation: PreparationPool | None = None,
         startup_probe: StartupProbe | None = None,
+        images: ImageFetcher | None = None,
     ) -> None:
         self._engine = engine
         self.preparation = preparation or PreparationPool()
@@ -74,7 +76,8 @@ class InferenceService:
         )
         self._log = RequestLog()
         self.cache = CacheInspector(engine, self.preparation, self.manager)
-        self.tokenization = Tokenization(self.preparation, self.manager)
+        self.images = images or ImageFetcher(VisionSettings(), max_request_bytes=0)
+        self.tokenization = Tokenization(self.preparation, self.manager, self.images)
         self.agents = ActiveAgents(engine)
         self._submissions = Submissions(engine, self.preparation, self.cache, self.agents, self._log)
         self._opening: asyncio.Task[None] | None = None
@@ -104,6 +107,7 @@ class InferenceService:
         await self.manager.close()
         await self._engine.stop(drain_seconds=drain_seconds)
         await self.preparation.close()
+        self.images.close()
 
     @property
     def status(self) -> EngineStatus:
@@ -227,7 +231,8 @@ class InferenceService:
         is generated.
         """
         record_model(request.head.model)
-        request = self.manager.lora.apply(request)
+        request = self.manager.lora.apply(await self.with_documents(request))
+        request = await self._with_images(request)
         session, lease = await self.manager.use(request.head.model)
         try:
             await self.manager.lora.ensure_mounted(session.name, request.head)
@@ -246,6 +251,23 @@ class InferenceService:
             lease.release()
         num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared.inputs)
         return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared.inputs[0].sampling)
+
+    async def with_documents(self, request: PackedRequest) -> PackedRequest:
+        """Return the request with the pages of its documents.
+
+        They have pictures if the model takes images. Raises RequestError, ModelUnavailable, CapacityError.
+        """
+        return await self.tokenization.with_documents(request)
+
+    async def _with_images(self, request: PackedRequest) -> PackedRequest:
+        """Return the request with its remote images.
+
+        None is fetched for a model that takes none, which refuses them later.
+        """
+        if not request.remote_images:
+            return request
+        reader = await self.manager.reader(request.head.model)
+        return await self.images.fetch(request) if reader.verdict.takes_images else request
 
     async def embed(
         self, request: EmbeddingRequest | PackedTexts, *, request_id: str = "", caller: str = ""

@@ -4,8 +4,12 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
+from mlxctl.errors import InvalidRequest, SequenceFailed
+from mlxctl.inference.image_fetching import ImageFetcher
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
+from mlxctl.inference.preparation.limits import SHORT_BYTES
+from mlxctl.ir.timed_phases import timed
 
 
 class Tokenization:
@@ -14,9 +18,10 @@ class Tokenization:
     Methods raise RequestError, ModelUnavailable, EngineRecovering.
     """
 
-    def __init__(self, preparation: PreparationPool, manager: ModelManager) -> None:
+    def __init__(self, preparation: PreparationPool, manager: ModelManager, images: ImageFetcher) -> None:
         self._preparation = preparation
         self._manager = manager
+        self._images = images
 
     async def count(self, request: PackedRequest) -> int:
         """Count the tokens of a prompt, which may exceed the context length."""
@@ -44,8 +49,30 @@ class Tokenization:
         )
         return text
 
+    async def with_documents(self, request: PackedRequest) -> PackedRequest:
+        """Return the request with the pages of its documents."""
+        if not request.has_documents:
+            return request
+        reader = await self._manager.reader(self._manager.lora.apply(request).head.model)
+        try:
+            with timed("documents"):
+                read: PackedRequest = await self._preparation.run(
+                    jobs.with_documents,
+                    request,
+                    # They take as long as a long prompt.
+                    num_bytes=max(request.num_bytes, SHORT_BYTES),
+                    model=reader.name,
+                    knows_answers=False,
+                )
+        except SequenceFailed:
+            message = "a PDF of the request takes too much memory, or cannot be read; send its text"
+            raise InvalidRequest(message, param="messages") from None
+        return read
+
     async def _on_prompt(self, function: Callable[..., Any], request: PackedRequest, *more: Any) -> Any:
         """Run a function on a prompt in a preparation process."""
-        request = self._manager.lora.apply(request)
+        request = self._manager.lora.apply(await self.with_documents(request))
         reader = await self._manager.reader(request.head.model)
+        if reader.verdict.takes_images:
+            request = await self._images.fetch(request)
         return await self._preparation.run_on(function, request, *more, model=reader.name)

@@ -86,3 +86,31 @@ class ProcessedImage:
     def end(self) -> int:
         """The position after its last token."""
         return self.start + self.num_tokens
+
+
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"BM", "image/bmp"),
+    (b"II*\x00", "image/tiff"),
+    (b"MM\x00*", "image/tiff"),
+)
+_HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+
+
+def image_media_type(data: bytes) -> str | None:
+    """Return the media type of an image by its first 64 bytes.
+
+    None for what is no image.
+    """
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    if data[4:8] == b"ftyp":
+        # Brands of the ISO base media file format: the main one, a version, the compatible ones.
+        brands = [data[start : start + 4] for start in (8, *range(16, 64, 4))]
+        if b"avif" in brands or b"avis" in brands:
+            return "image/avif"
+        return "image/heic" if any(brand in _HEIC_BRANDS for brand in brands) else None
+    return next((kind for mark, kind in _SIGNATURES if data.startswith(mark)), None)

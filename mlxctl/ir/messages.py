@@ -3,10 +3,12 @@
 Equal content means equal. No wire names and no storage ids.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
 
 Role = Literal["system", "user", "assistant", "tool"]
+PartType = TypeVar("PartType")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,28 @@ class ImagePart:
 
     data: bytes
     media_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteImagePart:
+    """An image that is still to be fetched.
+
+    The field `param` of the request has its URL.
+    """
+
+    url: str
+    param: str = field(default="messages", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentPart:
+    """A PDF file that is still to be read.
+
+    The field `param` of the request holds it.
+    """
+
+    data: bytes
+    param: str = field(default="messages", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +87,7 @@ class ToolResultPart:
     """A tool's result for the call `call_id`."""
 
     call_id: str
-    content: "tuple[TextPart | ImagePart, ...]"
+    content: "tuple[ShownPart, ...]"
     is_error: bool = False
 
     @property
@@ -72,7 +96,8 @@ class ToolResultPart:
         return "\n".join(part.text for part in self.content if isinstance(part, TextPart))
 
 
-Part = TextPart | ImagePart | AudioPart | ThinkingPart | ToolCallPart | ToolResultPart
+ShownPart = TextPart | ImagePart | RemoteImagePart | DocumentPart
+Part = ShownPart | AudioPart | ThinkingPart | ToolCallPart | ToolResultPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +131,30 @@ class Message:
         return sum(isinstance(part, ImagePart) for part in (*self.parts, *within))
 
     @property
+    def remote_images(self) -> tuple[RemoteImagePart, ...]:
+        """The images that are still to be fetched, in order."""
+        within = (part for result in self.tool_results for part in result.content)
+        return tuple(part for part in (*self.parts, *within) if isinstance(part, RemoteImagePart))
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether documents are still to be read, in tool results too."""
+        within = (part for result in self.tool_results for part in result.content)
+        return any(isinstance(part, DocumentPart) for part in (*self.parts, *within))
+
+    def with_fetched(self, images: Mapping[str, ImagePart]) -> "Message":
+        """Return the message with images in place of their URLs."""
+        if not self.remote_images:
+            return self
+        parts = (
+            replace(part, content=tuple(_fetched(inner, images) for inner in part.content))
+            if isinstance(part, ToolResultPart)
+            else _fetched(part, images)
+            for part in self.parts
+        )
+        return replace(self, parts=tuple(parts))
+
+    @property
     def tool_calls(self) -> tuple[ToolCallPart, ...]:
         """The calls of an assistant message, in order."""
         return tuple(part for part in self.parts if isinstance(part, ToolCallPart))
@@ -122,6 +171,10 @@ class Message:
     def tool_results(self) -> tuple[ToolResultPart, ...]:
         """The results that the message carries, in order."""
         return tuple(part for part in self.parts if isinstance(part, ToolResultPart))
+
+
+def _fetched(part: PartType, images: Mapping[str, ImagePart]) -> PartType | ImagePart:
+    return images.get(part.url, part) if isinstance(part, RemoteImagePart) else part
 
 
 def text_message(role: Role, text: str) -> Message:

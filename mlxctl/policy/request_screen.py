@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlxctl.errors import GuardrailMatched, InvalidRequest
-from mlxctl.ir import GenerationRequest, Message, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from mlxctl.ir import (
+    DocumentPart,
+    GenerationRequest,
+    Message,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from mlxctl.ir.policy import GuardrailRules
 from mlxctl.parsers.json_escapes import decode_escapes
 from mlxctl.policy.guardrails import GuardrailMatch, Guardrails, GuardrailTest, Verdict
@@ -87,10 +95,14 @@ class _RequestCheck:
             self._join(parts, kind, where)
         for number, part in enumerate(parts):
             match part:
+                case DocumentPart():
+                    raise _unread(part)
                 case ToolCallPart():
                     parts[number] = replace(part, arguments=self._json(part.arguments, where))
                 case ToolResultPart():
                     content = list(part.content)
+                    if unread := [inner for inner in content if isinstance(inner, DocumentPart)]:
+                        raise _unread(unread[0])
                     self._join(content, TextPart, where)
                     parts[number] = replace(part, content=tuple(content))
         return replace(message, parts=tuple(parts))
@@ -126,3 +138,8 @@ class _RequestCheck:
             return texts
         self.matches.append(GuardrailMatch(where=where, verdict=verdict, text="".join(shown)))
         return shown
+
+
+def _unread(part: DocumentPart) -> InvalidRequest:
+    message = f"{part.param} is a PDF, whose text is not read for this; send its text"
+    return InvalidRequest(message, param=part.param)

@@ -1,19 +1,35 @@
-"""Images and audio in request bodies, as base64.
+"""Images, audio and documents in request bodies: base64, and URLs of images.
 
-Addresses are refused, never fetched.
+Nothing is fetched here.
 """
 
 import base64
 import binascii
 import re
 
-from mlxctl.errors import InvalidRequest
-from mlxctl.ir import AudioPart, ImagePart
+import msgspec
 
-_SIGNATURES = {b"\xff\xd8": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import AudioPart, DocumentPart, ImagePart, RemoteImagePart, TextPart
+from mlxctl.ir.images import image_media_type
+
+PDF = "application/pdf"
+
+_PDF_URL = re.compile(r"data:application/pdf(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE)
+_REMOTE_URL = re.compile(r"https?:", re.IGNORECASE)
 _DATA_URL = re.compile(
     r"data:(?P<media_type>image/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE
 )
+
+
+def image_from_url(url: str, path: str) -> ImagePart | RemoteImagePart:
+    """Return the image of a URL: its data, or one to fetch.
+
+    Raises InvalidRequest.
+    """
+    if _REMOTE_URL.match(url):
+        return RemoteImagePart(url=url, param=path)
+    return image_from_data_url(url, path)
 
 
 def image_from_data_url(url: str, path: str) -> ImagePart:
@@ -21,8 +37,8 @@ def image_from_data_url(url: str, path: str) -> ImagePart:
     header = _DATA_URL.match(url)
     if header is None:
         raise InvalidRequest(
-            f"{path} must be a data URL such as 'data:image/png;base64,…'; remote images are not fetched, "
-            "so send the bytes",
+            f"{path} must be a data URL such as 'data:image/png;base64,…'; other URLs are not fetched, so "
+            "send the bytes",
             param=path,
         )
     return ImagePart(data=_decode(url[header.end() :], path), media_type=header["media_type"].lower())
@@ -31,8 +47,7 @@ def image_from_data_url(url: str, path: str) -> ImagePart:
 def image_from_bytes(data: str, path: str) -> ImagePart:
     """Return the image of base64 `data` without a media type. Raises InvalidRequest."""
     decoded = _decode(data, path)
-    found = (kind for mark, kind in _SIGNATURES.items() if decoded.startswith(mark))
-    return ImagePart(data=decoded, media_type=next(found, "image/png"))
+    return ImagePart(data=decoded, media_type=image_media_type(decoded) or "image/png")
 
 
 def image_from_base64(data: str, media_type: str, path: str) -> ImagePart:
@@ -46,6 +61,53 @@ def image_from_base64(data: str, media_type: str, path: str) -> ImagePart:
             param=f"{path}.media_type",
         )
     return ImagePart(data=_decode(data, f"{path}.data"), media_type=media_type)
+
+
+def document_from_data_url(url: str, path: str) -> DocumentPart:
+    """Return the document of a data URL. Raises InvalidRequest."""
+    header = _PDF_URL.match(url)
+    if header is None:
+        raise InvalidRequest(
+            f"{path} must be a data URL of a PDF, 'data:application/pdf;base64,…'; send other files as text",
+            param=path,
+        )
+    return DocumentPart(data=_decode(url[header.end() :], path), param=path)
+
+
+def document_from_base64(data: str, media_type: str, path: str) -> DocumentPart:
+    """Return the document of base64 `data`; `path` is that of its object.
+
+    Raises InvalidRequest.
+    """
+    if media_type.lower() != PDF:
+        raise InvalidRequest(
+            f"{path}.media_type is {media_type!r}; it must be {PDF!r}; send other documents as text "
+            "(source type 'text' or 'content')",
+            param=f"{path}.media_type",
+        )
+    return DocumentPart(data=_decode(data, f"{path}.data"), param=path)
+
+
+def document_tags(title: str | None, context: str | None = None) -> tuple[TextPart, TextPart]:
+    """Return the texts before and after a document."""
+    named = "" if title is None else f" title={msgspec.json.encode(title).decode()}"
+    start = f"{context}\n" if context else ""
+    return TextPart(text=f"<document{named}>\n{start}"), TextPart(text="\n</document>\n")
+
+
+def file_parts(
+    file_data: str | None, filename: str | None, path: str, *, file_id: str | None
+) -> tuple[TextPart | DocumentPart, ...]:
+    """Return the parts of an OpenAI file. Raises InvalidRequest."""
+    if file_id is not None:
+        raise InvalidRequest(
+            f"{path}.file_id is not supported: there are no uploaded files; send file_data",
+            param=f"{path}.file_id",
+        )
+    if file_data is None:
+        raise InvalidRequest(f"{path}.file_data is missing; send a data URL", param=f"{path}.file_data")
+    head, end = document_tags(filename)
+    return head, document_from_data_url(file_data, f"{path}.file_data"), end
 
 
 def audio_from_base64(data: str, audio_format: str, path: str) -> AudioPart:

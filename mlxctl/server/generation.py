@@ -168,6 +168,8 @@ class GenerationResource(Generic[FormatterType]):
         record: RequestContext = request.context.record
         # Before the guardrails, which may search long texts.
         admit(request, response, model, max_tokens=(head.max_tokens or 0) * head.num_choices)
+        # Guardrails apply to the text of documents, too.
+        whole = await self._inference.with_documents(whole)
         if guardrails.applies("input", model):
             with timed("guardrails"):
                 whole = await self._screen(whole, guardrails.rules, record)

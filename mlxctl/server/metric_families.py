@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlxctl.engine import EngineStatus, Stats
 from mlxctl.inference import ServedModel
+from mlxctl.inference.image_fetching.fetcher import FetchTotals
 from mlxctl.inference.models.manager import RouteResult
 from mlxctl.inference.models.model_states import ModelStats
 from mlxctl.inference.request_context import RequestContext
@@ -77,6 +78,7 @@ class MetricsSnapshot:
     agent_turns: Mapping[str, int] = field(default_factory=dict)
     routes: Mapping[tuple[str, RouteResult], int] = field(default_factory=dict)
     models: Sequence[ServedModel] = ()
+    fetched_images: FetchTotals = field(default_factory=FetchTotals)
     engine: Stats | None = None
 
 
@@ -159,11 +161,18 @@ def _server(snapshot: MetricsSnapshot) -> "Iterator[Metric]":
         ("rate_limited", "Requests refused with 429, by limit.", "limit", snapshot.rate_limited),
         ("guardrail_matches", "Requests with a guardrail match.", "verdict", snapshot.http.guardrails),
         ("denied", "Requests denied for their key or by a policy.", "code", snapshot.http.denials),
+        ("image_fetches", "Images to fetch by URL.", "outcome", snapshot.fetched_images.outcomes),
     ):
         family = CounterMetricFamily(f"mlxctl_{name}", text, labels=[label])
         for value, number in counts.items():
             family.add_metric([value], number)
         yield family
+    yield CounterMetricFamily(
+        "mlxctl_image_fetch_bytes", "Bytes of fetched images.", value=snapshot.fetched_images.num_bytes
+    )
+    yield CounterMetricFamily(
+        "mlxctl_image_fetch_seconds", "Time of fetching images.", value=snapshot.fetched_images.seconds
+    )
     turns = GaugeMetricFamily(
         "mlxctl_agent_turns", "Open turns of agents; a turn waits for the agent's last one.", labels=["state"]
     )

@@ -68,6 +68,7 @@ class MetricsResource:
             },
             routes=inference.manager.num_routes,
             models=inference.models(),
+            fetched_images=inference.images.totals,
             engine=stats,
         )
 

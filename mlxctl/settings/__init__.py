@@ -25,6 +25,7 @@ from mlxctl.settings.policy import (
 from mlxctl.settings.resolution import resolve, settings_file
 from mlxctl.settings.sections import Settings
 from mlxctl.settings.server import Endpoint, ServerSettings
+from mlxctl.settings.vision import VisionSettings
 
 __all__ = [
     "AdapterSettings",
@@ -44,6 +45,7 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "TelemetrySettings",
+    "VisionSettings",
     "cache_policy",
     "describe_default",
     "describe_field",

@@ -25,6 +25,7 @@ from mlxctl.settings.policy import (
     TelemetrySettings,
 )
 from mlxctl.settings.server import ServerSettings
+from mlxctl.settings.vision import VisionSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,7 @@ class Settings:
     library: LibrarySettings = field(default_factory=LibrarySettings)
     pool: PoolSettings = field(default_factory=PoolSettings)
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
+    vision: VisionSettings = field(default_factory=VisionSettings)
     adapters: AdapterSettings = field(default_factory=AdapterSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)

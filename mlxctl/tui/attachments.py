@@ -9,19 +9,11 @@ from pathlib import Path
 
 from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart
+from mlxctl.ir.images import image_media_type
 from mlxctl.locations import expand_user
 
 MAX_IMAGE_BYTES = 20_000_000
 """Limit for all images of one chat: every request sends them all."""
-
-_SIGNATURES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-    (b"BM", "image/bmp"),
-    (b"II*\0", "image/tiff"),
-    (b"MM\0*", "image/tiff"),
-)
 
 
 def read_images(paths: Sequence[Path], *, existing: Sequence[ImagePart] = ()) -> tuple[ImagePart, ...]:
@@ -51,14 +43,9 @@ def read_image(path: Path) -> ImagePart:
         data = expand_user(path).read_bytes()
     except OSError as error:
         raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
-    for signature, media_type in _SIGNATURES:
-        if data.startswith(signature):
-            return ImagePart(data=data, media_type=media_type)
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return ImagePart(data=data, media_type="image/webp")
-    if data[4:12] in (b"ftypavif", b"ftypavis"):
-        return ImagePart(data=data, media_type="image/avif")
-    raise StoreError(f"{path.name!r} is not a PNG, JPEG, GIF, WebP, BMP, TIFF or AVIF image")
+    if media_type := image_media_type(data):
+        return ImagePart(data=data, media_type=media_type)
+    raise StoreError(f"{path.name!r} is not a PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF or HEIC image")
 
 
 def check_is_file(path: Path) -> None:

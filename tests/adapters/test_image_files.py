@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import pillow_heif
 import pytest
 from hypothesis import given
 from hypothesis import settings as checks
@@ -16,7 +17,9 @@ from PIL import Image
 
 from mlxctl.adapters.media.image_files import MAX_IMAGES, decode_image, open_images
 from mlxctl.errors import InvalidRequest
+from mlxctl.installed import EXTRAS
 from mlxctl.ir import ImagePart
+from mlxctl.ir.images import image_media_type
 
 ORANGE, WHITE = (250, 120, 10), (255, 255, 255)
 
@@ -59,6 +62,59 @@ def test_every_file_format_decodes_to_the_same_color(mode: str, kind: str) -> No
     shown = Image.new("RGB", (32, 16), ORANGE)
     shown = shown.quantize(8) if mode == "P" else shown.convert(mode)
     assert is_all(file(shown, kind), ORANGE, within=6)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def write_heic() -> None:
+    pillow_heif.register_heif_opener()
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA"])
+def test_heic_decodes_to_the_same_color(mode: str) -> None:
+    image = file(Image.new("RGB", (64, 48), ORANGE).convert(mode), "HEIF", quality=-1)
+    color = ORANGE if mode != "L" else (Image.new("RGB", (1, 1), ORANGE).convert("L").getpixel((0, 0)),) * 3
+    assert is_all(image, color, within=6)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "media_type"),
+    [
+        ("PNG", "image/png"),
+        ("JPEG", "image/jpeg"),
+        ("WEBP", "image/webp"),
+        ("GIF", "image/gif"),
+        ("BMP", "image/bmp"),
+        ("TIFF", "image/tiff"),
+        ("AVIF", "image/avif"),
+        ("HEIF", "image/heic"),
+        ("PDF", None),
+        ("ICO", None),
+    ],
+)
+def test_media_type_is_read_from_the_first_bytes(kind: str, media_type: str | None) -> None:
+    image = file(Image.new("RGB", (64, 64), ORANGE), kind)
+    assert image_media_type(image.data[:64]) == media_type
+
+
+def test_camera_rotation_of_heic_is_applied_once() -> None:
+    shown = Image.new("RGB", (64, 32), ORANGE)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    assert pixels(file(shown, "HEIF", quality=-1, exif=exif.tobytes())).shape == (64, 32, 3)
+
+
+def test_heic_without_its_extra_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = file(Image.new("RGB", (64, 64), ORANGE), "HEIF")
+    monkeypatch.setitem(EXTRAS, "heic", {"no_such_module": "pillow-heif"})  # type: ignore[misc]
+    with pytest.raises(InvalidRequest, match=r"image 1 is HEIC, which needs .*pip install 'mlxctl\[heic\]'"):
+        open_images([image])
+
+
+@pytest.mark.parametrize("length", [40, 200, 400])
+def test_heic_that_is_cut_off_is_refused(length: int) -> None:
+    image = file(Image.effect_noise((64, 64), 100).convert("RGB"), "HEIF")
+    with pytest.raises(InvalidRequest, match=r"cannot be decoded|is not one of"):
+        pixels(ImagePart(data=image.data[:length], media_type="image/heic"))
 
 
 def test_gray_decodes_equally_from_8_and_16_bits() -> None:

@@ -17,7 +17,11 @@ from .environment import ROOT, project, requirements
 # Files that import a package of an extra, with the check that names the extra before.
 OPTIONAL = {
     "mlxctl/adapters/media/audio_files.py": {"miniaudio"},  # models/transcription_recipe.py
-    "mlxctl/adapters/media/image_files.py": {"PIL"},  # models/vision_recipe.py
+    "mlxctl/adapters/media/image_files.py": {
+        "PIL",  # models/vision_recipe.py
+        "pillow_heif",  # missing_for
+    },
+    "mlxctl/adapters/media/pdf_files.py": {"pypdfium2"},  # missing_for
     "mlxctl/engine/audio/transcriber.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/audio/workload.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/embedding/weights.py": {"mlx_embeddings", "mlx_vlm"},  # models/encoders.py: find_encoder

@@ -14,6 +14,7 @@ import pytest
 
 from mlxctl.probe.image_check import one_color_png
 from tests import tiny_models
+from tests.pdf_files import pdf
 from tests.server.process import ServerProcess
 
 from .environment import make_environment
@@ -138,6 +139,12 @@ def test_missing_extra_is_named_in_the_callers_protocol(server: ServerProcess) -
     }
     refused = httpx.post(f"{server.url}/v1/messages", json=message, timeout=60)
     assert "pip install 'mlxctl[vision]'" in refusal_of_anthropic(refused)
+    model = httpx.get(f"{server.url}/v1/models").json()["data"][0]["id"]
+    source = {"type": "base64", "media_type": "application/pdf", "data": b64encode(pdf("Hello")).decode()}
+    content = [{"type": "document", "source": source}]
+    message = {"model": model, "max_tokens": 8, "messages": [{"role": "user", "content": content}]}
+    refused = httpx.post(f"{server.url}/v1/messages", json=message, timeout=60)
+    assert "(pip install 'mlxctl[pdf]')" in refusal_of_anthropic(refused)
 
 
 @pytest.mark.parametrize(

@@ -693,8 +693,14 @@ def test_invalid_chat_values_are_refused(path: str, value: object, param: str) -
         ("input[0].type", "telegram", "input[0].type"),
         ("input[0].role", "robot", "input[0].role"),
         ("input[1].content[0].type", "video", "input[1].content[0].type"),
-        ("input[1].content[0]", {"type": "input_file", "file_id": "file_1"}, "input[1].content[0].type"),
-        ("input[1].content[1].image_url", "https://example.org/cat.png", "input[1].content[1].image_url"),
+        ("input[1].content[0]", {"type": "input_file", "file_id": "file_1"}, "input[1].content[0].file_id"),
+        (
+            "input[1].content[0]",
+            {"type": "input_file", "file_url": "https://x"},
+            "input[1].content[0].file_url",
+        ),
+        ("input[1].content[0]", {"type": "input_file"}, "input[1].content[0].file_data"),
+        ("input[1].content[1].image_url", "ftp://example.org/cat.png", "input[1].content[1].image_url"),
         ("input[1].content[1].image_url", None, "input[1].content[1].image_url"),
         ("input[1].content[1].file_id", "file_1", "input[1].content[1].file_id"),
         ("input[4].call_id", "c9", "input[4].call_id"),
@@ -987,8 +993,8 @@ def test_deeply_nested_json_is_refused(protocol: str, path: str) -> None:
 
 
 def test_error_lists_the_supported_values() -> None:
-    assert "use one of: 'image_url', 'input_audio', 'text'" in str(
-        refusal("chat", with_value(CHAT, "messages[1].content[0].type", "file"))
+    assert "use one of: 'file', 'image_url', 'input_audio', 'text'" in str(
+        refusal("chat", with_value(CHAT, "messages[1].content[0].type", "video_url"))
     )
     assert "use one of: 'document', 'image', 'search_result', 'text', 'tool_result'" in str(
         refusal("messages", with_value(MESSAGES, "messages[0].content[0].type", "container_upload"))

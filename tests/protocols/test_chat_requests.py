@@ -12,6 +12,7 @@ from mlxctl.ir import (
     GenerationRequest,
     ImagePart,
     Message,
+    RemoteImagePart,
     SamplingOptions,
     TextPart,
     ThinkingOptions,
@@ -232,14 +233,22 @@ def test_images_and_audio_are_decoded() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["https://example.org/cat.png", "file:///etc/passwd", "data:text/html;base64,QUFB", "data:image/png,A"],
+    ["ftp://example.org/cat.png", "file:///etc/passwd", "data:text/html;base64,QUFB", "data:image/png,A"],
 )
-def test_remote_images_are_refused(url: str) -> None:
+def test_urls_other_than_http_and_image_data_are_refused(url: str) -> None:
     error = refusal(
         messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]
     )
     assert error.param == "messages[0].content[0].image_url.url"
     assert "not fetched" in str(error)
+
+
+@pytest.mark.parametrize("url", ["https://example.org/cat.png", "HTTP://example.org/cat.png"])
+def test_url_of_an_image_is_left_to_be_fetched(url: str) -> None:
+    part = {"type": "image_url", "image_url": {"url": url}}
+    message = parse(messages=[{"role": "user", "content": [part]}]).messages[0]
+    assert message.remote_images == (RemoteImagePart(url=url),)
+    assert message.remote_images[0].param == "messages[0].content[0].image_url.url"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     ClearThinking,
     ClearToolUses,
+    DocumentPart,
     GenerationRequest,
     ImagePart,
     Message,
@@ -285,7 +286,7 @@ def test_replayed_thinking_is_kept_and_redacted_is_dropped() -> None:
         ({"messages": [user({"type": "audio", "source": {}})]}, "messages[0].content[0].type"),
         (
             {"messages": [user({"type": "image", "source": {"type": "url", "url": "x"}})]},
-            "messages[0].content[0].source.type",
+            "messages[0].content[0].source.url",
         ),
     ],
 )
@@ -322,16 +323,38 @@ def test_documents_and_search_results_become_text() -> None:
     assert answered.messages[-1].tool_results[0].text.replace("\n", "") == asked.replace("\n", "")
 
 
-def test_unreadable_document_is_refused_in_a_question_and_noted_in_a_result() -> None:
-    pdf = {
-        "type": "document",
-        "title": "r.pdf",
-        "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="},
-    }
-    with pytest.raises(InvalidRequest, match="application/pdf") as caught:
-        parse(messages=[user(pdf)])
-    assert caught.value.param == "messages[0].content[0].source"
+def document(**source: str) -> dict[str, Any]:
+    return {"type": "document", "title": "r.pdf", "source": source}
+
+
+def test_pdf_is_left_to_be_read_between_its_tags() -> None:
+    pdf = document(type="base64", media_type="application/pdf", data="JVBERg==")
+    (message,) = parse(messages=[user(pdf)]).messages
+    assert message.parts == (
+        TextPart(text='<document title="r.pdf">\n'),
+        DocumentPart(data=b"%PDF"),
+        TextPart(text="\n</document>\n"),
+    )
     answered = parse(messages=[user(), assistant(CALL), user(result(content=[pdf]))], tools=[CLOCK])
+    assert answered.messages[-1].has_documents
+
+
+@pytest.mark.parametrize(
+    ("source", "param"),
+    [
+        ({"type": "base64", "media_type": "application/msword", "data": "QUFB"}, "source.media_type"),
+        ({"type": "url", "url": "https://example.org/r.pdf"}, "source"),
+        ({"type": "file", "file_id": "f"}, "source"),
+    ],
+)
+def test_unreadable_document_is_refused_in_a_question_and_noted_in_a_result(
+    source: dict[str, str], param: str
+) -> None:
+    unread = document(**source)
+    with pytest.raises(InvalidRequest, match="send") as caught:
+        parse(messages=[user(unread)])
+    assert caught.value.param == f"messages[0].content[0].{param}"
+    answered = parse(messages=[user(), assistant(CALL), user(result(content=[unread]))], tools=[CLOCK])
     assert "was not read" in answered.messages[-1].tool_results[0].text
 
 

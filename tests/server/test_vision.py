@@ -134,8 +134,11 @@ def test_answer_without_image_differs(openai_sdk: openai.OpenAI) -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("https://example.org/image.png", "remote images are not fetched"),
-        ("file:///etc/passwd", "remote images are not fetched"),
+        (
+            "https://example.org/image.png",
+            r"without --fetch-images \(setting vision\.fetch_urls\)",
+        ),
+        ("file:///etc/passwd", "other URLs are not fetched"),
         ("data:image/png;base64,bm8gcGljdHVyZQ==", "not one of PNG, JPEG, WEBP, GIF"),
     ],
 )

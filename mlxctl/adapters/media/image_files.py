@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlxctl.errors import InvalidRequest
+from mlxctl.installed import missing_for
 from mlxctl.ir import ImagePart
+from mlxctl.ir.images import image_media_type
 
 MAX_IMAGES = 16
 """Maximum number of images of one prompt."""
@@ -64,7 +66,9 @@ def _opened(image: ImagePart, name: str) -> Any:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        opened = Image.open(io.BytesIO(image.data), formats=_FORMATS)
+        opened = Image.open(io.BytesIO(image.data), formats=_formats(image, name))
+    except InvalidRequest:
+        raise
     except UnidentifiedImageError:
         raise InvalidRequest(f"{name} is not one of {', '.join(_FORMATS)}", param="messages") from None
     except Exception as error:
@@ -77,6 +81,22 @@ def _opened(image: ImagePart, name: str) -> Any:
         message = f"{name} has {opened.width} x {opened.height} pixels; a side may have {_MAX_SIDE}"
         raise InvalidRequest(message, param="messages")
     return opened
+
+
+def _formats(image: ImagePart, name: str) -> tuple[str, ...]:
+    """Return the formats that an image may have.
+
+    HEIC is decoded by an extra. Raises InvalidRequest without it.
+    """
+    if image_media_type(image.data) != "image/heic":
+        return _FORMATS
+    if missing := missing_for("heic"):
+        raise InvalidRequest(f"{name} is HEIC, which needs {missing}", param="messages")
+    import pillow_heif
+
+    # Only the image itself is decoded.
+    pillow_heif.register_heif_opener(thumbnails=False, depth_images=False, aux_images=False)
+    return ("HEIF",)
 
 
 def _in_8_bits(opened: Any) -> Any:

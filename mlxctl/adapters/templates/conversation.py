@@ -7,9 +7,20 @@ from typing import Any
 from mlxctl.adapters.templates.chat_template import TemplateMessage
 from mlxctl.adapters.templates.result_images import ResultImages, in_call_order
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import AudioPart, ImagePart, Message, TextPart, ToolCallPart, ToolResultPart, ToolSpec
+from mlxctl.ir import (
+    AudioPart,
+    DocumentPart,
+    ImagePart,
+    Message,
+    RemoteImagePart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolSpec,
+)
 
 _SHOWN = (TextPart, ImagePart)
+_IMAGES = (ImagePart, RemoteImagePart)
 
 
 def template_messages(
@@ -127,10 +138,19 @@ def _refuse_media(message: Message, where: str, *, takes_images: bool, vision_pr
     for part in (*message.parts, *(part for result in message.tool_results for part in result.content)):
         if isinstance(part, AudioPart):
             raise InvalidRequest("this model reads text only: it cannot take audio", param=where)
-        if isinstance(part, ImagePart) and not takes_images:
+        if isinstance(part, _IMAGES) and not takes_images:
             reason = f" ({vision_problem})" if vision_problem else ""
             raise InvalidRequest(f"this model reads text only: it cannot take images{reason}", param=where)
-        if isinstance(part, ImagePart) and message.role not in ("user", "tool"):
+        if isinstance(part, _IMAGES) and message.role not in ("user", "tool"):
             raise InvalidRequest(
                 "this model takes images in a user's messages and in tool results only", param=where
+            )
+        if isinstance(part, DocumentPart):
+            raise InvalidRequest(
+                f"{part.param} is a PDF, which is not read for this; send its text", param=part.param
+            )
+        if isinstance(part, RemoteImagePart):
+            raise InvalidRequest(
+                f"{part.param} is the URL of a remote image, which is not fetched for this; send the bytes",
+                param=part.param,
             )

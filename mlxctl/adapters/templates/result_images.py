@@ -6,7 +6,7 @@ They stay in place where the template renders them there; else a user message af
 from collections.abc import Iterator, Mapping, Sequence
 
 from mlxctl.adapters.templates.chat_template import TemplateMessage
-from mlxctl.ir import ImagePart, Message, TextPart, ToolResultPart
+from mlxctl.ir import ImagePart, Message, ShownPart, TextPart, ToolResultPart
 
 
 class ResultImages:
@@ -38,8 +38,8 @@ class ResultImages:
             yield {"role": "user", "content": "\n\n".join(self._shown)}
         self._num_results, self._shown = 0, []
 
-    def _written(self, part: TextPart | ImagePart) -> str:
-        return self._placeholder if isinstance(part, ImagePart) else part.text
+    def _written(self, part: ShownPart) -> str:
+        return part.text if isinstance(part, TextPart) else self._placeholder
 
 
 def in_call_order(messages: Sequence[Message]) -> Sequence[Message]:

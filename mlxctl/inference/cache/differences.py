@@ -18,10 +18,12 @@ from mlxctl.inference.cache.prompt_sections import (
     tool_section,
 )
 from mlxctl.ir import (
+    DocumentPart,
     GenerationRequest,
     ImagePart,
     Message,
     Part,
+    RemoteImagePart,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -211,8 +213,10 @@ def _part_name(part: Part, before: Part) -> str:
             )
         case ToolResultPart():
             return "tool result"
-        case ImagePart():
+        case ImagePart() | RemoteImagePart():
             return "image"
+        case DocumentPart():
+            return "document"
     return "audio"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from mlxctl.adapters import ModelAdapter, PreparedInput
+from mlxctl.adapters.media.documents import read_documents
 from mlxctl.adapters.prepared import PromptTokens
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
 from mlxctl.errors import ContextTooLong, InvalidRequest
@@ -24,7 +25,7 @@ from mlxctl.ir import (
     ImagePart,
     Message,
     Part,
-    TextPart,
+    ShownPart,
     ToolResultPart,
 )
 from mlxctl.ir.timed_phases import Phase, recording, timed
@@ -92,6 +93,15 @@ def prepare(adapter: ModelAdapter, packed: PackedRequest) -> Preparation:
         normalized=_if_changed(original, request),
         opening=opening_digest(request),
         phases=tuple(phases),
+    )
+
+
+def with_documents(adapter: ModelAdapter, packed: PackedRequest) -> PackedRequest:
+    """Return a request with the pages of its documents. Raises InvalidRequest."""
+    request = packed.unpack()
+    takes_images = adapter.verdict.takes_images
+    return PackedRequest.of(
+        replace(request, messages=read_documents(request.messages, takes_images=takes_images))
     )
 
 
@@ -325,5 +335,5 @@ def _digested(part: Part) -> Part:
     return _digest_image(part) if isinstance(part, ImagePart) else part
 
 
-def _digest_image(part: TextPart | ImagePart) -> TextPart | ImagePart:
+def _digest_image(part: ShownPart) -> ShownPart:
     return replace(part, data=blake2b(part.data).digest()) if isinstance(part, ImagePart) else part

@@ -1,12 +1,12 @@
 """Requests in the front: options are readable, content is pickled."""
 
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import EmbeddingRequest, GenerationRequest, ToolSpec
+from mlxctl.ir import EmbeddingRequest, GenerationRequest, ImagePart, RemoteImagePart, ToolSpec
 
 MAX_MODEL_CHARS = 1024
 MAX_VALUES = 100_000
@@ -16,6 +16,7 @@ MAX_HEAD_BYTES = 4 << 20
 """Largest head, because the front unpickles it on its event loop."""
 
 _CONTENT_FIELDS = ("messages", "prompts", "suffix", "tools", "constraint", "template_kwargs")
+_NONE_FETCHED: Mapping[str, ImagePart] = {}
 
 
 class PackedRequest:
@@ -23,15 +24,28 @@ class PackedRequest:
 
     `head` has the options, without messages and without descriptions of tools, and one empty prompt if the
     request has prompts. `packed` is the whole request for `unpack`, which is slow for a long one.
-    `has_answers` says that the conversation has earlier answers.
+    `has_answers` says that the conversation has earlier answers. `remote_images` are still to be fetched;
+    `fetched` has those that were, by URL. `has_documents` says that documents are still to be read.
     """
 
-    __slots__ = ("has_answers", "head", "packed")
+    __slots__ = ("fetched", "has_answers", "has_documents", "head", "packed", "remote_images")
 
-    def __init__(self, head: GenerationRequest, packed: Any, *, has_answers: bool = True) -> None:
+    def __init__(
+        self,
+        head: GenerationRequest,
+        packed: Any,
+        *,
+        has_answers: bool = True,
+        remote_images: tuple[RemoteImagePart, ...] = (),
+        fetched: Mapping[str, ImagePart] = _NONE_FETCHED,
+        has_documents: bool = False,
+    ) -> None:
         self.head = head
         self.packed = packed
         self.has_answers = has_answers
+        self.remote_images = remote_images
+        self.fetched = fetched
+        self.has_documents = has_documents
 
     @classmethod
     def of(cls, request: GenerationRequest) -> "PackedRequest":
@@ -49,28 +63,49 @@ class PackedRequest:
         has_answers = any(message.role == "assistant" for message in request.messages)
         packed = pickle.dumps(request, protocol=5)
         _check_head_size(head, packed)
-        return cls(head, packed, has_answers=has_answers)
+        remote = tuple(part for message in request.messages for part in message.remote_images)
+        return cls(
+            head,
+            packed,
+            has_answers=has_answers,
+            remote_images=remote,
+            has_documents=any(message.has_documents for message in request.messages),
+        )
 
     @property
     def num_bytes(self) -> int:
-        """Size of the pickle."""
-        return len(self.packed)
+        """Size of the pickle and the fetched images."""
+        return len(self.packed) + sum(len(image.data) for image in self.fetched.values())
 
     def with_head(self, **changes: Any) -> "PackedRequest":
         """Return the request with changed options."""
-        return PackedRequest(replace(self.head, **changes), self.packed, has_answers=self.has_answers)
+        return PackedRequest(replace(self.head, **changes), self.packed, **self._facts)
+
+    def with_fetched(self, images: Mapping[str, ImagePart]) -> "PackedRequest":
+        """Return the request with its remote images."""
+        return PackedRequest(
+            self.head, self.packed, **(self._facts | {"remote_images": (), "fetched": images})
+        )
 
     def unpack(self) -> GenerationRequest:
         """Return the request with the options of `head`."""
         whole: GenerationRequest = pickle.loads(self.packed)  # noqa: S301 -- packed by `of`, in a process of this server
-        return replace(self.head, **{name: getattr(whole, name) for name in _CONTENT_FIELDS})
+        content = {name: getattr(whole, name) for name in _CONTENT_FIELDS}
+        if self.fetched:
+            content["messages"] = tuple(message.with_fetched(self.fetched) for message in whole.messages)
+        return replace(self.head, **content)
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        names = ("has_answers", "remote_images", "fetched", "has_documents")
+        return {name: getattr(self, name) for name in names}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self.head, pickle.PickleBuffer(self.packed), self.has_answers)
+        return _restore, (self.head, pickle.PickleBuffer(self.packed), self._facts)
 
 
-def _restore(head: GenerationRequest, packed: Any, has_answers: bool) -> PackedRequest:
-    return PackedRequest(head, packed, has_answers=has_answers)
+def _restore(head: GenerationRequest, packed: Any, facts: Mapping[str, Any]) -> PackedRequest:
+    return PackedRequest(head, packed, **facts)
 
 
 class PackedTexts:

@@ -19,14 +19,14 @@ class AnthropicText(Struct, tag_field="type", tag="text"):
 
 
 class Base64Source(Struct, tag_field="type", tag="base64"):
-    """An image in the request itself."""
+    """An image or a PDF in the request itself."""
 
     data: str
     media_type: str
 
 
 class UrlSource(Struct, tag_field="type", tag="url"):
-    """The address of an image; refused by name."""
+    """The URL of an image; that of a document is refused."""
 
     url: str
 
@@ -58,9 +58,9 @@ class ContentSource(Struct, tag_field="type", tag="content"):
 
 
 class AnthropicDocument(Struct, tag_field="type", tag="document"):
-    """A document: text or blocks.
+    """A document: text, blocks, or a PDF in base64.
 
-    A PDF and a remote file cannot be read.
+    A remote file is refused by name.
     """
 
     source: PlainTextSource | ContentSource | Base64Source | UrlSource | FileSource

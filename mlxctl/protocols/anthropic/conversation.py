@@ -11,11 +11,11 @@ from typing import Any, TypeVar, assert_never
 import msgspec
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import ImagePart, Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, ToolSpec
+from mlxctl.ir import Message, Part, ShownPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, ToolSpec
 from mlxctl.protocols.anthropic import content_blocks as blocks
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.decoding import check_nesting, decode_json
-from mlxctl.protocols.media import image_from_base64
+from mlxctl.protocols.media import PDF, document_from_base64, document_tags, image_from_base64, image_from_url
 from mlxctl.protocols.thinking_signature import thinking_from_signature
 from mlxctl.protocols.tool_checks import check_result_id
 
@@ -149,7 +149,7 @@ class AnthropicConversation:
 
     def _result(self, block: blocks.AnthropicToolResult, path: str) -> ToolResultPart:
         check_result_id(block.tool_use_id, self._call_ids, path=f"{path}.tool_use_id")
-        parts: list[TextPart | ImagePart] = []
+        parts: list[ShownPart] = []
         for index, inner in enumerate(_blocks(block.content or "")):
             if isinstance(inner, blocks.ToolReference):
                 parts.append(TextPart(text=self._definition(inner.tool_name)))
@@ -177,7 +177,7 @@ def _texts(content: str | list[blocks.AnthropicText]) -> Iterable[TextPart]:
     return (TextPart(text=block.text) for block in _blocks(content) if block.text)
 
 
-def _shown(block: ShownBlock, path: str, *, is_result: bool = False) -> Iterable[TextPart | ImagePart]:
+def _shown(block: ShownBlock, path: str, *, is_result: bool = False) -> Iterable[ShownPart]:
     """Return the parts of a block.
 
     Raises InvalidRequest for one that cannot be read.
@@ -187,6 +187,8 @@ def _shown(block: ShownBlock, path: str, *, is_result: bool = False) -> Iterable
             return _texts([block])
         case blocks.AnthropicImage(source=blocks.Base64Source() as source):
             return (image_from_base64(source.data, source.media_type, f"{path}.source"),)
+        case blocks.AnthropicImage(source=blocks.UrlSource(url=url)):
+            return (image_from_url(url, f"{path}.source.url"),)
         case blocks.SearchResult():
             text = "\n".join(part.text for part in block.content)
             head = f"<search_result source={_quoted(block.source)} title={_quoted(block.title)}>"
@@ -195,26 +197,20 @@ def _shown(block: ShownBlock, path: str, *, is_result: bool = False) -> Iterable
             return _document(block, path, is_result=is_result)
         case blocks.AnthropicImage():
             raise InvalidRequest(
-                f"{path}.source.type must be 'base64'; remote images and files are not fetched, so send the "
-                "bytes",
+                f"{path}.source.type must be 'base64' or 'url'; files are not stored here, so send the bytes",
                 param=f"{path}.source.type",
             )
         case _:
             assert_never(block)
 
 
-def _document(
-    block: blocks.AnthropicDocument, path: str, *, is_result: bool
-) -> Iterable[TextPart | ImagePart]:
+def _document(block: blocks.AnthropicDocument, path: str, *, is_result: bool) -> Iterable[ShownPart]:
     """Return a document between tags.
 
     One that cannot be read is refused in a question. In a tool result a note replaces it, because a client
     cannot take back the result of its tool.
     """
-    title = "" if block.title is None else f" title={_quoted(block.title)}"
-    context = f"{block.context}\n" if block.context else ""
-    head = TextPart(text=f"<document{title}>\n{context}")
-    end = TextPart(text="\n</document>\n")
+    head, end = document_tags(block.title, block.context)
     match block.source:
         case blocks.PlainTextSource(data=text) | blocks.ContentSource(content=str(text)):
             return (TextPart(text=f"{head.text}{text}{end.text}"),)
@@ -226,14 +222,16 @@ def _document(
                 for part in _shown(each, f"{path}.source.content[{index}]")
             ]
             return (head, *inner, end)
+        case blocks.Base64Source(data=data, media_type=kind) if kind.lower() == PDF or not is_result:
+            return (head, document_from_base64(data, kind, f"{path}.source"), end)
         case blocks.Base64Source() | blocks.UrlSource() | blocks.FileSource() as source:
             kind = source.media_type if isinstance(source, blocks.Base64Source) else "a remote file"
             if is_result:
-                note = f"This document ({kind}) was not read: the server reads documents as text only."
+                note = f"This document ({kind}) was not read: the server reads texts and PDFs only."
                 return (TextPart(text=f"{head.text}{note}{end.text}"),)
             raise InvalidRequest(
-                f"{path}.source is {kind}, which is not supported; send the document's text "
-                "(source type 'text' or 'content')",
+                f"{path}.source is {kind}, which is not supported; send a PDF (source type 'base64') or "
+                "text (source type 'text' or 'content')",
                 param=f"{path}.source",
             )
         case _:

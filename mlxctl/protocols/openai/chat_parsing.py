@@ -10,10 +10,10 @@ from mlxctl.ir import (
     AudioPart,
     Constraint,
     GenerationRequest,
-    ImagePart,
     Message,
     Part,
     SamplingOptions,
+    ShownPart,
     TextPart,
     ThinkingOptions,
     ThinkingPart,
@@ -23,7 +23,7 @@ from mlxctl.ir import (
 from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.decoding import decode_body
-from mlxctl.protocols.media import audio_from_base64, image_from_data_url
+from mlxctl.protocols.media import audio_from_base64, file_parts, image_from_url
 from mlxctl.protocols.openai import chat_schema as schema
 from mlxctl.protocols.openai.chat_tools import tools_and_choice
 from mlxctl.protocols.openai.freeform import freeform_arguments
@@ -253,10 +253,16 @@ def _call(call: schema.ChatMessageToolCall, path: str) -> ToolCallPart:
     return ToolCallPart(id=call.id, name=call.function.name, arguments=call.function.arguments)
 
 
-ContentPart = schema.ChatTextPart | schema.ChatRefusalPart | schema.ChatImagePart | schema.ChatAudioPart
+ContentPart = (
+    schema.ChatTextPart
+    | schema.ChatRefusalPart
+    | schema.ChatImagePart
+    | schema.ChatAudioPart
+    | schema.ChatFilePart
+)
 
 
-def _content(content: str | Sequence[ContentPart], path: str) -> Iterable[TextPart | ImagePart | AudioPart]:
+def _content(content: str | Sequence[ContentPart], path: str) -> Iterable[ShownPart | AudioPart]:
     """Yield the non-empty parts; a string equals a list of one text."""
     parts = (schema.ChatTextPart(text=content),) if isinstance(content, str) else content
     for index, part in enumerate(parts):
@@ -265,10 +271,13 @@ def _content(content: str | Sequence[ContentPart], path: str) -> Iterable[TextPa
                 if part.text:
                     yield TextPart(text=part.text)
             case schema.ChatImagePart():
-                yield image_from_data_url(part.image_url.url, f"{path}.content[{index}].image_url.url")
+                yield image_from_url(part.image_url.url, f"{path}.content[{index}].image_url.url")
             case schema.ChatAudioPart():
                 sound = part.input_audio
                 yield audio_from_base64(sound.data, sound.format, f"{path}.content[{index}].input_audio")
+            case schema.ChatFilePart(file=file):
+                where = f"{path}.content[{index}].file"
+                yield from file_parts(file.file_data, file.filename, where, file_id=file.file_id)
             case schema.ChatRefusalPart():
                 pass
             case _:

@@ -45,7 +45,10 @@ class ChatRefusalPart(Struct, tag_field="type", tag="refusal"):
 
 
 class ChatImageUrl(Struct):
-    """A data URL of an image; `detail` is ignored."""
+    """A URL of an image, with its data or to be fetched.
+
+    `detail` is ignored.
+    """
 
     url: str
 
@@ -54,6 +57,20 @@ class ChatImagePart(Struct, tag_field="type", tag="image_url"):
     """An image part of a message."""
 
     image_url: ChatImageUrl
+
+
+class ChatFile(Struct):
+    """A PDF as a data URL; an uploaded file is refused."""
+
+    file_data: str | None = None
+    filename: str | None = None
+    file_id: str | None = None
+
+
+class ChatFilePart(Struct, tag_field="type", tag="file"):
+    """A document of a message."""
+
+    file: ChatFile
 
 
 class AudioData(Struct):
@@ -95,7 +112,7 @@ class ChatDeveloperMessage(ChatSystemMessage, tag_field="role", tag="developer")
 class ChatUserMessage(Struct, tag_field="role", tag="user"):
     """A message of the user."""
 
-    content: str | Annotated[list[ChatTextPart | ChatImagePart | ChatAudioPart], MessageLimit]
+    content: str | Annotated[list[ChatTextPart | ChatImagePart | ChatAudioPart | ChatFilePart], MessageLimit]
     name: str | None = None
 
 

@@ -89,4 +89,5 @@ class BodyAccounts:
     ) -> None:
         """Open the account of a request until it ends."""
         account = request.context.body_account = BodyAccount(self._memory, fairness_key(request))
+        request.context.record.reserve = account.add
         call_at_end(request.scope, account.close)

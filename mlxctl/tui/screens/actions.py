@@ -200,7 +200,7 @@ class ChatActions(Screen[None]):
         """Attach an image to the next question."""
         from mlxctl.tui.screens.path import PathScreen
 
-        hint = "PNG, JPEG, GIF, WebP, BMP, TIFF or AVIF. Leave empty to remove attached images."
+        hint = "PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF or HEIC. Leave empty to remove attached images."
         self.app.push_screen(
             PathScreen("Attach an image (Enter attaches, Esc cancels)", hint=hint), self._attach_image
         )

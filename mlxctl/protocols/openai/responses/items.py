@@ -14,7 +14,9 @@ from mlxctl.ir import (
     ImagePart,
     Message,
     Part,
+    RemoteImagePart,
     Role,
+    ShownPart,
     StoredItem,
     TextPart,
     ThinkingPart,
@@ -22,7 +24,7 @@ from mlxctl.ir import (
     ToolResultPart,
 )
 from mlxctl.protocols.decoding import check_nesting, decode_json, decode_part
-from mlxctl.protocols.media import audio_from_base64, image_from_data_url
+from mlxctl.protocols.media import audio_from_base64, file_parts, image_from_url
 from mlxctl.protocols.openai.freeform import freeform_arguments
 from mlxctl.protocols.openai.responses import schema
 from mlxctl.protocols.openai.responses.tools import full_name
@@ -195,9 +197,7 @@ def _thinking(reasoning: schema.ResponsesReasoning) -> str:
     )
 
 
-def _content(
-    content: str | Sequence[schema.Content], path: str
-) -> Iterable[TextPart | ImagePart | AudioPart]:
+def _content(content: str | Sequence[schema.Content], path: str) -> Iterable[ShownPart | AudioPart]:
     """Yield the non-empty parts; a string equals a list of one text."""
     parts: Sequence[schema.Content] = (
         (schema.InputText(text=content),) if isinstance(content, str) else content
@@ -212,17 +212,23 @@ def _content(
             case schema.InputAudio(input_audio=sound):
                 yield audio_from_base64(sound.data, sound.format, f"{path}[{index}].input_audio")
             case schema.InputFile():
-                where = f"{path}[{index}].type"
-                raise InvalidRequest(
-                    f"{where} is 'input_file', but files are not supported; send their text", param=where
-                )
+                yield from _file(part, f"{path}[{index}]")
             case schema.ResponsesRefusal():
                 pass
             case _:
                 assert_never(part)
 
 
-def _image(part: schema.InputImage, path: str) -> ImagePart:
+def _file(part: schema.InputFile, path: str) -> Iterable[ShownPart]:
+    if part.file_url is not None:
+        raise InvalidRequest(
+            f"{path}.file_url is not supported: files are not fetched; send file_data",
+            param=f"{path}.file_url",
+        )
+    return file_parts(part.file_data, part.filename, path, file_id=part.file_id)
+
+
+def _image(part: schema.InputImage, path: str) -> ImagePart | RemoteImagePart:
     if part.file_id is not None:
         raise InvalidRequest(
             f"{path}.file_id is not supported: there are no uploaded files; send a data URL",
@@ -230,4 +236,4 @@ def _image(part: schema.InputImage, path: str) -> ImagePart:
         )
     if part.image_url is None:
         raise missing(f"{path}.image_url")
-    return image_from_data_url(part.image_url, f"{path}.image_url")
+    return image_from_url(part.image_url, f"{path}.image_url")

@@ -38,7 +38,7 @@ class ResponsesRefusal(Struct, tag_field="type", tag="refusal"):
 
 
 class InputImage(Struct, tag_field="type", tag="input_image"):
-    """An image as a data URL.
+    """An image as a URL, with its data or to be fetched.
 
     An uploaded file is rejected by name.
     """
@@ -54,7 +54,12 @@ class InputAudio(Struct, tag_field="type", tag="input_audio"):
 
 
 class InputFile(Struct, tag_field="type", tag="input_file"):
-    """A document; refused by name."""
+    """A PDF as a data URL; other URLs and files are refused."""
+
+    file_data: str | None = None
+    filename: str | None = None
+    file_url: str | None = None
+    file_id: str | None = None
 
 
 Content = InputText | OutputText | PlainText | ResponsesRefusal | InputImage | InputAudio | InputFile
