@@ -12,6 +12,7 @@ from mlxctl.ir.policy import SCOPES, USER_SCOPES
 from mlxctl.server import create_app
 from mlxctl.server.disconnect import DisconnectWatch
 from mlxctl.server.responses_socket import ResponsesSocket
+from mlxctl.server.root_path import RootPath
 from mlxctl.server.route import Route
 from mlxctl.server.routes import all_routes
 from mlxctl.settings import ServerSettings
@@ -97,7 +98,9 @@ def calls() -> Iterator[tuple[Route, str, str]]:
 def test_application_has_no_route_outside_the_table(endless_model: Path) -> None:
     settings = ServerSettings(api_keys=(ALPHA,))
     unstarted_app(endless_model, settings)
-    socket = create_app(unstarted_services(), settings)
+    below_root = create_app(unstarted_services(), settings)
+    assert isinstance(below_root, RootPath)
+    socket = below_root.application
     assert isinstance(socket, ResponsesSocket)
     watch = socket.application
     assert isinstance(watch, DisconnectWatch)

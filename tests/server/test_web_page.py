@@ -42,9 +42,8 @@ def test_server_without_the_page_greets_browsers_too(endless_model: Path) -> Non
 
 def test_one_script_has_all_modules(client: TestClient) -> None:
     page = client.simulate_get("/", headers=HTML).text
-    names = re.findall(r'"(/ui/[^"]+)"', page)
-    script = client.simulate_get(names[0]).text
-    assert names == ["/ui/page.js"]
+    assert re.findall(r"import\(`.*?(/ui/[^`]+)`\)", page) == ["/ui/page.js"]
+    script = client.simulate_get("/ui/page.js").text
     declared = re.findall(r"^(?:async )?(?:function\*?|class|const|let) (\w+)", script, re.MULTILINE)
     assert {"chatView", "modelsView", "requestsView", "cacheView", "markdown"} <= set(declared)
     # Browsers reject a script that declares a name twice.

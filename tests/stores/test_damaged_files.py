@@ -87,6 +87,7 @@ WRITERS = {
     "inference/remote/results.py": "nothing: it encodes audio in memory",
     "inspector/rendering.py": "nothing: it truncates text",
     "launch/background_server.py": "a log, which mlxctl never reads",
+    "launch/launched_server.py": "a process id, which is read only while its server holds a lock on it",
     "launch/clients.py": "settings of a client, for that client",
     "models/download_journal.py": "downloads/1.json",
     "prefix_cache/disk/lock.py": "cache/prefixes/lock",
