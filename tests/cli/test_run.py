@@ -5,14 +5,17 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import pytest
 
 from mlxctl.demo import MODEL_DIR
 from tests.models.tiny_hub import TinyHub, running
-from tests.server.process import serving
+from tests.server.process import ServerProcess, serving
 
 
 def run(
@@ -30,6 +33,22 @@ def run(
     )
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    """A server of the demo model: a command that uses it starts no engine."""
+    with serving(None) as running_server:
+        yield running_server
+
+
+Ask = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def ask(server: ServerProcess) -> Ask:
+    """Return `run` with the server."""
+    return partial(run, MLXCTL_SERVER_PORT=str(urlsplit(server.url).port))
+
+
 def test_the_answer_is_on_standard_output_and_statistics_are_not() -> None:
     done = run("demo", "Hello!")
     assert (done.returncode, done.stdout) == (0, "Hello! How can I help you?\n")
@@ -37,21 +56,21 @@ def test_the_answer_is_on_standard_output_and_statistics_are_not() -> None:
     assert "tokens/s" in done.stderr
 
 
-def test_json_has_the_answer_and_its_token_counts() -> None:
-    answer = json.loads(run("demo", "--json", piped="Hello!").stdout)
+def test_json_has_the_answer_and_its_token_counts(ask: Ask) -> None:
+    answer = json.loads(ask("demo", "--json", piped="Hello!").stdout)
     assert answer["content"] == "Hello! How can I help you?"
     assert answer["usage"]["completion_tokens"] > answer["usage"]["thinking_tokens"] > 0
     assert answer["finish_reason"] == "stop"
 
 
-def test_quiet_prints_the_answer_alone() -> None:
-    done = run("demo", "--quiet", "Hello!")
+def test_quiet_prints_the_answer_alone(ask: Ask) -> None:
+    done = ask("demo", "--quiet", "Hello!")
     assert done.stdout == "Hello! How can I help you?\n"
     assert "tokens" not in done.stderr
 
 
-def test_a_failed_answer_leaves_standard_output_empty() -> None:
-    done = run("demo", "word " * 10_000)
+def test_a_failed_answer_leaves_standard_output_empty(ask: Ask) -> None:
+    done = ask("demo", "word " * 10_000)
     assert (done.returncode, done.stdout) == (1, "")
     assert "prompt is too long" in done.stderr
 
@@ -81,31 +100,33 @@ def test_a_short_name_downloads_the_repository_once(tmp_path: Path) -> None:
     assert first.stdout == second.stdout == "Hello! How can I help you?\n"
 
 
-def test_a_running_server_that_has_the_model_is_used() -> None:
-    with serving(None) as server:
-        port = str(urlsplit(server.url).port)
-        done = run("demo", "Hello!", MLXCTL_SERVER_PORT=port)
-        chatted = run("--model", "demo", "Hello!", command="chat", MLXCTL_SERVER_PORT=port)
-        other = run("demo", "--local", "Hello!", MLXCTL_SERVER_PORT=port)
-        requests = httpx.get(f"{server.url}/requests").json()["requests"]
-    assert done.stdout == chatted.stdout == other.stdout == "Hello! How can I help you?\n"
+def test_a_running_server_that_has_the_model_is_used(server: ServerProcess, ask: Ask) -> None:
+    before = num_requests(server)
+    done = ask("demo", "Hello!")
+    chatted = ask("--model", "demo", "Hello!", command="chat")
+    own = ask("demo", "--local", "Bye!")
+    assert done.stdout == chatted.stdout == "Hello! How can I help you?\n"
     assert all(f"using the server at {server.url}" in each.stderr for each in (done, chatted))
-    assert "completion tokens" in done.stderr
-    assert len(requests) == 2
+    assert "using the server" not in own.stderr
+    assert num_requests(server) == before + 2
 
 
-def test_a_cut_answer_is_explained_on_standard_error() -> None:
-    done = run("demo", "--quiet", "--max-tokens", "3", "Hello!")
+def num_requests(server: ServerProcess) -> int:
+    return len(httpx.get(f"{server.url}/requests").json()["requests"])
+
+
+def test_a_cut_answer_is_explained_on_standard_error(ask: Ask) -> None:
+    done = ask("demo", "--quiet", "--max-tokens", "3", "Hello!")
     assert (done.returncode, done.stdout) == (0, "")
     expected = "(The thinking was cut before the answer at 3 tokens, the limit. --max-tokens N raises"
     assert expected in done.stderr
 
 
-def test_files_of_the_prompt_are_sent_and_those_of_piped_text_are_not(tmp_path: Path) -> None:
+def test_files_of_the_prompt_are_sent_and_those_of_piped_text_are_not(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("one two three four five six seven eight nine ten")
     (tmp_path / "diff.py").write_text("")
     prompt = f"Hello! @{tmp_path / 'notes.md'} @{tmp_path / 'gone.md'}"
-    done = run("demo", "--json", prompt, piped=f"@{tmp_path / 'diff.py'}")
+    done = ask("demo", "--json", prompt, piped=f"@{tmp_path / 'diff.py'}")
     assert json.loads(done.stdout)["usage"]["prompt_tokens"] > 40
     assert f"(with {tmp_path / 'notes.md'})" in done.stderr
     assert f"(no file {tmp_path / 'gone.md'}; sent as text)" in done.stderr

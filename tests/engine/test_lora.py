@@ -109,9 +109,8 @@ def test_mixed_rows_equal_each_adapter_alone(family: str, tmp_path: Path) -> Non
     asyncio.run(check_mixed_rows(tiny_models.model(family), tmp_path))
 
 
-@pytest.mark.parametrize("family", ["qwen3", "qwen3_next"])
-def test_mixed_rows_equal_each_alone_on_4_bit_models(family: str, tmp_path: Path) -> None:
-    base = adapters.quantized_copy(tiny_models.model(family), tmp_path / "base")
+def test_mixed_rows_equal_each_alone_on_4_bit_models(tmp_path: Path) -> None:
+    base = adapters.quantized_copy(tiny_models.model("qwen3_next"), tmp_path / "base")
     asyncio.run(check_mixed_rows(base, tmp_path))
 
 

@@ -36,9 +36,9 @@ def test_prefill_of_a_long_prompt_needs_little_memory() -> None:
     async def peak() -> int:
         settings = EngineSettings(max_rows=8, prefix_cache_bytes=0)
         async with running_engine("qwen3", settings=settings, own_process=True) as client:
-            for start in (20, 21, 22):
-                await finish(submit(client, "qwen3", [start] * 3000, max_tokens=1))
+            for start in (20, 21):
+                await finish(submit(client, "qwen3", [start] * 2000, max_tokens=1))
             return (await client.stats()).peak_memory_bytes
 
-    # In passes of 1,000 tokens, the scores alone would take 51 MB.
-    assert asyncio.run(peak()) < 12e6
+    # In one pass, the scores alone would take 68 MB.
+    assert asyncio.run(peak()) < 10e6

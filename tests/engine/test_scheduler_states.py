@@ -234,7 +234,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
 
 TestSchedulerStates = SchedulerMachine.TestCase
-TestSchedulerStates.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestSchedulerStates.settings = settings(max_examples=40, stateful_step_count=60, deadline=None)
 
 
 def test_flood_of_higher_priority_does_not_starve_lowest() -> None:

@@ -183,8 +183,8 @@ def test_chunk_estimate_holds_for_16_and_4_bits(bits: int | None) -> None:
     assert measured / 1.3 < estimate < 1.3 * measured
 
 
-@pytest.mark.parametrize("num_tokens", [500, 3000])
-@pytest.mark.parametrize("name", ["llama3", "gemma3", "lfm2", "qwen3_next", "gpt_oss", "mamba"])
+@pytest.mark.parametrize("num_tokens", [500, 2000])
+@pytest.mark.parametrize("name", ["llama3", "gemma3", "qwen3_next", "mamba"])
 def test_prompt_estimate_is_near_the_peak_of_the_largest_passes(name: str, num_tokens: int) -> None:
     sizes = {"weights_bytes": 0, "float_bytes": 4, "has_metal": False}
     memory = pass_memory(config_of(name), **sizes)

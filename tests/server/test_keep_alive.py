@@ -40,10 +40,10 @@ def slow(endless_model: Path) -> Iterator[ServerProcess]:
     """
     limits = {
         "MLXCTL_ENGINE_MAX_ROWS": "1",
-        "MLXCTL_ENGINE_PREFILL_CHUNK_MAX_TOKENS": "128",
+        "MLXCTL_ENGINE_PREFILL_CHUNK_MAX_TOKENS": "16",
         "MLXCTL_ENGINE_PREFILL_SLICE_SECONDS": "0.05",
         "MLXCTL_ENGINE_PREFIX_CACHE_BYTES": "0",
-        "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.05",
+        "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.02",
     }
     with serving(endless_model, **limits) as running:
         httpx.post(f"{running.url}/v1/agents", json={"model": "tiny", "id": "patient"})
@@ -52,7 +52,7 @@ def slow(endless_model: Path) -> Iterator[ServerProcess]:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_stream_reports_prefill_progress(slow: ServerProcess, path: str) -> None:
-    answer = httpx.post(f"{slow.url}{path}", json=body(path, "very long " * 500, 2), timeout=60).text
+    answer = httpx.post(f"{slow.url}{path}", json=body(path, "very long " * 150, 2), timeout=60).text
     progress = [
         (int(done), int(total))
         for done, total in re.findall(r"^: prefill (\d+)/(\d+)$", answer, re.MULTILINE)
