@@ -35,7 +35,7 @@ def run(
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
-    """A server of the demo model: a command that uses it starts no engine."""
+    """A server of the demo model."""
     with serving(None) as running_server:
         yield running_server
 
