@@ -9,6 +9,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
@@ -96,7 +97,26 @@ class Listener:
             raise SettingsError(f"cannot listen on {self._address.ip} port {self._address.port}: {reason}")
         if self._address.scheme == "https":
             await self._wait_for_tls()
+        else:
+            await self._wait_for_accept()
         self._task.add_done_callback(lambda _: on_end())
+
+    async def _wait_for_accept(self) -> None:
+        """Wait until a connection is accepted.
+
+        The socket is bound before Granian's thread listens to it.
+        """
+        host = urlsplit(self._address.url).hostname
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_TLS_START_SECONDS):
+                while True:
+                    try:
+                        _, writer = await asyncio.open_connection(host, self._address.port)
+                    except ConnectionRefusedError:
+                        await asyncio.sleep(_TLS_RETRY_SECONDS)
+                        continue
+                    writer.close()
+                    return
 
     async def _wait_for_tls(self) -> None:
         """Wait for the first handshake. Raises SettingsError."""

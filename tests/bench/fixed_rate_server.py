@@ -31,12 +31,22 @@ class FixedRateServer:
     ) -> None:
         self.url = ""
         self.bodies: list[dict[str, Any]] = []
+        self.writers: list[asyncio.StreamWriter] = []
+        self._tasks: set[asyncio.Future[None]] = set()
         self._pause = pause_seconds
         self._word = word_seconds
         self._sends_usage = sends_usage
         self._num_left = num_answers
         self._rejected_field = rejected_field
         self._lists_models = lists_models
+
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Begin to answer a connection.
+
+        A task that is cancelled before its first step would not close it.
+        """
+        self.writers.append(writer)
+        self._tasks.add(asyncio.ensure_future(self.answer(reader, writer)))
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Handle one connection and close it in every case."""
@@ -109,7 +119,7 @@ def fixed_rate_server(
         lists_models=lists_models,
     )
     loop = asyncio.new_event_loop()
-    listener = loop.run_until_complete(asyncio.start_server(server.answer, "127.0.0.1", 0))
+    listener = loop.run_until_complete(asyncio.start_server(server.accept, "127.0.0.1", 0))
     server.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -118,17 +128,19 @@ def fixed_rate_server(
     finally:
         loop.call_soon_threadsafe(listener.close)
         # In their own thread: Python 3.14 lists tasks by thread.
-        asyncio.run_coroutine_threadsafe(_end(loop), loop).result()
+        asyncio.run_coroutine_threadsafe(_end(server, loop), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
 
 
-async def _end(loop: asyncio.AbstractEventLoop) -> None:
+async def _end(server: FixedRateServer, loop: asyncio.AbstractEventLoop) -> None:
     # Connections that were accepted last have their tasks only after the others were cancelled.
     while answers := asyncio.all_tasks(loop) - {asyncio.current_task()}:
         for answer in answers:
             answer.cancel()
         await asyncio.gather(*answers, return_exceptions=True)
+        for writer in server.writers:
+            writer.close()
         # Closing a connection takes some more loop iterations.
         await asyncio.sleep(0.01)
