@@ -14,10 +14,9 @@ estimates were 0.9 to 1.3 times the peaks.
 
 The engine bounds its passes by the same arithmetic (`PassMemory`), so that a prompt never needs much more
 than weights and cache, and the need is known. Through the server, with its own passes and without the prefix
-cache, weights, cache and prefill together were 0.87 to 1.31 times the peaks of eight models (those above but
-mistral, and mamba, and one of 5 million parameters) after one to four prompts of 500, 2,000 and 6,000 tokens,
-on two cores that were busy with other work: 1.31 for the first prompt of a new server, else up to 1.28.
-Nothing was measured on Metal.
+cache, weights, cache and prefill together were 0.92 to 1.25 times the peaks of eight models (those above but
+mistral, and mamba, and one of 5 million parameters) after one and two prompts of 500 and 2,000 tokens, on two
+idle cores; with 6,000 tokens, and a bound of at least 4 MiB, 1.00 to 1.10. Nothing was measured on Metal.
 """
 
 from collections.abc import Mapping
@@ -42,7 +41,7 @@ _SINK_COPIES = 3
 # 8.5, 10.1. The bound allows 280 and 130 there. Not measured on Metal: a gigabyte holds the states of the
 # default chunk of models up to 8,000 wide.
 _MAX_SHARE = 1 / 8
-_MAX_BYTES_CPU, _MAX_BYTES_METAL = (4 << 20, 16 << 20), (1 << 30, 1 << 30)
+_MAX_BYTES_CPU, _MAX_BYTES_METAL = (3 << 20, 16 << 20), (1 << 30, 1 << 30)
 _NUM_PLACES = 32
 
 
