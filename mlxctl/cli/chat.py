@@ -145,10 +145,12 @@ def _open_backend(
     """
     from mlxctl.tui.chat_backend import DEMO_CHOICE, LocalBackend, RemoteBackend
 
+    if url and is_local:
+        raise SettingsError("--url and --local exclude each other: choose the server or the local engine")
     chosen = {"model": {"path": None if url else model and Path(model)}}
     settings = resolve(environment=os.environ, flags=chosen)
     if url:
         return RemoteBackend(url, model=model, api_key=api_key)
     name = str(settings.model.path or DEMO_CHOICE)
-    server = None if is_local else server_with(name, settings, is_quiet=False)
+    server = None if is_local else server_with(name, settings, api_key=api_key, is_quiet=False)
     return server or LocalBackend(settings)

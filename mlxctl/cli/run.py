@@ -66,7 +66,13 @@ def run(
 
         name = _local_model(model, is_quiet=quiet or as_json)
         settings = resolve(environment=os.environ, flags={"model": {"path": Path(name)}})
-        server = None if local else server_with(name, settings, is_quiet=quiet or as_json)
+        server = (
+            None
+            if local
+            else server_with(
+                name, settings, api_key=os.environ.get("MLXCTL_API_KEY"), is_quiet=quiet or as_json
+            )
+        )
         options = ChatOptions(system_prompt=system, temperature=temperature, max_tokens=max_tokens)
         raise typer.Exit(
             run_chat(

@@ -1,12 +1,11 @@
 """Finds a running server that has a model."""
 
-import os
 import socket
 from typing import TYPE_CHECKING
 
 import typer
 
-from mlxctl.errors import MlxctlError
+from mlxctl.errors import AuthenticationFailed, ClientNotReady, ModelNotFoundOnDisk, ServerUnreachable
 from mlxctl.locations import expand_user
 from mlxctl.settings import Settings
 
@@ -18,11 +17,13 @@ _CONNECT_SECONDS = 0.5
 _READ_SECONDS = 5.0
 
 
-def server_with(name: str, settings: Settings, *, is_quiet: bool) -> "ChatBackend | None":
+def server_with(
+    name: str, settings: Settings, *, api_key: str | None, is_quiet: bool
+) -> "ChatBackend | None":
     """Return the server of the settings if it has the model.
 
     Then the model is in memory once. Not for a directory: the server may have another one of the same name.
-    Says so on standard error unless `is_quiet`.
+    Says so on standard error unless `is_quiet`, and also that the server needs another key.
     """
     address = (settings.server.host, settings.server.port)
     try:
@@ -34,11 +35,15 @@ def server_with(name: str, settings: Settings, *, is_quiet: bool) -> "ChatBacken
     from mlxctl.launch.background_server import default_url, list_models
     from mlxctl.tui.chat_backend import RemoteBackend
 
-    url, api_key = default_url(settings), os.environ.get("MLXCTL_API_KEY")
+    url = default_url(settings)
     try:
         directory = open_library(None).resolve(name)
         cards = list_models(url, api_key, read_seconds=_READ_SECONDS)
-    except MlxctlError:
+    except AuthenticationFailed as error:
+        typer.echo(f"mlxctl: the model is loaded here: {error}", err=True)
+        return None
+    except (ServerUnreachable, ClientNotReady, ModelNotFoundOnDisk):
+        # Another program listens there. The local engine reports an unknown model.
         return None
     served = {str(card["id"]) for card in cards}
     found = next((known for known in (name, directory.name) if known in served), None)

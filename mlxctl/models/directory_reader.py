@@ -12,14 +12,12 @@ from mlxctl.models.cross_encoder import is_cross_encoder, read_cross_encoder_rec
 from mlxctl.models.detection import Kind, detect
 from mlxctl.models.embedding_recipe import read_embedding_recipe
 from mlxctl.models.families import find_family
-from mlxctl.models.files import missing_config, read_json_object
+from mlxctl.models.files import missing_config, missing_weight_files, read_json_object
 from mlxctl.models.mtp_heads import MTP_HEAD_TYPE
 from mlxctl.models.names import display_name
 from mlxctl.models.text_config import whole_number
 from mlxctl.models.transcription_recipe import read_transcription_recipe
 from mlxctl.models.vision_recipe import read_vision_recipe
-
-_INDEX = "model.safetensors.index.json"
 
 
 def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
@@ -116,9 +114,7 @@ def _weights_bytes(path: Path) -> int:
     sizes = {file.name: file.stat().st_size for file in path.glob("*.safetensors") if file.is_file()}
     if not sizes:
         raise BrokenModel(path, f"model {display_name(path)!r} has no weights (*.safetensors)")
-    weight_map = (read_json_object(path, _INDEX) or {}).get("weight_map")
-    named = {str(file) for file in weight_map.values()} if isinstance(weight_map, dict) else set()
-    if missing := sorted(named - sizes.keys()):
+    if missing := missing_weight_files(path, sizes):
         raise BrokenModel(
             path,
             f"model {display_name(path)!r} lacks {len(missing)} of its weight files, such as {missing[0]!r}",

@@ -1,6 +1,7 @@
 """Bounded reading of a model directory's small files, which are untrusted."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -55,6 +56,16 @@ def read_json_object(directory: Path, name: str) -> dict[str, Any] | None:
     None if it does not exist. Raises BrokenModel for anything else.
     """
     return _read_json(directory, name, dict, "object")
+
+
+def missing_weight_files(directory: Path, found: Collection[str]) -> list[str]:
+    """Return the weight files that the index names beyond `found`.
+
+    Raises BrokenModel for an index that cannot be read.
+    """
+    weight_map = (read_json_object(directory, "model.safetensors.index.json") or {}).get("weight_map")
+    named = {str(file) for file in weight_map.values()} if isinstance(weight_map, dict) else set()
+    return sorted(named.difference(found))
 
 
 def read_json_array(directory: Path, name: str) -> list[Any] | None:

@@ -4,14 +4,15 @@ Layout: `models--ORGANIZATION--NAME` with `refs/main` (a commit), `snapshots/COM
 (their targets).
 """
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from mlxctl.errors import BrokenModel
 from mlxctl.locations import expand_user, home_directory
+from mlxctl.models.files import missing_weight_files
 from mlxctl.models.names import repository_of_folder
 
 _COMMIT = re.compile(r"[0-9a-f]{6,64}")
@@ -71,16 +72,14 @@ def _repository(name: str, folder: Path, most: int) -> CachedRepository:
 
 
 def _has_model_files(snapshot: Path) -> bool:
-    """Return whether a snapshot has configuration, tokenizer and all weights."""
+    """Whether a snapshot has configuration, tokenizer and all weights."""
+    found = {file.name for file in snapshot.iterdir() if file.exists()}
     try:
-        index = json.loads((snapshot / "model.safetensors.index.json").read_bytes())
-        shards = set(index["weight_map"].values())
-    except FileNotFoundError:
-        shards = set()
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        missing = missing_weight_files(snapshot, found)
+    except BrokenModel:
         return False
-    has_weights = all((snapshot / shard).exists() for shard in shards) and any(snapshot.glob("*.safetensors"))
-    return has_weights and (snapshot / "config.json").exists() and any(snapshot.glob("tokenizer*"))
+    has_weights = not missing and any(name.endswith(".safetensors") for name in found)
+    return has_weights and "config.json" in found and any(name.startswith("tokenizer") for name in found)
 
 
 def _main_commit(folder: Path) -> str | None:

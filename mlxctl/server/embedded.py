@@ -82,19 +82,19 @@ class EmbeddedServer:
 
 def embed(
     *models: str | Path,
-    settings: Mapping[str, Mapping[str, object]] | None = None,
+    settings: Mapping[str, object] | None = None,
     config: Path | None = None,
     in_process: bool = False,
 ) -> EmbeddedServer:
     """Return the server as an ASGI application for mounting in another one.
 
-    `models` are names or directories, as for `mlxctl serve`. `settings` by section and key override those of
-    the environment and the settings file (`config`). The engine is a supervised child process; with
+    `models` are names or directories, as for `mlxctl serve`. `settings` are tables as in the settings file
+    (`config`), and precede it and the environment. The engine is a supervised child process; with
     `in_process` it is a thread, which takes the outer process down if it crashes. Raises SettingsError.
     """
-    sections = {section: dict(values) for section, values in (settings or {}).items()}
+    # As `mlxctl serve` passes its arguments.
+    named: dict[str, dict[str, object]] = {}
     if models:
-        sections.setdefault("model", {})["path"] = models[0]
-        sections.setdefault("pool", {})["models"] = list(models[1:])
-    resolved = resolve(config_file=config, environment=os.environ, flags=sections)
+        named = {"model": {"path": models[0]}, "pool": {"models": list(models[1:])}}
+    resolved = resolve(config_file=config, environment=os.environ, overrides=settings, flags=named)
     return EmbeddedServer(resolved, in_process=in_process)

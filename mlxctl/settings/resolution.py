@@ -36,13 +36,15 @@ def resolve(
     *,
     config_file: Path | None = None,
     environment: Mapping[str, str],
+    overrides: Mapping[str, object] | None = None,
     flags: Mapping[str, Mapping[str, object]] | None = None,
     flag_names: Mapping[str, str] | None = None,
 ) -> Settings:
     """Return the settings for the lifetime of the process.
 
     A `config_file` given here or as MLXCTL_CONFIG must exist; the default one (`locations.config_file()`)
-    need not. `flags` maps section to key to value; None or an empty list means not given. Raises
+    need not. `overrides` are tables as in the file, of a program that embeds the server, and precede the
+    environment. `flags` maps section to key to value; None or an empty list means not given. Raises
     SettingsError.
     """
     explicit = config_file or _file_from_environment(environment)
@@ -50,6 +52,7 @@ def resolve(
     for setting in (
         *_from_file(explicit),
         *_from_environment(environment),
+        *_from_tables(overrides or {}, "the given settings"),
         *_from_flags(flags or {}, flag_names or {}),
     ):
         values[setting.section][setting.key] = _checked(setting)
@@ -92,21 +95,21 @@ def _from_file(explicit: Path | None) -> Iterator[SettingValue]:
         raise SettingsError(f"settings file {str(path)!r} does not exist") from None
     except (OSError, DocumentError) as error:
         raise SettingsError(f"settings file {str(path)!r} cannot be read: {error}") from None
-    for section, table in content.items():
+    yield from _from_tables(content, repr(str(path)))
+
+
+def _from_tables(tables: Mapping[str, object], source: str) -> Iterator[SettingValue]:
+    for section, table in tables.items():
         if section not in _sections():
-            raise SettingsError(
-                f"unknown section {section!r} in {str(path)!r}; {_offer(section, _sections())}"
-            )
+            raise SettingsError(f"unknown section {section!r} in {source}; {_offer(section, _sections())}")
         if not isinstance(table, dict):
-            raise SettingsError(
-                f"{section!r} in {str(path)!r} must be a table: write [{section}] above its keys"
-            )
+            raise SettingsError(f"{section!r} in {source} must be a table: write [{section}] above its keys")
         for key, value in table.items():
             if key not in _keys(section):
                 raise SettingsError(
-                    f"unknown key '{section}.{key}' in {str(path)!r}; {_offer(key, _keys(section))}"
+                    f"unknown key '{section}.{key}' in {source}; {_offer(key, _keys(section))}"
                 )
-            yield SettingValue(section, key, value, f"'{section}.{key}' in {str(path)!r}")
+            yield SettingValue(section, key, value, f"'{section}.{key}' in {source}")
 
 
 def _from_environment(environment: Mapping[str, str]) -> Iterator[SettingValue]:

@@ -64,12 +64,11 @@ class PlainChat(PlainCommands):
     """
 
     def __init__(self, setup: ChatSetup, *, terminal: PlainTerminal, prompt: str | None = None) -> None:
-        super().__init__(setup, terminal)
-        self._prompt = prompt
         self._is_interactive = terminal.shows_thinking = prompt is None and terminal.is_terminal
+        super().__init__(setup, terminal, is_saved=self._is_interactive or bool(setup.conversation.messages))
+        self._prompt = prompt
         if self._is_interactive:
             terminal.raise_limit = "/set max_tokens N"
-        self._is_saved = self._is_interactive or bool(setup.conversation.messages)
         self._num_failures = 0
         self._is_stopped = False
 
@@ -163,18 +162,6 @@ class PlainChat(PlainCommands):
         await self._answer_interruptibly(self._model)
         await self._save()
         return len(self._conversation.messages) > num_messages
-
-    async def _save(self) -> None:
-        model = self._model
-        if not self._is_saved or model is None:
-            return
-        try:
-            await self._autosave.save(
-                self._conversation.messages, model=model.name, system_prompt=self._options.system_prompt
-            )
-        except StoreError as error:
-            self._is_saved = False
-            self._terminal.print_diagnostic(f"The chat is not saved: {error}")
 
     async def _chat(self) -> None:
         """Answer questions and run commands until the input ends."""

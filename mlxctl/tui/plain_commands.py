@@ -49,7 +49,7 @@ class PlainCommands:
     `PlainChat` adds the answers.
     """
 
-    def __init__(self, setup: ChatSetup, terminal: PlainTerminal) -> None:
+    def __init__(self, setup: ChatSetup, terminal: PlainTerminal, *, is_saved: bool) -> None:
         self._tools = setup.tools
         self._backend = setup.backend
         self._options = setup.options
@@ -58,6 +58,7 @@ class PlainCommands:
         self._images = setup.images
         self._terminal = terminal
         self._model: BackendModel | None = None
+        self._is_saved = is_saved
 
     async def _run_command(self, given: SlashCommand) -> str | None:
         """Run a command; return the question that it asks.
@@ -101,8 +102,17 @@ class PlainCommands:
         self._terminal.print_diagnostic(text)
 
     async def _save(self) -> None:
-        """Save the chat where it is saved."""
-        raise NotImplementedError
+        """Save the chat, if it is a saved one."""
+        model = self._model
+        if not self._is_saved or model is None:
+            return
+        try:
+            await self._autosave.save(
+                self._conversation.messages, model=model.name, system_prompt=self._options.system_prompt
+            )
+        except StoreError as error:
+            self._is_saved = False
+            self._say(f"The chat is not saved: {error}")
 
     def _tools_command(self, argument: str) -> None:
         if argument:

@@ -111,6 +111,19 @@ def test_a_running_server_that_has_the_model_is_used(server: ServerProcess, ask:
     assert num_requests(server) == before + 2
 
 
+def test_a_server_that_wants_a_key_is_named_and_the_model_loaded_here() -> None:
+    with serving(None, MLXCTL_SERVER_API_KEYS="secret") as guarded:
+        done = run("demo", "Hello!", MLXCTL_SERVER_PORT=str(urlsplit(guarded.url).port))
+    assert done.stdout == "Hello! How can I help you?\n"
+    assert f"the model is loaded here: the server at {guarded.url} needs an API key" in done.stderr
+
+
+def test_a_server_and_the_local_engine_exclude_each_other() -> None:
+    done = run("--url", "http://127.0.0.1:1", "--local", "Hello!", command="chat")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "--url and --local exclude each other" in done.stderr
+
+
 def num_requests(server: ServerProcess) -> int:
     return len(httpx.get(f"{server.url}/requests").json()["requests"])
 

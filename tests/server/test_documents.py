@@ -21,23 +21,11 @@ FILE = b64encode(pdf("The codeword is swordfish.")).decode()
 
 
 @pytest.fixture(scope="module")
-def model_server() -> Iterator[ServerProcess]:
+def server() -> Iterator[ServerProcess]:
     """A server for a text model and a vision model."""
     reader, seeing = (str(tiny_models.model("endless")), str(tiny_models.trained("pixtral_colors")))
     with serving(None, "--model", reader, "--name", READER, "--model", seeing) as running:
         yield running
-
-
-@pytest.fixture
-def openai_sdk(model_server: ServerProcess) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{model_server.url}/v1", api_key="unused", max_retries=0) as client:
-        yield client
-
-
-@pytest.fixture
-def anthropic_sdk(model_server: ServerProcess) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=model_server.url, api_key="unused", max_retries=0) as client:
-        yield client
 
 
 def chat_messages(data: str) -> list[Any]:
@@ -45,30 +33,30 @@ def chat_messages(data: str) -> list[Any]:
     return [{"role": "user", "content": [file, {"type": "text", "text": "Which codeword?"}]}]
 
 
-def prompt(model_server: ServerProcess, messages: list[Any], model: str = READER) -> str:
+def prompt(server: ServerProcess, messages: list[Any], model: str = READER) -> str:
     """Return the prompt of a conversation."""
     answer = httpx.post(
-        f"{model_server.url}/apply-template", json={"model": model, "messages": messages}, timeout=60
+        f"{server.url}/apply-template", json={"model": model, "messages": messages}, timeout=60
     )
     assert answer.status_code == 200, answer.text
     return str(answer.json()["prompt"])
 
 
-def test_text_of_a_pdf_is_in_the_prompt(model_server: ServerProcess) -> None:
-    rendered = prompt(model_server, chat_messages(FILE))
+def test_text_of_a_pdf_is_in_the_prompt(server: ServerProcess) -> None:
+    rendered = prompt(server, chat_messages(FILE))
     assert '<document title="r.pdf">\n<page number="1">\nThe codeword is swordfish.\n</page>' in rendered
 
 
-def test_both_sdks_send_pdfs(openai_sdk: openai.OpenAI, anthropic_sdk: anthropic.Anthropic) -> None:
-    chat = openai_sdk.chat.completions.create(model=READER, messages=chat_messages(FILE), max_tokens=4)
+def test_both_sdks_send_pdfs(openai_client: openai.OpenAI, anthropic_client: anthropic.Anthropic) -> None:
+    chat = openai_client.chat.completions.create(model=READER, messages=chat_messages(FILE), max_tokens=4)
     file = {"type": "input_file", "filename": "r.pdf", "file_data": f"data:application/pdf;base64,{FILE}"}
     asked: Any = [{"role": "user", "content": [file, {"type": "input_text", "text": "Which codeword?"}]}]
-    response = openai_sdk.responses.create(model=READER, input=asked, max_output_tokens=16)
+    response = openai_client.responses.create(model=READER, input=asked, max_output_tokens=16)
     source = {"type": "base64", "media_type": "application/pdf", "data": FILE}
     block = {"type": "document", "title": "r.pdf", "source": source}
     messages: list[Any] = [{"role": "user", "content": [block, {"type": "text", "text": "Which codeword?"}]}]
-    message = anthropic_sdk.messages.create(model=READER, messages=messages, max_tokens=4)
-    counted = anthropic_sdk.messages.count_tokens(model=READER, messages=messages)
+    message = anthropic_client.messages.create(model=READER, messages=messages, max_tokens=4)
+    counted = anthropic_client.messages.count_tokens(model=READER, messages=messages)
     assert chat.usage is not None
     assert response.usage is not None
     assert chat.usage.prompt_tokens == response.usage.input_tokens == counted.input_tokens
@@ -76,44 +64,44 @@ def test_both_sdks_send_pdfs(openai_sdk: openai.OpenAI, anthropic_sdk: anthropic
     assert num_read == counted.input_tokens
 
 
-def test_vision_model_sees_the_pages(openai_sdk: openai.OpenAI, model_server: ServerProcess) -> None:
-    rendered = prompt(model_server, chat_messages(FILE), SEEING)
+def test_vision_model_sees_the_pages(openai_client: openai.OpenAI, server: ServerProcess) -> None:
+    rendered = prompt(server, chat_messages(FILE), SEEING)
     assert (rendered.count("[IMG]"), rendered.count("swordfish")) == (1, 1)
-    answer = openai_sdk.chat.completions.create(model=SEEING, messages=chat_messages(FILE), max_tokens=4)
+    answer = openai_client.chat.completions.create(model=SEEING, messages=chat_messages(FILE), max_tokens=4)
     assert answer.usage is not None
 
 
-def test_guardrails_apply_to_the_text_of_a_pdf(model_server: ServerProcess) -> None:
+def test_guardrails_apply_to_the_text_of_a_pdf(server: ServerProcess) -> None:
     rules = {"blocklist": ["swordfish"], "apply_to": ["input"]}
-    assert httpx.put(f"{model_server.url}/admin/guardrails", json=rules, timeout=60).is_success
+    assert httpx.put(f"{server.url}/admin/guardrails", json=rules, timeout=60).is_success
     try:
         answer = httpx.post(
-            f"{model_server.url}/v1/chat/completions",
+            f"{server.url}/v1/chat/completions",
             json={"model": READER, "messages": chat_messages(FILE), "max_tokens": 4},
             timeout=60,
         )
     finally:
-        httpx.put(f"{model_server.url}/admin/guardrails", json={}, timeout=60)
+        httpx.put(f"{server.url}/admin/guardrails", json={}, timeout=60)
     assert answer.status_code == 400
     assert "does not accept" in answer.text
 
 
-def test_file_that_unpacks_to_too_much_fails_alone(openai_sdk: openai.OpenAI) -> None:
+def test_file_that_unpacks_to_too_much_fails_alone(openai_client: openai.OpenAI) -> None:
     drawn = zlib.compress(b"BT /F 1 Tf 1 1 Td " + b"(aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) Tj " * 300_000 + b"ET")
     page = pdf(b"@").replace(
         b"<</Length 1>>stream\n@", b"<</Length %d/Filter/FlateDecode>>stream\n%b" % (len(drawn), drawn)
     )
     with pytest.raises(openai.BadRequestError, match="takes too much memory, or cannot be read"):
-        openai_sdk.chat.completions.create(
+        openai_client.chat.completions.create(
             model=READER, messages=chat_messages(b64encode(page).decode()), max_tokens=4
         )
-    answer = openai_sdk.chat.completions.create(model=READER, messages=chat_messages(FILE), max_tokens=4)
+    answer = openai_client.chat.completions.create(model=READER, messages=chat_messages(FILE), max_tokens=4)
     assert answer.usage is not None
 
 
 @pytest.mark.parametrize("data", ["data:text/plain;base64,QUFB", "https://example.org/r.pdf", "QUFB"])
-def test_file_that_is_no_pdf_is_refused_by_name(openai_sdk: openai.OpenAI, data: str) -> None:
+def test_file_that_is_no_pdf_is_refused_by_name(openai_client: openai.OpenAI, data: str) -> None:
     messages: Any = [{"role": "user", "content": [{"type": "file", "file": {"file_data": data}}]}]
     with pytest.raises(openai.BadRequestError, match="must be a data URL of a PDF") as refused:
-        openai_sdk.chat.completions.create(model=READER, messages=messages, max_tokens=4)
+        openai_client.chat.completions.create(model=READER, messages=messages, max_tokens=4)
     assert refused.value.param == "messages[0].content[0].file.file_data"

@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
 import mlxctl
-from mlxctl.errors import ModelError
+from mlxctl.errors import ModelError, SettingsError
 from mlxctl.server.disconnect import Application
 from mlxctl.server.embedded import EmbeddedServer
 from mlxctl.settings import ServerSettings
@@ -129,6 +129,13 @@ def test_signals_stay_with_the_outer_application() -> None:
     before = signal.getsignal(signal.SIGTERM)
 
     assert asyncio.run(handlers())[1:] == [before, signal.SIG_DFL]
+
+
+def test_unknown_setting_is_named_with_the_nearest_one() -> None:
+    with pytest.raises(SettingsError, match="unknown section 'servr' in the given settings"):
+        mlxctl.embed("demo", settings={"servr": {"drain_seconds": 1.0}})
+    with pytest.raises(SettingsError, match=r"'server.drain_second'.*did you mean drain_seconds"):
+        mlxctl.embed("demo", settings={"server": {"drain_second": 1.0}})
 
 
 def test_unusable_model_fails_the_start() -> None:

@@ -27,7 +27,7 @@ def images() -> Iterator[ImageServer]:
 
 
 @pytest.fixture(scope="module")
-def model_server(images: ImageServer) -> Iterator[ServerProcess]:
+def server(images: ImageServer) -> Iterator[ServerProcess]:
     """A server that fetches from the image server only."""
     named = ["--model", str(tiny_models.trained("pixtral_colors")), "--name", MODEL]
     with serving(
@@ -49,18 +49,6 @@ def forget_requests(images: ImageServer) -> None:
     images.requests.clear()
 
 
-@pytest.fixture
-def openai_sdk(model_server: ServerProcess) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{model_server.url}/v1", api_key="unused", max_retries=0) as client:
-        yield client
-
-
-@pytest.fixture
-def anthropic_sdk(model_server: ServerProcess) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=model_server.url, api_key="unused", max_retries=0) as client:
-        yield client
-
-
 def chat_messages(url: str) -> list[Any]:
     content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": QUESTION}]
     return [{"role": "user", "content": content}]
@@ -73,65 +61,67 @@ def anthropic_messages(url: str) -> list[Any]:
 
 @pytest.mark.parametrize(("name", "answer"), [("red", "Red."), ("blue", "Blue.")])
 def test_image_url_of_chat_completions_is_seen(
-    openai_sdk: openai.OpenAI, images: ImageServer, name: str, answer: str
+    openai_client: openai.OpenAI, images: ImageServer, name: str, answer: str
 ) -> None:
     messages = chat_messages(f"http://127.0.0.1:{images.port}/{name}")
-    whole = openai_sdk.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_tokens=16)
+    whole = openai_client.chat.completions.create(
+        model=MODEL, messages=messages, temperature=0, max_tokens=16
+    )
     assert whole.choices[0].message.content == answer
-    stream = openai_sdk.chat.completions.create(
+    stream = openai_client.chat.completions.create(
         model=MODEL, messages=messages, temperature=0, max_tokens=16, stream=True
     )
     assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == answer
 
 
 def test_image_url_of_responses_is_seen_and_fetched_again_for_the_next_turn(
-    openai_sdk: openai.OpenAI, images: ImageServer
+    openai_client: openai.OpenAI, images: ImageServer
 ) -> None:
     image = {"type": "input_image", "image_url": f"http://127.0.0.1:{images.port}/red", "detail": "auto"}
     content: Any = [{"type": "input_text", "text": QUESTION}, image]
-    first = openai_sdk.responses.create(
+    first = openai_client.responses.create(
         model=MODEL, input=[{"role": "user", "content": content}], temperature=0, max_output_tokens=16
     )
     assert first.output_text == "Red."
-    openai_sdk.responses.create(
+    openai_client.responses.create(
         model=MODEL, previous_response_id=first.id, input="And now?", max_output_tokens=4
     )
     assert [path for path, _ in images.requests] == ["/red", "/red"]
 
 
 def test_url_source_of_messages_is_seen_and_counted(
-    anthropic_sdk: anthropic.Anthropic, images: ImageServer
+    anthropic_client: anthropic.Anthropic, images: ImageServer
 ) -> None:
     messages = anthropic_messages(f"http://127.0.0.1:{images.port}/blue")
-    message = anthropic_sdk.messages.create(model=MODEL, messages=messages, max_tokens=16)
+    message = anthropic_client.messages.create(model=MODEL, messages=messages, max_tokens=16)
     assert [block.text for block in message.content if block.type == "text"] == ["Blue."]
-    counted = anthropic_sdk.messages.count_tokens(model=MODEL, messages=messages)
+    counted = anthropic_client.messages.count_tokens(model=MODEL, messages=messages)
     assert counted.input_tokens == message.usage.input_tokens + (message.usage.cache_read_input_tokens or 0)
 
 
-def test_url_in_a_tool_result_is_seen(anthropic_sdk: anthropic.Anthropic, images: ImageServer) -> None:
+def test_url_in_a_tool_result_is_seen(anthropic_client: anthropic.Anthropic, images: ImageServer) -> None:
     image = {"type": "image", "source": {"type": "url", "url": f"http://127.0.0.1:{images.port}/red"}}
     messages: list[Any] = [
         {"role": "user", "content": QUESTION},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "look", "input": {}}]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [image]}]},
     ]
-    message = anthropic_sdk.messages.create(model=MODEL, messages=messages, max_tokens=16)
+    message = anthropic_client.messages.create(model=MODEL, messages=messages, max_tokens=16)
     assert message.usage.input_tokens > 20
     assert len(images.requests) == 1
 
 
-def test_image_of_an_agent_is_seen(model_server: ServerProcess, images: ImageServer) -> None:
-    agent = httpx.post(f"{model_server.url}/v1/agents", json={"model": MODEL}, timeout=60).json()["id"]
+def test_image_of_an_agent_is_seen(server: ServerProcess, images: ImageServer) -> None:
+    agent = httpx.post(f"{server.url}/v1/agents", json={"model": MODEL}, timeout=60).json()["id"]
     turn = {
         "messages": chat_messages(f"http://127.0.0.1:{images.port}/red"),
         "temperature": 0,
         "max_tokens": 16,
     }
-    answer = httpx.post(f"{model_server.url}/v1/agents/{agent}/generate", json=turn, timeout=60)
+    answer = httpx.post(f"{server.url}/v1/agents/{agent}/generate", json=turn, timeout=60)
     assert answer.json()["choices"][0]["message"]["content"] == "Red."
     num_fetched = len(images.requests)
-    assert httpx.get(f"{model_server.url}/v1/agents/{agent}", timeout=60).status_code == 200
+    assert httpx.get(f"{server.url}/v1/agents/{agent}", timeout=60).status_code == 200
     assert len(images.requests) == num_fetched, "a look at the agent fetches nothing"
 
 
@@ -145,32 +135,36 @@ def test_image_of_an_agent_is_seen(model_server: ServerProcess, images: ImageSer
     ],
 )
 def test_refusal_names_the_field_in_the_protocol_of_the_caller(
-    openai_sdk: openai.OpenAI, anthropic_sdk: anthropic.Anthropic, images: ImageServer, url: str, problem: str
+    openai_client: openai.OpenAI,
+    anthropic_client: anthropic.Anthropic,
+    images: ImageServer,
+    url: str,
+    problem: str,
 ) -> None:
     where = url.format(port=images.port)
     with pytest.raises(openai.BadRequestError, match=problem) as refused:
-        openai_sdk.chat.completions.create(model=MODEL, messages=chat_messages(where), max_tokens=4)
+        openai_client.chat.completions.create(model=MODEL, messages=chat_messages(where), max_tokens=4)
     assert refused.value.param == "messages[0].content[0].image_url.url"
     assert refused.value.code == "invalid_image_url"
     with pytest.raises(anthropic.BadRequestError, match=problem):
-        anthropic_sdk.messages.create(model=MODEL, messages=anthropic_messages(where), max_tokens=4)
+        anthropic_client.messages.create(model=MODEL, messages=anthropic_messages(where), max_tokens=4)
 
 
 def test_nothing_is_fetched_for_a_model_that_reads_text_only(
-    openai_sdk: openai.OpenAI, images: ImageServer
+    openai_client: openai.OpenAI, images: ImageServer
 ) -> None:
     messages = chat_messages(f"http://127.0.0.1:{images.port}/red")
     with pytest.raises(openai.BadRequestError, match="this model reads text only"):
-        openai_sdk.chat.completions.create(
+        openai_client.chat.completions.create(
             model=tiny_models.model("endless").name, messages=messages, max_tokens=4
         )
     assert images.requests == []
 
 
 def test_client_that_leaves_ends_the_fetch_and_others_go_on(
-    model_server: ServerProcess, openai_sdk: openai.OpenAI, images: ImageServer
+    server: ServerProcess, openai_client: openai.OpenAI, images: ImageServer
 ) -> None:
-    address = urlsplit(model_server.url)
+    address = urlsplit(server.url)
     body = json.dumps(
         {"model": MODEL, "messages": chat_messages(f"http://127.0.0.1:{images.port}/slow"), "max_tokens": 4}
     ).encode()
@@ -180,7 +174,7 @@ def test_client_that_leaves_ends_the_fetch_and_others_go_on(
         connection.sendall(head.encode() + b"content-type: application/json\r\n\r\n" + body)
         wait_for(lambda: images.requests, seconds=60)
         messages = chat_messages(f"http://127.0.0.1:{images.port}/blue")
-        answer = openai_sdk.chat.completions.create(
+        answer = openai_client.chat.completions.create(
             model=MODEL, messages=messages, temperature=0, max_tokens=16
         )
         assert answer.choices[0].message.content == "Blue."
@@ -189,10 +183,10 @@ def test_client_that_leaves_ends_the_fetch_and_others_go_on(
 
 
 def test_fetches_are_counted(
-    openai_sdk: openai.OpenAI, model_server: ServerProcess, images: ImageServer
+    openai_client: openai.OpenAI, server: ServerProcess, images: ImageServer
 ) -> None:
     messages = chat_messages(f"http://127.0.0.1:{images.port}/red?token=secret")
-    openai_sdk.chat.completions.create(model=MODEL, messages=messages, max_tokens=4)
-    metrics = httpx.get(f"{model_server.url}/metrics", timeout=60).text
+    openai_client.chat.completions.create(model=MODEL, messages=messages, max_tokens=4)
+    metrics = httpx.get(f"{server.url}/metrics", timeout=60).text
     assert 'mlxctl_image_fetches_total{outcome="fetched"}' in metrics
     assert "secret" not in metrics
