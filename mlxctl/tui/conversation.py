@@ -238,20 +238,34 @@ class Conversation:
         )
 
 
+def turns(messages: Sequence[ChatMessage]) -> Iterator[tuple[ChatMessage | None, list[ChatMessage]]]:
+    """Yield each question with the messages after it.
+
+    Messages before the first question come with None.
+    """
+    question: ChatMessage | None = None
+    answer: list[ChatMessage] = []
+    for item in messages:
+        if item.message.role == "user":
+            if question is not None or answer:
+                yield question, answer
+            question, answer = item, []
+        else:
+            answer.append(item)
+    if question is not None or answer:
+        yield question, answer
+
+
 def entries(messages: Sequence[ChatMessage]) -> tuple[ChatEntry, ...]:
     """Return the questions and answers of the messages, oldest first."""
     found: list[ChatEntry] = []
-    question: ChatMessage | None = None
     start = 0
-    for index, item in enumerate(messages):
-        is_question = item.message.role == "user"
-        is_last = index + 1 == len(messages)
-        if is_question:
-            question = item
-        if is_question or is_last or messages[index + 1].message.role == "user":
-            part = tuple(messages[start : index + 1])
-            found.append(ChatEntry(number=len(found) + 1, start=start, messages=part, question=question))
-            start = index + 1
+    for question, answer in turns(messages):
+        for part in ([question] if question is not None else [], answer):
+            if part:
+                entry = ChatEntry(number=len(found) + 1, start=start, messages=tuple(part), question=question)
+                found.append(entry)
+                start += len(part)
     return tuple(found)
 
 

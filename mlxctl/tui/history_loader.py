@@ -12,7 +12,7 @@ from mlxctl.ir import (
     ToolCallPart,
     ToolCallStarted,
 )
-from mlxctl.tui.conversation import ChatMessage
+from mlxctl.tui.conversation import ChatMessage, turns
 from mlxctl.tui.tools.toolbox import ToolBox
 from mlxctl.tui.turn_updates import AnswerMeasured, RoundStarted, ThinkingEnded, ToolReturned, Update
 from mlxctl.tui.widgets.answer import AnswerWidget
@@ -37,24 +37,6 @@ def replay(messages: Sequence[ChatMessage]) -> list[Update]:
                 if result.call_id in calls
             ]
     return updates
-
-
-def turns(messages: Sequence[ChatMessage]) -> Iterator[tuple[ChatMessage | None, list[ChatMessage]]]:
-    """Yield each question with the messages after it.
-
-    Messages before the first question come with None.
-    """
-    question: ChatMessage | None = None
-    answer: list[ChatMessage] = []
-    for item in messages:
-        if item.message.role == "user":
-            if question is not None or answer:
-                yield question, answer
-            question, answer = item, []
-        else:
-            answer.append(item)
-    if question is not None or answer:
-        yield question, answer
 
 
 def _answer(item: ChatMessage) -> Iterator[Update]:

@@ -18,10 +18,10 @@ from mlxctl.errors import (
 )
 from mlxctl.ir import ImagePart
 from mlxctl.tui.chat_turn import ChatTurn
-from mlxctl.tui.conversation import ChatMessage, QueuedQuestion
+from mlxctl.tui.conversation import ChatMessage, QueuedQuestion, turns
 from mlxctl.tui.event_batching import batch_events
 from mlxctl.tui.gc_tuning import collect_recent
-from mlxctl.tui.history_loader import HistoryLoader, replay, turns
+from mlxctl.tui.history_loader import HistoryLoader, replay
 from mlxctl.tui.screens.actions import ChatActions
 from mlxctl.tui.terminal import escape_control_characters
 from mlxctl.tui.turn_updates import ToolReturned, ToolStarted, Update
