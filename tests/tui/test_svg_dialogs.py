@@ -36,12 +36,19 @@ def test_dialog_image(key: str, words: str, image: SnapshotAssertion) -> None:
     drive(ScriptedBackend(), interact, size=(100, 30))
 
 
-@pytest.mark.parametrize("keys", [("f7", "up"), ("/",)], ids=("message", "commands"))
-def test_image_above_the_input(keys: tuple[str, ...], image: SnapshotAssertion) -> None:
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [(("f7", "up"), "Message 5 of 6"), (("/",), "Tab completes")],
+    ids=("message", "commands"),
+)
+def test_image_above_the_input(keys: tuple[str, ...], words: str, image: SnapshotAssertion) -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("Gamma.")
         await screen.wait_for("scripted  ready")
+        # The image is that of a screen whose last message is already in view.
+        await screen.settle()
         await screen.press(*keys)
+        await screen.wait_for(words)
         await screen.settle()
         assert screenshot(screen) == image
 
