@@ -105,9 +105,8 @@ def _speed(fit: Fit, predicted: float | None) -> str:
 def fit_legend() -> str:
     """Return the meaning of the columns of `fit_table`."""
     return (
-        "needed = weights + KV cache of one conversation + estimated prefill memory, on Macs for the largest "
-        "prefill chunk, an upper bound;\nlongest = tokens of the longest conversation that fits; ~ marks a "
-        "typical share of the memory.\n"
+        "needed = weights + KV cache of one conversation + estimated memory of the largest prefill pass;\n"
+        "longest = tokens of the longest conversation that fits; ~ marks a typical share of the memory.\n"
         f"≤ {SPEED_FORMULA}."
     )
 
