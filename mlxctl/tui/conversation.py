@@ -169,6 +169,17 @@ class Conversation:
             raise ValueError(f"There is no message {number}: this chat {count}.")
         return found[int(number) - 1]
 
+    def question_of(self, entry: ChatEntry) -> ChatEntry:
+        """Return the question of an answer; a question is its own.
+
+        Raises ValueError for an answer without one.
+        """
+        if entry.is_question:
+            return entry
+        if entry.question is None:
+            raise ValueError(f"Message {entry.number} is an answer without a question.")
+        return self.entries[entry.number - 2]
+
     def add_question(self, text: str, images: Sequence[ImagePart] = ()) -> ChatMessage:
         """Add a question and its images, and return it."""
         self._messages.append(ChatMessage(message=Message(role="user", parts=(*images, TextPart(text=text)))))

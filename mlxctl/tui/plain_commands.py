@@ -287,11 +287,7 @@ class PlainCommands:
     def _question(self, argument: str) -> ChatEntry:
         """Return the last question, or that of a message. Raises ValueError."""
         entry = self._conversation.find(argument) if argument else self._last_question()
-        if entry.is_question:
-            return entry
-        if entry.question is None:
-            raise ValueError(f"message {entry.number} is an answer without a question")
-        return self._conversation.entries[entry.number - 2]
+        return self._conversation.question_of(entry)
 
     def _last_question(self) -> ChatEntry:
         question = self._conversation.last_question

@@ -31,6 +31,14 @@ def test_removing_an_answer_removes_tool_messages_too() -> None:
     assert [messages.message.text for messages in made.messages] == ["What is 6*7?"]
 
 
+def test_an_answer_finds_its_question_and_one_without_says_so() -> None:
+    made = conversation()
+    assert made.question_of(made.find("2")) == made.question_of(made.find("1")) == made.find("1")
+    alone = Conversation(made.messages[1:])
+    with pytest.raises(ValueError, match="Message 1 is an answer without a question"):
+        alone.question_of(alone.find("1"))
+
+
 def test_removing_the_question_empties_the_conversation() -> None:
     made = conversation()
     question = made.remove_last_question()

@@ -345,12 +345,11 @@ class MessageActions(ChatAnswers):
         self.action_close_messages()
 
     def _question_of(self, entry: ChatEntry) -> ChatEntry | None:
-        if entry.is_question:
-            return entry
-        if entry.question is None:
-            self.notify("This answer has no question.", severity="warning")
+        try:
+            return self._conversation.question_of(entry)
+        except ValueError as error:
+            self.notify(str(error), severity="warning")
             return None
-        return self._conversation.entries[entry.number - 2]
 
     def _resume_edit(self, number: int) -> None:
         self._edited = self._conversation.entries[number - 1]
