@@ -165,9 +165,9 @@ class Simulation:
         last batch.
         """
         seconds, num_layers = self.machine.seconds(batch), self.machine.num_layers
-        if batch.phase != "prefill" or len(batch.prompts) > 1:
+        if batch.phase != "prefill":
             return seconds, True
-        (prompt,) = batch.prompts
+        prompt = batch.prompts[0]
         num_computed, layer = self._computed_layers.pop(prompt.sequence_id, 0), seconds / num_layers
         num_now = num_layers - num_computed
         if batch.turn is not None and layer:

@@ -37,7 +37,6 @@ def choose(
     ranked: list[Sequence],
     *,
     max_tokens: int = PLENTY,
-    finishing: int = 0,
     worthwhile: int = PLENTY,
     padding: int = PLENTY,
     memory: PassMemory = UNBOUNDED_PASSES,
@@ -45,7 +44,6 @@ def choose(
     return select_prefill_batch(
         ranked,
         max_tokens=max_tokens,
-        max_finishing_tokens=max(max_tokens, finishing),
         max_added_padding_tokens=worthwhile,
         affordable_padding_tokens=padding,
         memory=memory,
@@ -65,13 +63,6 @@ def test_batch_is_within_the_memory_of_a_pass() -> None:
 
     assert choose(short, memory=memory) == short[:2]
     assert choose([short[0], long, short[1]], memory=memory) == short[:2]
-
-
-def test_larger_pass_is_taken_only_if_it_leaves_no_prompt() -> None:
-    prompts = [prompt(50) for _ in range(5)]
-
-    assert choose(prompts, max_tokens=200, finishing=250) == prompts
-    assert choose(prompts, max_tokens=200, finishing=249) == prompts[:4]
 
 
 def test_prompt_joins_only_if_padding_is_cheaper_than_a_pass() -> None:

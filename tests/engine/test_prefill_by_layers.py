@@ -12,6 +12,7 @@ from mlxctl.engine.generation.prefill_pass import PrefillPass
 from mlxctl.engine.scheduling.batch import TurnLimit
 from mlxctl.ir import SamplingParams, TextPart
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
+from mlxctl.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.stepped_engine import SteppedEngine
 from tests.engine.vision_harness import noise, prepared
@@ -70,6 +71,24 @@ def test_prompt_in_turns_and_rows_beside_it_get_their_tokens_alone(engine: Stepp
     engine.run(lambda: engine.is_done(stream, long, short))
 
     assert [engine.tokens(row) for row in (stream, long, short)] == [engine.tokens(row) for row in alone]
+
+
+@pytest.mark.parametrize("family", ["qwen3", "gemma3", "lfm2"])
+def test_prompts_computed_together_in_turns_get_their_tokens_alone(family: str) -> None:
+    # Every turn computes one layer.
+    engine = SteppedEngine(family, settings=EngineSettings(prefill_slice_seconds=1e-9))
+    prompts = [[20 + start + 7 * place % 300 for place in range(60)] for start in (0, 5, 40)]
+    alone = [engine.submit(prompt, max_tokens=20, sampling=SEEDED, mode="off") for prompt in prompts]
+    for row in alone:
+        engine.run(lambda row=row: engine.is_done(row))
+
+    first, left, last = (engine.submit(prompt, max_tokens=20, sampling=SEEDED) for prompt in prompts)
+    engine.run(lambda: engine.has_unfinished_joint_pass)
+    engine.cancel(left)
+    engine.run(lambda: engine.is_done(first, last))
+
+    assert [engine.tokens(row) for row in (first, last)] == [engine.tokens(alone[0]), engine.tokens(alone[2])]
+    assert not engine.tokens(left)
 
 
 @pytest.mark.parametrize("name", ["pixtral_colors", "qwen2_5_vl_colors", *tiny_models.VISION_NAMES])

@@ -1,11 +1,10 @@
-"""Prefill passes fit their target time for any costs."""
+"""Sizes of prefill passes and turns for any costs."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
-from mlxctl.engine.scheduling.prefill_progress import MeasuredPass
 from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 
 STEP = 0.02
@@ -18,7 +17,7 @@ def make_pacer(
     step: float | None = STEP,
     gap_seconds: float | None = None,
     max_tokens: int = 2048,
-    num_layers: int = 1,
+    num_layers: int = 11,
     memory: PassMemory = UNBOUNDED_PASSES,
 ) -> PrefillPacer:
     pacer = PrefillPacer(
@@ -33,95 +32,142 @@ def make_pacer(
     return pacer
 
 
-def read(
-    pacer: PrefillPacer, *, fixed: float, per_token: float, rows: int = 1, passes: int = 20, **situation: int
-) -> int:
-    """Prefill parts of a long prompt; return the next pass size."""
-    for _ in range(passes):
-        num_tokens = pacer.chunk_tokens(rows=rows, **situation)
-        pacer.observe_prefill(num_tokens, fixed + num_tokens * per_token, rows=rows)
-    return pacer.chunk_tokens(rows=rows, **situation)
+def measure(pacer: PrefillPacer, *, fixed: float, per_token: float) -> PrefillPacer:
+    """Measure passes of two sizes."""
+    for num_tokens in (64, 512) * 3:
+        pacer.observe_prefill(num_tokens, fixed + num_tokens * per_token, rows=0)
+    return pacer
 
 
-@pytest.mark.parametrize("per_token", [0.0001, 0.0005, 0.002])
-def test_pass_of_long_prompt_beside_rows_takes_one_and_a_half_steps(per_token: float) -> None:
-    num_tokens = read(make_pacer(), fixed=0.002, per_token=per_token)
-
-    assert 0.75 * TURN <= 0.002 + num_tokens * per_token <= 1.03 * TURN
-
-
-def test_overlapping_step_is_not_counted_as_pass() -> None:
-    pacer = make_pacer()
-    for _ in range(20):
-        num_tokens = pacer.chunk_tokens(rows=1)
-        pacer.observe_decode(0.001, alone=False)
-        pacer.observe_prefill(num_tokens, 0.019 + 0.002 + num_tokens * 0.0005, rows=1)
-
-    assert 0.75 * TURN <= 0.002 + pacer.chunk_tokens(rows=1) * 0.0005 <= 1.03 * TURN
+def test_turn_of_long_prompt_beside_rows_takes_one_and_a_half_steps() -> None:
+    assert make_pacer().turn(rows=1).seconds == pytest.approx(TURN)
 
 
 def test_each_waiting_prompt_adds_one_and_a_half_steps_up_to_nine() -> None:
     pacer = make_pacer()
-    for num in (1, 2, 3, 6):
-        read(pacer, fixed=0.002, per_token=0.0005, num_waiting=num)
 
-    seconds = [0.002 + 0.0005 * pacer.chunk_tokens(rows=1, num_waiting=num) for num in (1, 2, 3, 6, 50)]
+    seconds = [pacer.turn(rows=1, num_waiting=num).seconds for num in (1, 2, 3, 6, 50)]
 
-    assert seconds == pytest.approx([0.03, 0.06, 0.09, 0.18, 0.18], rel=0.1)
-    assert 0.002 + 0.0005 * pacer.final_pass_tokens(rows=1) == pytest.approx(0.18, rel=0.1)
+    assert seconds == pytest.approx([0.03, 0.06, 0.09, 0.18, 0.18])
+
+
+def test_turn_without_rows_takes_the_slice() -> None:
+    turn = make_pacer().turn(rows=0)
+
+    assert (turn.seconds, turn.finishing_seconds) == (0.5, 0.625)
+
+
+def test_step_that_overlaps_a_turn_does_not_shorten_it() -> None:
+    pacer = make_pacer()
+    pacer.observe_decode(0.001, alone=False)
+
+    assert pacer.turn(rows=1).seconds == pytest.approx(TURN + 0.019)
+    assert pacer.added_seconds(TURN + 0.019, rows=1) == pytest.approx(TURN)
+
+
+def test_turn_that_ends_its_pass_makes_no_longer_gap_than_many_prompts() -> None:
+    pacer = make_pacer()
+
+    one, many = (pacer.turn(rows=1, num_waiting=num).finishing_seconds for num in (1, 50))
+
+    assert one == pytest.approx(1.25 * TURN)
+    assert many == pytest.approx(10 * STEP)
+    assert make_pacer(gap_seconds=0.1).turn(rows=1).finishing_seconds == pytest.approx(TURN)
 
 
 def test_overdue_prompt_fills_target_gap() -> None:
     pacer = make_pacer(step=0.005, gap_seconds=0.1)
-    for _ in range(20):
-        num_tokens = pacer.final_pass_tokens(rows=1, lateness=1.0)
-        pacer.observe_prefill(num_tokens, 0.002 + 0.0005 * num_tokens, rows=1)
 
-    late, in_time = (
-        0.002 + 0.0005 * pacer.final_pass_tokens(rows=1, lateness=lateness) for lateness in (1.0, 0.9)
-    )
+    seconds = [pacer.turn(rows=1, num_waiting=6, lateness=lateness).seconds for lateness in (1.0, 0.9)]
 
-    assert late == pytest.approx(0.095, rel=0.05)
-    assert in_time == pytest.approx(0.045, rel=0.05)
+    assert seconds == pytest.approx([0.095, 0.045])
 
 
 def test_longer_wait_lengthens_gaps_in_proportion_up_to_200_ms() -> None:
     pacer = make_pacer(step=0.005)
-    gaps = []
-    for lateness in (0.5, 4.0, 8.0, 100.0):
-        for _ in range(20):
-            num_tokens = pacer.final_pass_tokens(rows=1, lateness=lateness)
-            pacer.observe_prefill(num_tokens, 0.002 + 0.0005 * num_tokens, rows=1)
-        gaps.append(0.005 + 0.002 + 0.0005 * pacer.final_pass_tokens(rows=1, lateness=lateness))
 
-    assert gaps == pytest.approx([0.05, 0.05, 0.1, 0.2], rel=0.05)
+    gaps = [
+        0.005 + pacer.turn(rows=1, num_waiting=6, lateness=lateness).seconds
+        for lateness in (0.5, 4.0, 8.0, 100.0)
+    ]
 
-
-def test_pass_beside_rows_takes_at_least_1_5_fixed_costs() -> None:
-    pacer = make_pacer(step=0.001)
-    read(pacer, fixed=0.05, per_token=0.0005)
-
-    # Every fourth pass measures half the size.
-    seconds = sorted(0.05 + 0.0005 * read(pacer, fixed=0.05, per_token=0.0005, passes=1) for _ in range(8))
-
-    assert seconds[0] >= 0.06
-    assert seconds[2:] == pytest.approx([0.075] * 6, rel=0.1)
+    assert gaps == pytest.approx([0.05, 0.05, 0.1, 0.2])
 
 
-@pytest.mark.parametrize(
-    "step", [None, 0.02, 0.15], ids=["no step was measured", "quick steps", "steps as slow as passes"]
+def test_steps_of_many_rows_lengthen_only_turns_beside_them() -> None:
+    pacer = make_pacer(step=0.005)
+    for _ in range(20):
+        pacer.observe_decode(0.06, rows=16, alone=True)
+
+    assert pacer.turn(rows=16).seconds == pytest.approx(0.06)
+    assert pacer.turn(rows=1).seconds == pytest.approx(0.0075)
+
+
+@pytest.mark.parametrize("per_token", [0.0003, 0.0008])
+def test_one_layer_of_a_pass_takes_a_turn(per_token: float) -> None:
+    pacer = measure(make_pacer(), fixed=0.002, per_token=per_token)
+
+    assert 0.002 + per_token * pacer.pass_tokens(rows=1) == pytest.approx(10 * TURN, rel=0.05)
+
+
+def test_pass_beside_rows_is_one_turn_where_no_layer_can_be_stopped_at() -> None:
+    pacer = measure(make_pacer(num_layers=1), fixed=0.002, per_token=0.0005)
+
+    assert 0.002 + 0.0005 * pacer.pass_tokens(rows=1) == pytest.approx(TURN, rel=0.05)
+
+
+@pytest.mark.parametrize("step", [None, STEP])
+def test_first_passes_have_the_least_size(step: float | None) -> None:
+    pacer = make_pacer(step=step)
+
+    assert (pacer.pass_tokens(rows=0), pacer.pass_tokens(rows=1)) == (512, 256)
+
+
+@settings(max_examples=50)
+@given(
+    fixed=st.floats(0, 0.3),
+    per_token=st.floats(1e-6, 0.1),
+    step=st.floats(0.001, 0.3),
+    rows=st.integers(0, 32),
+    noise=st.lists(st.floats(0.3, 100), min_size=30, max_size=30),
 )
-@pytest.mark.parametrize("rows", [0, 1])
-def test_high_fixed_cost_does_not_make_passes_tiny(step: float | None, rows: int) -> None:
-    pacer, seconds, num_read = make_pacer(step=step), 0.0, 0
-    while num_read < 8000:
-        num_tokens = pacer.chunk_tokens(rows=rows)
-        duration = 0.15 + 0.0004 * num_tokens
-        pacer.observe_prefill(num_tokens, duration, rows=rows)
-        seconds, num_read = seconds + duration, num_read + num_tokens
+def test_no_measurement_makes_passes_small(
+    fixed: float, per_token: float, step: float, rows: int, noise: list[float]
+) -> None:
+    pacer = make_pacer(step=step)
+    for factor in noise:
+        num_tokens = pacer.pass_tokens(rows=rows)
+        assert (256 if rows else 512) <= num_tokens <= 2048
+        assert 0 <= pacer.batch_tokens(rows=rows) <= 2048
+        pacer.observe_prefill(num_tokens, (fixed + per_token * num_tokens) * factor, rows=rows)
+        pacer.observe_decode(step * factor, rows=max(rows, 1), alone=rows == 0)
 
-    # In passes of 2048 tokens it takes 3.8 s; beside rows, at 1.5 times the fixed cost, it takes 9.6.
-    assert seconds < (12 if rows else 6)
+
+def test_pass_takes_at_least_four_fixed_costs() -> None:
+    pacer = measure(make_pacer(step=0.001), fixed=0.05, per_token=0.0002)
+
+    assert 0.05 + 0.0002 * pacer.pass_tokens(rows=1) == pytest.approx(4 * 0.05, rel=0.05)
+
+
+def test_parts_of_a_prompt_are_equal() -> None:
+    pacer = measure(make_pacer(), fixed=0.0, per_token=1e-5)
+
+    assert pacer.part_tokens(2048, rows=0) == 2048
+    assert pacer.part_tokens(2049, rows=0) == 1025
+    assert pacer.part_tokens(0, rows=0) == 0
+
+
+def test_prompts_are_batched_up_to_sixty_overheads_without_rows() -> None:
+    pacer = measure(make_pacer(), fixed=0.01, per_token=0.002)
+
+    assert 0.01 + 0.002 * pacer.batch_tokens(rows=0) == pytest.approx(60 * (0.01 + STEP), rel=0.05)
+
+
+def test_prompts_beside_rows_are_batched_up_to_nine_steps() -> None:
+    pacer = measure(make_pacer(), fixed=0.01, per_token=0.002)
+
+    assert 0.01 + 0.002 * pacer.batch_tokens(rows=1) == pytest.approx(9 * STEP, rel=0.05)
+    assert make_pacer().batch_tokens(rows=1) == 0
 
 
 @pytest.mark.parametrize("num_streams", [1, 1000])
@@ -132,121 +178,22 @@ def test_decode_steps_do_not_set_cost_per_prompt_token(num_streams: int) -> None
         old.observe_prefill(100, 0.004 + 100 * 0.0002, rows=0)
     fresh.observe_prefill(100, 0.004 + 100 * 0.0002, rows=0)
 
-    assert old.final_pass_tokens(rows=1) == fresh.final_pass_tokens(rows=1) > 150
-
-
-def test_without_rows_one_prompt_takes_five_steps_several_the_slice() -> None:
-    pacer = make_pacer(step=0.01)
-    alone = read(pacer, fixed=0.0, per_token=0.001, rows=0)
-    for _ in range(5):
-        together = pacer.final_pass_tokens(rows=0)
-        pacer.observe_prefill(together, together * 0.001, rows=0)
-
-    assert alone == pytest.approx(50, abs=2)
-    assert pacer.final_pass_tokens(rows=0) == pytest.approx(500, abs=5)
-
-
-def test_short_prompts_of_one_size_are_prefilled_in_one_pass_without_rows() -> None:
-    pacer = make_pacer(step=0.01)
-    for size in (50, 100, *[100] * 40):
-        pacer.observe_prefill(size, 0.004 + size * 0.0002, rows=0)
-
-    assert pacer.chunk_tokens(rows=0) >= 100
-
-
-def test_pass_is_bounded_and_at_most_doubles_unless_it_finishes_prompts() -> None:
-    pacer = make_pacer(step=0.1)
-
-    first = pacer.chunk_tokens(rows=0)
-    pacer.observe_prefill(first, first * 1e-6, rows=0)
-
-    assert pacer.chunk_tokens(rows=0) == 2 * first
-    assert pacer.final_pass_tokens(rows=0) == 4 * first
-    assert read(pacer, fixed=0.0, per_token=1e-6, rows=0) == 2048
+    assert old.batch_tokens(rows=1) == fresh.batch_tokens(rows=1) > 150
 
 
 def test_outlier_does_not_change_next_pass() -> None:
-    pacer = make_pacer()
-    usual = read(pacer, fixed=0.002, per_token=0.0005)
+    pacer = measure(make_pacer(), fixed=0.002, per_token=0.0005)
+    usual = pacer.pass_tokens(rows=1)
 
     pacer.observe_decode(5.0, alone=True)
     pacer.observe_prefill(usual, 3.0, rows=1)
 
-    assert pacer.chunk_tokens(rows=1) == pytest.approx(usual, rel=0.05)
-
-
-def test_steps_of_many_rows_lengthen_only_passes_beside_them() -> None:
-    pacer = make_pacer(step=0.005)
-    alone = read(pacer, fixed=0.001, per_token=0.0005, rows=0)
-    beside_one = pacer.chunk_tokens(rows=1)
-    for _ in range(20):
-        pacer.observe_decode(0.06, rows=16, alone=True)
-
-    assert 0.001 + 0.0005 * pacer.chunk_tokens(rows=16) == pytest.approx(0.06, rel=0.1)
-    assert pacer.chunk_tokens(rows=1) == beside_one
-    assert pacer.chunk_tokens(rows=0) == alone
-
-
-def test_one_layer_of_a_pass_by_layers_takes_a_turn() -> None:
-    pacer, passes = make_pacer(num_layers=11), [MeasuredPass(32, 0.1, 0)]
-    for _ in range(20):
-        num_tokens = pacer.chunk_tokens(rows=1, last_passes=passes[-3:])
-        passes.append(MeasuredPass(num_tokens, 0.02 + 0.001 * num_tokens, 0))
-
-    assert passes[-1].seconds == pytest.approx(10 * TURN, rel=0.05)
-    assert pacer.turn_seconds(rows=1) == pytest.approx(TURN)
-
-
-def test_layers_of_a_long_context_take_no_longer_than_a_turn() -> None:
-    pacer, passes, context = make_pacer(num_layers=11), [MeasuredPass(32, 0.01, 0)], 32
-    for _ in range(40):
-        num_tokens = pacer.chunk_tokens(rows=1, context=context, last_passes=passes[-3:])
-        seconds = num_tokens * (512 + context + num_tokens / 2) * 1e-6
-        passes.append(MeasuredPass(num_tokens, seconds, context))
-        context += num_tokens
-
-    assert max(each.seconds for each in passes) <= 1.1 * 10 * TURN
-    assert passes[-1].seconds >= 0.8 * 10 * TURN
-
-
-def test_size_of_pass_by_layers_follows_costs_and_not_single_delays() -> None:
-    pacer, usual = make_pacer(num_layers=11), MeasuredPass(380, 0.3, 0)
-
-    delayed, quick = usual._replace(seconds=3.0), usual._replace(seconds=0.03)
-    assert pacer.chunk_tokens(rows=1, last_passes=[usual, usual, delayed]) == pytest.approx(380, abs=1)
-    assert pacer.chunk_tokens(rows=1, last_passes=[delayed] * 3) == 190
-    assert pacer.chunk_tokens(rows=1, last_passes=[quick] * 3) == 760
-
-
-@settings(max_examples=50)
-@given(
-    fixed=st.floats(0, 0.3),
-    per_token=st.floats(1e-6, 0.02),
-    step=st.floats(0.001, 0.3),
-    rows=st.integers(0, 32),
-    noise=st.lists(st.floats(0.3, 10), min_size=30, max_size=30),
-)
-def test_pass_size_is_within_bounds_for_any_measurements(
-    fixed: float, per_token: float, step: float, rows: int, noise: list[float]
-) -> None:
-    pacer = make_pacer(step=step)
-    for factor in noise:
-        num_tokens = pacer.chunk_tokens(rows=rows)
-        assert 1 <= num_tokens <= 2048
-        assert 1 <= pacer.final_pass_tokens(rows=rows) <= 2048
-        pacer.observe_prefill(num_tokens, (fixed + per_token * num_tokens) * factor, rows=rows)
-        pacer.observe_decode(step * factor, rows=max(rows, 1), alone=rows == 0)
+    assert pacer.pass_tokens(rows=1) == pytest.approx(usual, rel=0.05)
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_quick_pass_after_a_long_context_is_bounded_by_memory(rows: int) -> None:
+def test_pass_after_a_long_context_is_bounded_by_memory(rows: int) -> None:
     memory = PassMemory(bytes_per_token=1000, bytes_per_score=10, max_bytes=10_000_000)
-    pacer = make_pacer(memory=memory, num_layers=4)
-    read(pacer, fixed=1e-5, per_token=1e-7, rows=rows)
+    pacer = measure(make_pacer(memory=memory), fixed=1e-5, per_token=1e-7)
 
-    last = [MeasuredPass(64, 1e-5, 0)]
-    sizes = [pacer.chunk_tokens(rows=rows, context=context, last_passes=last) for context in (0, 20_000)]
-
-    assert sizes[1] < 50 < sizes[0]
-    assert pacer.may_end(45, 100, context=20_000)
-    assert not pacer.may_end(60, 100, context=20_000)
+    assert pacer.pass_tokens(rows=rows, context=20_000) < 50 < pacer.pass_tokens(rows=rows, context=0)

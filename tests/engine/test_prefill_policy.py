@@ -17,6 +17,8 @@ MAC = Machine(
 DENSE = Machine(pass_fixed=0.15, pass_token=0.004, step_fixed=0.15, step_row=0.002, num_layers=80)
 # 70B parameters on a Mac: a prompt of 100 tokens takes longer than a slice.
 SLOW = Machine(pass_fixed=0.15, pass_token=0.02, step_fixed=0.15, step_row=0.002, num_layers=80)
+# 135M parameters in float32 on two cores.
+REAL = Machine(pass_fixed=0.1, pass_token=0.0095, step_fixed=0.11, step_row=0.003, num_layers=30)
 # Attention over a long context: its work for each token (5M parameters on two cores), or reading the context.
 ATTENTION = Machine(pass_token=0.0002, pass_context=4e-7, pass_attention=4e-7, step_fixed=0.005, num_layers=6)
 CONTEXT = Machine(pass_token=0.0005, pass_context=5e-6, pass_attention=1e-8, step_fixed=0.005, num_layers=6)
@@ -69,7 +71,74 @@ def test_burst_is_prefilled_nearly_as_fast_as_in_one_pass(
     assert slowest < 1.45 * one_pass
 
 
-@pytest.mark.parametrize("num_prompt_tokens", [100, 8000])
+@MACHINES
+def test_rows_of_a_burst_wait_after_their_first_token(machine: Machine) -> None:
+    simulation = Simulation(machine)
+    serve_alone(simulation, 2)
+
+    requests = [simulation.ask(1800, num_tokens=64)]
+    simulation.run(until=lambda: simulation.num_decoding > 0)
+    requests += [simulation.ask(1800, num_tokens=64) for _ in range(3)]
+    slowest = simulation.run_first(requests)
+
+    work = sum(machine.pass_seconds(1800) + machine.step_fixed + machine.step_row for _ in range(4))
+    assert slowest < 1.1 * work
+    assert len(requests[0].tokens) <= 2
+
+
+@MACHINES
+def test_answer_to_a_short_prompt_does_not_wait_for_a_longer_one_of_its_burst(machine: Machine) -> None:
+    simulation = Simulation(machine)
+    serve_alone(simulation, 2)
+
+    long, short = simulation.ask(2000, num_tokens=64), simulation.ask(50, num_tokens=1000)
+    simulation.run_first([long])
+
+    idle = machine.step_fixed + machine.step_row
+    assert statistics.median(short.gaps()) <= 4 * idle
+    assert max(short.gaps()) <= 8 * idle
+
+
+@MACHINES
+def test_stream_does_not_wait_for_a_burst(machine: Machine) -> None:
+    simulation = Simulation(machine)
+    serve_alone(simulation, 2)
+    stream = start_stream(simulation)
+    begun = simulation.now
+
+    simulation.run_first([simulation.ask(1800, num_tokens=64) for _ in range(4)])
+
+    assert max(stream.gaps(after=begun)) <= 12 * idle_gap(stream)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["alone", "beside a stream"])
+@pytest.mark.parametrize("num_prompt_tokens", [370, 8000])
+@pytest.mark.parametrize(
+    ("slowness", "sigma", "stopped"), [(4, 0.4, 0.0), (8, 0.8, 0.0), (1, 0.0, 0.8)], ids=["4x", "8x", "stops"]
+)
+def test_slow_noisy_and_stopped_machines_keep_large_passes(
+    slowness: float, sigma: float, stopped: float, num_prompt_tokens: int, stream: bool
+) -> None:
+    source = random.Random(1)
+
+    def disturb(_: int, seconds: float) -> float:
+        stops = int(seconds / 0.05 + source.random()) * 0.05 / (1 - stopped) if stopped else 0.0
+        return seconds * slowness * source.lognormvariate(0, sigma) + stops
+
+    simulation = Simulation(REAL, disturb=disturb)
+    if stream:
+        start_stream(simulation)
+    simulation.run_first([simulation.ask(num_prompt_tokens, num_tokens=2)])
+
+    sizes = [
+        batch.num_tokens
+        for batch, _ in simulation.batches
+        if batch.phase == "prefill" and not batch.prompts[0].prefill.unfinished_pass
+    ]
+    assert min(sizes[1:] if stream else sizes) >= 128
+
+
+@pytest.mark.parametrize("num_prompt_tokens", [700, 8000])
 @pytest.mark.parametrize("num_callers", [1, 8])
 def test_prompts_of_a_burst_on_a_slow_machine_end_one_after_the_other(
     num_callers: int, num_prompt_tokens: int
@@ -238,7 +307,7 @@ def test_slower_machine_keeps_gap_bound() -> None:
 
     simulation.run_first([simulation.ask(8000, num_tokens=2)])
 
-    assert p99(stream.gaps(after=begun + 2)) <= 4 * idle
+    assert p99(stream.gaps(after=begun + 4)) <= 4 * idle
 
 
 def test_noisy_machine_hardly_lengthens_gaps() -> None:

@@ -133,9 +133,10 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert self.on_disk or self.paused
             return
         if batch.turn is not None:
-            (prompt,) = batch.prompts
-            assert batch.num_decoding_rows
-            assert prompt.prefill.num_pass_tokens in (0, batch.num_tokens), "a pass goes on as it began"
+            unfinished = batch.prompts[0].prefill.unfinished_pass
+            begun = unfinished.prompts if unfinished is not None else tuple(batch.prompts)
+            begun = tuple(row for row in begun if not row.is_finished)
+            assert begun == tuple(batch.prompts), "a pass goes on as it began"
         is_unfinished = interrupts and batch.turn is not None
         results = self.results(batch, fails=fails == 0, reads_disk=reads_disk, is_unfinished=is_unfinished)
         rows = [row for group in batch.groups for row in group]
@@ -214,6 +215,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert fairness.num_pauses == counted["pause"]
         assert fairness.num_resumes == self.num_resumed
         assert self.scheduler.counts().num_preempted <= len(self.interrupted)
+
+    @invariant()
+    def no_token_of_a_prompt_is_computed_twice(self) -> None:
+        assert all(row.prefill.num_remaining_tokens >= 0 for row in self.open.values())
 
     @invariant()
     def reported_tokens_are_those_of_the_rows(self) -> None:

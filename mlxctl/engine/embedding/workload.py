@@ -108,7 +108,7 @@ class EmbeddingWorkload(Workload):
         started, name = time.monotonic(), self._queue.next_model
         rows = int(self._context.decode_load.has_rows())
         pacer = self._pacers[name]
-        max_tokens = max(pacer.chunk_tokens(rows=rows), _MIN_SLICE_TOKENS)
+        max_tokens = max(pacer.pass_tokens(rows=rows), _MIN_SLICE_TOKENS)
         part = self._queue.take(max_tokens=max_tokens)
         job_id = part.job.job_id
         try:

@@ -198,18 +198,36 @@ def forward(model: Any, caches: Caches, rows: Many[Tokens], **shifts: mx.array) 
 
     Every row has at least one token. `shifts` are those of the model's positions, if it has them.
     """
+    paddings = begin_forward(model, caches, rows, **shifts)
+    evaluate(caches)
+    finish_forward(caches, paddings)
+
+
+def begin_forward(model: Any, caches: Caches, rows: Many[Tokens], **shifts: mx.array) -> list[int]:
+    """Build the pass of `forward`; return the padding of each row.
+
+    After it is evaluated, `finish_forward` makes the caches usable.
+    """
     paddings = [max(map(len, rows)) - len(row) for row in rows]
     tokens = np.stack([np.pad(row, (0, padding)) for row, padding in zip(rows, paddings, strict=True)])
-    layers = [layer for layer in leaves(caches) if not grows(layer)]
     if any(paddings):
-        for layer in layers:
+        for layer in _layers_with_lengths(caches):
             layer.prepare(lengths=[len(row) for row in rows], right_padding=paddings)
     model(mx.array(tokens), cache=caches, **shifts)
-    evaluate(caches)
-    for layer in layers:
+    return paddings
+
+
+def finish_forward(caches: Caches, paddings: list[int]) -> None:
+    """Align the rows of an evaluated pass at their ends."""
+    for layer in _layers_with_lengths(caches):
         layer.finalize()
     align_ends(caches, paddings)
     evaluate(caches)
+
+
+def _layers_with_lengths(caches: Caches) -> list[Any]:
+    """Return the layers that do not grow, which need the length of each row."""
+    return [layer for layer in leaves(caches) if not grows(layer)]
 
 
 def align_ends(caches: Caches, paddings: list[int]) -> None:

@@ -5,11 +5,12 @@ MLX thread only.
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
+import numpy as np
 
-from mlxctl.engine.generation.caches import Caches
+from mlxctl.engine.generation.caches import Caches, Tokens
 from mlxctl.engine.generation.prefill_pass import PrefillPass
 from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence, cache_capacity
 from mlxctl.engine.vision.language_model import MultimodalPrompt
@@ -19,6 +20,9 @@ from mlxctl.prefix_cache.entries import Chunk
 from mlxctl.prefix_cache.packing import Record
 from mlxctl.prefix_cache.records import growing_arrays, grows, leaves, set_arrays
 
+if TYPE_CHECKING:
+    from mlxctl.engine.generation.joint_pass import JointPass
+
 # Turns in which a long prompt's caches grow to their final size.
 _NUM_TURNS = 16
 
@@ -27,7 +31,8 @@ _NUM_TURNS = 16
 class PrefillState:
     """A sequence's caches, from restore until a decode batch takes over.
 
-    `unfinished_pass` is one that decode steps interrupt; until its end the caches hold no usable state.
+    `unfinished_pass` is one that other steps interrupt; until its end the caches hold no usable state. Those
+    of several prompts have one together, which also has their caches.
     `view` reads a prompt with images. `last_chunk` is its last full chunk in the prefix cache, used until the
     sequence ends; `storage` is the format in which it was restored. `promotion` loads the prompt's prefix
     from disk, once at most.
@@ -35,12 +40,17 @@ class PrefillState:
 
     sequence: Sequence
     caches: Caches | None = None
-    unfinished_pass: PrefillPass | None = None
+    unfinished_pass: "PrefillPass | JointPass | None" = None
     view: MultimodalPrompt | None = None
     preallocator: "CachePreallocator | None" = None
     last_chunk: Chunk[Record] | None = None
     storage: StorageFormat | None = None
     promotion: Promotion | None = None
+
+    def tokens(self, start: int, end: int) -> Tokens:
+        """Return the tokens of a part of the prompt."""
+        tokens: Tokens = np.frombuffer(self.sequence.prompt_token_ids[start:end], dtype=np.uint32)
+        return tokens
 
     def take_caches(self) -> Caches:
         """Hand the caches to a decode batch."""

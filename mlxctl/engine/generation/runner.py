@@ -16,13 +16,13 @@ from mlxctl.engine.failures import FOREIGN_ERRORS
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.decode_batch import DecodeBatch, StepInFlight
 from mlxctl.engine.generation.draft_steps import DraftSteps, VerifiedStep
+from mlxctl.engine.generation.joint_pass import JointPass
 from mlxctl.engine.generation.prefill_pass import PrefillPass
 from mlxctl.engine.generation.prefill_state import PrefillState
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.sampling.logprobs import scores_of
 from mlxctl.engine.scheduling.batch import Batch, RowResult, TurnLimit
-from mlxctl.engine.scheduling.prefill_batching import prefill_passes
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.wire.reports import Score
 
@@ -82,8 +82,8 @@ class ModelRunner:
             case "restore":
                 return [self._restore(row, is_batched=len(batch.prompts) > 1) for row in batch.prompts]
         states = [self._states[sequence.sequence_id] for sequence in batch.prompts]
-        if len(states) > 1 and batch.num_tokens:
-            return self._prefill_together(states)
+        if isinstance(states[0].unfinished_pass, JointPass) or (len(states) > 1 and batch.num_tokens):
+            return self._prefill_together(states, batch.turn)
         return [
             result for state in states for result in self._prefill(state, batch.num_tokens, turn=batch.turn)
         ]
@@ -219,10 +219,11 @@ class ModelRunner:
         sequence = state.sequence
         scores: list[Score] = []
         if sequence.computes_prompt_scores:
-            scores = self._score_prompt(sequence, caches, start, end)
+            scores = self._score_prompt(state, caches, start, end)
             states = self.drafts.take_states()
         else:
             begun = state.unfinished_pass or self._begin_pass(state, caches, start, end)
+            assert isinstance(begun, PrefillPass)
             encoded = begun.encode_seconds
             state.unfinished_pass = None if begun.run(turn) else begun
             if sequence.images:
@@ -243,14 +244,15 @@ class ModelRunner:
         sequence, encoder_layers = state.sequence, []
         with self.lora.of_rows([sequence]):
             if state.view is None:
-                self._model(mx.array(_tokens(sequence, start, end))[None], cache=caches)
+                self._model(mx.array(state.tokens(start, end))[None], cache=caches)
             else:
                 encoder_layers = state.view.forward(start, end, caches)
         return PrefillPass(caches, states=self.drafts.take_states(), encoder_layers=encoder_layers)
 
-    def _score_prompt(self, sequence: Sequence, caches: kv.Caches, start: int, end: int) -> list[Score]:
+    def _score_prompt(self, state: PrefillState, caches: kv.Caches, start: int, end: int) -> list[Score]:
         """Compute a pass; return the scores of each next token."""
-        tokens, num_top = _tokens(sequence, start, end + 1), sequence.sampling.num_top_logprobs or 0
+        sequence, tokens = state.sequence, state.tokens(start, end + 1)
+        num_top = sequence.sampling.num_top_logprobs or 0
         num_at_once = max(1, _LOGITS_BYTES // (4 * self.vocabulary_size))
         scores: list[Score] = []
         for first in range(0, len(tokens) - 1, num_at_once):
@@ -262,30 +264,31 @@ class ModelRunner:
             scores += [score for score in found.read([num_top] * len(read)) if score is not None]
         return scores
 
-    def _prefill_together(self, states: Many[PrefillState]) -> list[RowResult]:
-        """Compute the rest of several prompts in one batch.
+    def _prefill_together(self, states: Many[PrefillState], turn: TurnLimit | None) -> list[RowResult]:
+        """Begin or continue to compute the rest of several prompts in one batch.
 
         They are one decode batch from then on.
         """
-        prompts = [state.sequence for state in states]
-        reached = [sequence.prefill.num_computed_tokens for sequence in prompts]
+        joint = states[0].unfinished_pass
         try:
-            caches = kv.join([state.take_caches() for state in states], [1] * len(states))
-            for ends in prefill_passes(prompts):
-                rows = [_tokens(*each) for each in zip(prompts, reached, ends, strict=True)]
-                with self.lora.of_rows(prompts):
-                    kv.forward(self._model, caches, rows)
-                self.drafts.add_prefill(prompts, reached, ends, self.drafts.take_states())
-                for row, (state, end) in enumerate(zip(states, ends, strict=True)):
-                    at_checkpoint = end in state.sequence.prefill.checkpoint_positions
-                    self.prefixes.store(state, end, caches, row=row, at_checkpoint=at_checkpoint)
-                reached = list(ends)
+            if not isinstance(joint, JointPass):
+                joint = JointPass(
+                    self._model, states, lora=self.lora, drafts=self.drafts, prefixes=self.prefixes
+                )
+            is_done = joint.run(turn)
         except FOREIGN_ERRORS as error:
-            return [_failed_prefill(sequence, error) for sequence in prompts]
-        self._start_decoding(prompts, caches)
+            return [_failed_prefill(state.sequence, error) for state in states]
+        for state in states:
+            state.unfinished_pass = None if is_done else joint
+        if not is_done:
+            return [RowResult(sequence=state.sequence, is_unfinished=True) for state in states]
+        batch = self._start_decoding(joint.sequences, joint.caches)
+        staying = [state.sequence for state in states]
+        if len(staying) < len(batch.rows):
+            batch.keep(staying)
         return []
 
-    def _start_decoding(self, sequences: Many[Sequence], caches: kv.Caches) -> None:
+    def _start_decoding(self, sequences: Many[Sequence], caches: kv.Caches) -> DecodeBatch:
         batch = DecodeBatch.of_prefilled(
             self._model,
             vocabulary_size=self.vocabulary_size,
@@ -294,6 +297,7 @@ class ModelRunner:
             backend=self._backend,
         )
         self._batches.append(batch)
+        return batch
 
     def _decode(self, groups: Many[Many[Sequence]]) -> list[RowResult]:
         results: list[RowResult] = []
@@ -345,11 +349,6 @@ class ModelRunner:
         # After a failed pass the state of its caches is unknown, so its rows end and the batch is dropped.
         self._batches = [batch for batch in self._batches if batch not in parts]
         return [RowResult(sequence=row, failure=f"decoding failed: {error}") for row in rows]
-
-
-def _tokens(sequence: Sequence, start: int, end: int) -> kv.Tokens:
-    tokens: kv.Tokens = np.frombuffer(sequence.prompt_token_ids[start:end], dtype=np.uint32)
-    return tokens
 
 
 def _failed_prefill(sequence: Sequence, error: BaseException) -> RowResult:

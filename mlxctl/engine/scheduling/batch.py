@@ -26,8 +26,8 @@ class Batch:
 
     - Restore: fill the caches of `prompts` from the prefix cache.
     - Prefill: compute the next `num_tokens` of one prompt, or all remaining tokens of several, between two
-      decode steps of `num_decoding_rows` rows. With a `turn` a pass over one prompt stops after some
-      layers, and the same batch continues it later.
+      decode steps of `num_decoding_rows` rows. With a `turn` the pass stops after some layers, and a later
+      batch of the same prompts continues it.
     - Decode: one token for every row of `groups`; with `joins` some of the groups are joined first.
     - Read: read the tokens in flight of the rows in `groups`.
     - Preempt: read the tokens in flight of the rows in `groups`, and keep their caches. `reason` is why.

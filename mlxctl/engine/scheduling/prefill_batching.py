@@ -5,7 +5,6 @@ longest one and decode together afterwards, so they need about the same length.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 from mlxctl.engine.scheduling.grouping import Lengths
 from mlxctl.engine.scheduling.sequence import Sequence as Prompt
@@ -16,38 +15,17 @@ def select_prefill_batch(
     ranked: Sequence[Prompt],
     *,
     max_tokens: int,
-    max_finishing_tokens: int,
     max_added_padding_tokens: int,
     affordable_padding_tokens: int,
     memory: PassMemory = UNBOUNDED_PASSES,
 ) -> list[Prompt]:
     """Return the prompts whose prefill one pass finishes, or only the first.
 
-    A pass has up to `max_tokens` including padding, or up to `max_finishing_tokens` if it finishes all. A
-    prompt joins if it adds at most `max_added_padding_tokens` of padding, the cost of a separate pass, and
-    if the decode group then has at most `affordable_padding_tokens` of padding, and if the pass is within the
-    bound of `memory`. All of `ranked` have caches; if the first has no remaining tokens, only prompts without
-    remaining tokens join.
+    A pass has up to `max_tokens` including padding. A prompt joins if it adds at most
+    `max_added_padding_tokens` of padding, the cost of a separate pass, and if the decode group then has at
+    most `affordable_padding_tokens` of padding, and if the pass is within the bound of `memory`. All of
+    `ranked` have caches; if the first has no remaining tokens, only prompts without remaining tokens join.
     """
-    select = partial(
-        _select,
-        ranked,
-        max_added_padding_tokens=max_added_padding_tokens,
-        affordable_padding_tokens=affordable_padding_tokens,
-        memory=memory,
-    )
-    whole = select(max_tokens=max_finishing_tokens)
-    return whole if len(whole) == len(ranked) else select(max_tokens=max_tokens)
-
-
-def _select(
-    ranked: Sequence[Prompt],
-    *,
-    max_tokens: int,
-    max_added_padding_tokens: int,
-    affordable_padding_tokens: int,
-    memory: PassMemory,
-) -> list[Prompt]:
     selected = [ranked[0]]
     if ranked[0].prefills_alone:
         return selected

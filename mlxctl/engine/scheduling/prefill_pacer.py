@@ -1,39 +1,44 @@
-"""Prefill pacer: sizes of prefill passes, from measured costs. Pure; MLX thread.
+"""Prefill pacer: sizes of prefill passes and of their turns. Pure; MLX thread.
 
-Policy, in steps (the duration of a decode step of one row) and seconds:
+A pass computes the next tokens of one prompt, or the rest of several. Its layers are evaluated in turns: in
+between, the rows decode one step, or another prompt comes first. Policy, in steps (the duration of a decode
+step of one row):
 
-- Without decoding rows, a pass over part of one prompt takes five steps, which bounds the wait of a short
-  request that arrives meanwhile; several prompts are finished in one pass of up to `slice_seconds`.
-- Beside decoding rows, a turn takes 1.5 steps for each waiting prompt, up to `_MAX_STEPS`. A pass over part
-  of a long prompt is computed in turns of one layer or more, so that it is larger, and a token of it cheaper,
-  than what fits into one turn. Passes that finish prompts may always take the most, since they end with first
-  tokens. So one long prompt makes the gap between two tokens 2.5 steps, many short ones ten.
+- A turn without decoding rows takes `slice_seconds`, which bounds the wait of a short request that arrives
+  meanwhile. Beside rows it takes 1.5 steps for each waiting prompt, up to nine. So one long prompt makes the
+  gap between two tokens 2.5 steps, many short ones ten.
+- A pass over part of a prompt is so large that one of its layers takes a turn, and has at least
+  `_LEAST_TOKENS`, however long the measured passes took. The parts of a prompt are equal.
+- Prompts are batched up to forty times the overhead of a pass, its fixed cost and the decode step that
+  returns first tokens. Beside rows a pass that ends prompts takes one turn of up to nine steps.
 - New rows join the others in the decode step after the next one, where joining takes longer than half a step:
   right after a pass it would lengthen the same gap.
-- Beside rows of the same burst, prompts are finished as if nothing decoded.
-- A prompt that has waited for the target time to first token is overdue: passes then fill a configured target
+- A prompt that has waited for the target time to first token is overdue: turns then fill a configured target
   gap. Without one, a gap is ten steps while the wait is up to four times the target, then in proportion to
   the wait.
-- A pass or turn may grow by a quarter if it then leaves no remainder, which would need another.
 - The gap never exceeds the target gap on purpose. Without a configured one it is `_GAP_SECONDS`, or what many
-  short prompts may take if that is more. A pass takes at least 1.5 times its fixed cost, since one that
-  mostly reads weights makes no progress.
+  short prompts may take if that is more.
 """
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
+from mlxctl.engine.scheduling.batch import TurnLimit
 from mlxctl.engine.scheduling.pass_costs import PassCost, PassCosts, lower_quartile
-from mlxctl.engine.scheduling.prefill_progress import MeasuredPass
 from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 
-_ALONE_STEPS = 5
+# A pass of fewer tokens mostly reads weights: simulated, 256 tokens cost 4 percent more than one pass over
+# all with 135M parameters on 2 cores and with 8B on a Mac.
+_LEAST_TOKENS = 256
+# A pass takes at least so many times its fixed cost, which is high for mixtures of experts.
+_LEAST_FIXED_COSTS = 4
+# Prompts are batched up to so many overheads, and a pass has more than half of them: so all overheads
+# together are at most a twentieth of the work.
+_BATCHED_OVERHEADS = 60
 # Measured beside 8,000 tokens (5M parameters, 2 cores): p99 gaps of 3.8 steps, 4.7 with 2; simulated, the
 # prompt takes 11 to 17 percent longer.
 _STEPS_PER_PROMPT = 1.5
-# Smallest duration of a pass beside rows, in fixed costs of a pass.
-_MIN_PASS_COST = 1.5
 _MAX_STEPS = 9
 _MAX_GAP_STEPS = 11
 # Joins that take at most this share of a step are done right after a pass.
@@ -41,26 +46,13 @@ _SHORT_JOIN = 0.5
 _GAP_SECONDS = 0.2
 # Target times to first token that a prompt waits before gaps exceed those of many short prompts.
 _MAX_LATENESS = 4.0
-# Tokens of the first pass, before any measurement.
-_FIRST_TOKENS = 128
-_FIRST_TOKENS_BESIDE_ROWS = 32
-# Share of a pass, or of a turn, by which it may grow to leave no remainder, which would need another.
+# Share of a turn by which it may grow to end its pass, which would need another one.
 _FINISHING_SHARE = 0.25
-# Largest growth of a pass over the largest measured one: beyond it, the cost is a guess. A pass that finishes
-# prompts ends with first tokens, so it may grow faster.
-_GROWTH = 2
-_FINAL_GROWTH = 4
-# Least growth of a pass that measures a second size: two prompts a little longer than the first one.
-_TRIAL_GROWTH = 2.5
-# Context after which attention takes as long as the rest of a pass. Measured with 5M parameters on 2 cores;
-# for larger models it is longer, and passes are a little smaller than they could be.
-_ATTENTION_CONTEXT = 512
-# Without decoding rows: ratio of the tokens' cost to the fixed cost, if that fits into the slice.
-_ALONE_BALANCE = 3
 _MAX_MEASURED_STEPS = 32
-_TRY_SHORTER_EVERY = 4
 # Assumed duration of a decode step before the first measurement, as a share of the slice.
 _UNMEASURED_STEP = 0.05
+# Tokens of padding that a pass may add before the first measurement.
+_UNMEASURED_PADDING_TOKENS = 32
 
 
 class StepCosts:
@@ -107,12 +99,12 @@ def _nearest(measured: Mapping[int, Iterable[float]], size: int) -> tuple[int, f
 
 
 class PrefillPacer:
-    """Sizes prefill passes by the policy above.
+    """Sizes prefill passes and turns by the policy above.
 
     `rows` decode beside a pass, 0 for none. `num_waiting` prompts wait for prefill. `lateness` is the longest
-    wait of them in target times to first token; from 1 on, a prompt is overdue. `is_burst`: the rows arrived
-    together with the prompts. `slice_seconds` bounds a pass without decoding rows, `max_tokens` any pass,
-    `memory` one over part of a prompt.
+    wait of them in target times to first token; from 1 on, a prompt is overdue. `context` tokens come before
+    the pass. `slice_seconds` bounds a turn without decoding rows, `max_tokens` any pass, `memory` one over
+    part of a prompt.
     """
 
     def __init__(
@@ -127,7 +119,7 @@ class PrefillPacer:
         # The cache of the first layer costs only a projection.
         self._max_turns = max(1, num_layers - 1)
         self._slice_seconds = slice_seconds
-        self._max_tokens = max_tokens
+        self.max_tokens = max_tokens
         self._memory = memory
         self.gap_seconds = gap_seconds
         self._passes = PassCosts()
@@ -135,78 +127,47 @@ class PrefillPacer:
         self._joins = StepCosts()
         self._last_step: float | None = None
 
-    def turn_seconds(self, *, rows: int, num_waiting: int = 1, lateness: float = 0.0) -> float:
+    def turn(self, *, rows: int, num_waiting: int = 1, lateness: float = 0.0) -> TurnLimit:
         """Return how long a turn of a pass may take.
 
-        A turn is the whole pass over part of a prompt, or some of its layers.
+        Beside rows, a turn that ends its pass makes no longer gap than many short prompts do.
         """
         target = self._turn_target(rows=rows, num_waiting=num_waiting, lateness=lateness)
-        return target + self._overlap_seconds(rows)
-
-    def chunk_tokens(
-        self,
-        *,
-        rows: int,
-        num_waiting: int = 1,
-        lateness: float = 0.0,
-        context: int = 0,
-        last_passes: Sequence[MeasuredPass] = (),
-    ) -> int:
-        """Return the size of the next pass over part of a prompt.
-
-        `last_passes` are those of the prompt. Beside rows, the next one is so large that one layer of it
-        takes a turn: its size follows from the quickest of them, since delays only lengthen a pass, and from
-        the growth of the context.
-        """
-        seconds = self._turn_target(rows=rows, num_waiting=num_waiting, lateness=lateness)
-        most = self._largest_part(context)
-        if not rows or self._max_turns == 1 or not last_passes:
-            return self._tokens(seconds, rows, context, most=most)
-        last_tokens = last_passes[-1].num_tokens
-        seconds_per_token = min(
-            duration / num_tokens / (_ATTENTION_CONTEXT + before + num_tokens / 2)
-            for num_tokens, duration, before in last_passes
-        ) * (_ATTENTION_CONTEXT + context + last_tokens / 2)
-        wanted = max(int(seconds * self._max_turns / seconds_per_token), self._least_tokens(context))
-        return max(1, min(max(wanted, last_tokens // _GROWTH), _GROWTH * last_tokens, most))
-
-    def final_pass_tokens(
-        self, *, rows: int, lateness: float = 0.0, is_burst: bool = False, context: int = 0
-    ) -> int:
-        """Return the size, with padding, of the next pass that finishes prompts."""
-        if not rows:
-            # Prompts prefilled apart are joined later, at the cost of a copy.
-            target = self._slice_seconds
-        elif is_burst and self.gap_seconds is None:
-            target = max(self._slice_seconds, _MAX_STEPS * self._single_row_step())
-        else:
-            target = self._mixed_pass_seconds(
-                rows, steps=_MAX_STEPS, lateness=math.inf if is_burst else lateness
-            )
-        return self._tokens(target, rows, context, most=self._max_tokens, growth=_FINAL_GROWTH)
-
-    def finishing_seconds(self, seconds: float, *, rows: int) -> float:
-        """Return how long a turn may take to end its pass.
-
-        Beside rows, the gap is not longer than many short prompts make it.
-        """
+        seconds = target + self._overlap_seconds(rows)
         longer = (1 + _FINISHING_SHARE) * seconds
-        if not rows:
-            return longer
-        if self.gap_seconds is not None:
-            return seconds
-        longest = _MAX_GAP_STEPS * self._single_row_step() - self._step_after_pass(rows)
-        return max(seconds, min(longer, longest))
+        if rows:
+            longest = _MAX_GAP_STEPS * self._single_row_step() - self._step_after_pass(rows)
+            longer = seconds if self.gap_seconds is not None else max(seconds, min(longer, longest))
+        return TurnLimit(seconds=seconds, finishing_seconds=longer)
 
-    def finishing_tokens(self, num_tokens: int, *, rows: int, is_burst: bool) -> int:
-        """Return how large a pass may be to leave no prompt."""
-        if rows and (not is_burst or self.gap_seconds is not None):
-            return num_tokens
-        return min(int((1 + _FINISHING_SHARE) * num_tokens), self._max_tokens)
+    def part_tokens(
+        self, num_remaining: int, *, rows: int, num_waiting: int = 1, lateness: float = 0.0, context: int = 0
+    ) -> int:
+        """Return the size of the next pass over part of a prompt."""
+        largest = self.pass_tokens(rows=rows, num_waiting=num_waiting, lateness=lateness, context=context)
+        num_passes = max(1, math.ceil(num_remaining / largest))
+        return math.ceil(num_remaining / num_passes)
 
-    def may_end(self, num_remaining: int, num_tokens: float, *, context: int) -> bool:
-        """Whether a pass of up to `num_tokens` may end a prompt."""
-        return num_remaining <= min(int(num_tokens), self._largest_part(context))
+    def pass_tokens(self, *, rows: int, num_waiting: int = 1, lateness: float = 0.0, context: int = 0) -> int:
+        """Return how many tokens of one prompt a pass may have."""
+        turn = self._turn_target(rows=rows, num_waiting=num_waiting, lateness=lateness)
+        # Without layers to stop at, a pass beside rows is one turn.
+        least = 1 if rows and self._max_turns == 1 else _LEAST_TOKENS if rows else 2 * _LEAST_TOKENS
+        most = self._memory.largest_pass(context, maximum=self.max_tokens)
+        return self._tokens(turn * self._max_turns, context, least=least, most=most)
+
+    def batch_tokens(self, *, rows: int, lateness: float = 0.0, context: int = 0) -> int:
+        """Return the size, with padding, of a pass that ends several prompts.
+
+        Beside rows, also of one that ends a prompt in one turn.
+        """
+        cost = self._cost(context)
+        if rows:
+            seconds = self._mixed_pass_seconds(rows, steps=_MAX_STEPS, lateness=lateness)
+            return cost.tokens_within(seconds, maximum=self.max_tokens) if cost is not None else 0
+        overhead = self._single_row_step() + (cost.fixed if cost is not None else 0.0)
+        seconds = min(_BATCHED_OVERHEADS * overhead, self._slice_seconds * self._max_turns)
+        return self._tokens(seconds, context, least=2 * _LEAST_TOKENS, most=self.max_tokens)
 
     def break_even_tokens(self, *, rows: int, context: int = 0) -> int:
         """Return how many tokens cost as much as a second pass.
@@ -215,9 +176,9 @@ class PrefillPacer:
         """
         cost = self._cost(context)
         if cost is None:
-            return self._first_tokens(rows=1)
+            return _UNMEASURED_PADDING_TOKENS
         joins = self._joins.seconds(rows) or 0.0
-        return cost.tokens_within(2 * cost.fixed + joins, maximum=self._largest)
+        return cost.tokens_within(2 * cost.fixed + joins, maximum=self.max_tokens)
 
     def observe_decode(self, seconds: float, *, rows: int = 1, alone: bool) -> None:
         """Add the duration of a decode step.
@@ -245,15 +206,14 @@ class PrefillPacer:
 
     def observe_prefill(
         self, num_tokens: int, seconds: float, *, rows: int, context: int = 0, earlier_seconds: float = 0.0
-    ) -> float:
+    ) -> None:
         """Add the duration of a pass, or of its last turn.
 
-        `earlier_seconds` are the sum of `added_seconds` of the other turns. Returns that of all.
+        `earlier_seconds` are the sum of `added_seconds` of the other turns.
         """
         seconds = earlier_seconds + self.added_seconds(seconds, rows=rows)
         if num_tokens > 0 and seconds > 0:
             self._passes.observe(num_tokens, seconds, context=context + num_tokens // 2)
-        return seconds
 
     def _overlap_seconds(self, rows: int) -> float:
         """Return the part of a decode step that overlaps the next pass.
@@ -266,7 +226,7 @@ class PrefillPacer:
     def _turn_target(self, *, rows: int, num_waiting: int, lateness: float) -> float:
         """Return the target duration of a turn."""
         if not rows:
-            return min(_ALONE_STEPS * self._single_row_step(), self._slice_seconds)
+            return self._slice_seconds
         steps = min(_STEPS_PER_PROMPT * num_waiting, _MAX_STEPS)
         return self._mixed_pass_seconds(rows, steps=steps, lateness=lateness)
 
@@ -301,44 +261,13 @@ class PrefillPacer:
         seconds = self._steps.seconds(1)
         return _UNMEASURED_STEP * self._slice_seconds if seconds is None else seconds
 
-    def _tokens(self, target: float, rows: int, context: int, *, most: int, growth: int = _GROWTH) -> int:
-        """Return the size of a pass of `target` seconds.
-
-        Never less than the smallest reasonable size, and at most `growth` times the largest measured one, or
-        `most`.
-        """
-        cost, largest = self._cost(context), self._passes.largest
-        maximum = min(most, growth * largest)
+    def _tokens(self, seconds: float, context: int, *, least: int, most: int) -> int:
+        """Return the size of a pass of `seconds`, within these bounds."""
+        cost = self._cost(context)
         if cost is None:
-            return min(self._first_tokens(rows), most)
-        if self._passes.has_one_size:
-            # Measure a second size at once: one alone cannot separate the fixed part from the part per token.
-            fitting = cost.tokens_within(self._slice_seconds, maximum=maximum)
-            return fitting if fitting >= min(_TRIAL_GROWTH * largest, maximum) else max(1, largest // 2)
-        wanted = cost.tokens_within(target, maximum=maximum)
-        alone = max(2 * cost.fixed, min((1 + _ALONE_BALANCE) * cost.fixed, self._slice_seconds))
-        least = _MIN_PASS_COST * cost.fixed if rows else alone
-        reasonable = cost.tokens_within(least, maximum=maximum)
-        if wanted < reasonable and self._passes.num_observed % _TRY_SHORTER_EVERY == 0:
-            # Delays look like a fixed cost, so a pass of half the size is measured now and then.
-            reasonable //= 2
-        return max(1, wanted, reasonable)
+            return min(least, most)
+        seconds = max(seconds, _LEAST_FIXED_COSTS * cost.fixed)
+        return min(max(cost.tokens_within(seconds, maximum=most), least), most)
 
     def _cost(self, context: int) -> PassCost | None:
         return self._passes.cost(context=context, step_seconds=self._steps.seconds(1))
-
-    def _least_tokens(self, context: int) -> int:
-        """Return the size below which a pass mostly reads weights and context."""
-        cost = self._cost(context)
-        return 0 if cost is None else cost.tokens_within(_MIN_PASS_COST * cost.fixed, maximum=self._largest)
-
-    def _largest_part(self, context: int) -> int:
-        """Return the largest pass over part of a prompt, after `context` tokens."""
-        return self._memory.largest_pass(context, maximum=self._max_tokens)
-
-    def _first_tokens(self, rows: int) -> int:
-        return min(_FIRST_TOKENS_BESIDE_ROWS if rows else _FIRST_TOKENS, self._max_tokens)
-
-    @property
-    def _largest(self) -> int:
-        return min(self._max_tokens, _GROWTH * self._passes.largest)

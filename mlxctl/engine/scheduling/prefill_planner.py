@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mlxctl.engine.scheduling.batch import Batch, TurnLimit
+from mlxctl.engine.scheduling.batch import Batch
 from mlxctl.engine.scheduling.model_queue import ModelQueue
 from mlxctl.engine.scheduling.prefill_batching import select_prefill_batch
-from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.engine.scheduling.sequence import Sequence, SequenceState
 from mlxctl.ir.tokens import common_tokens
 
@@ -20,6 +19,8 @@ _RESTORE_TOKENS_ALONE = 65_536
 _MIN_SHARED_TOKENS = 32
 # Requests that arrive within this time are one burst: the first is being prefilled while the others arrive.
 _BURST_SECONDS = 0.1
+# A policy, not a measurement: the answer to a short prompt does not wait for one that is longer by more.
+_BURST_LENGTHS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,40 +72,43 @@ class PrefillPlanner:
         if ranked[0].prefill.needs_restore or followers:
             prompts = self._admit(queue, followers or ranked, available_bytes)
             return Batch(phase="restore", model=model, prompts=prompts)
-        pacer, rows, context = queue.pacer, queue.num_decoding, ranked[0].prefill.num_computed_tokens
-        is_burst = _is_burst(ranked, queue)
-        final_pass_tokens = pacer.final_pass_tokens(
-            rows=rows, lateness=lateness, is_burst=is_burst, context=context
-        )
-        prompts = select_prefill_batch(
-            [row for row in ranked if not row.prefill.needs_restore],
-            max_tokens=final_pass_tokens,
-            max_finishing_tokens=pacer.finishing_tokens(final_pass_tokens, rows=rows, is_burst=is_burst),
-            max_added_padding_tokens=pacer.break_even_tokens(rows=rows, context=context),
-            affordable_padding_tokens=queue.costs.affordable_prompt_padding_tokens,
-            memory=queue.costs.pass_memory,
-        )
-        num_tokens = sum(row.prefill.num_remaining_tokens for row in prompts)
-        turn: TurnLimit | None = None
-        if len(prompts) == 1:
-            (prompt,) = prompts
-            # The end of a long prompt takes turns like the rest of it.
-            is_final = (
-                rows
-                and num_tokens <= final_pass_tokens
-                and not prompt.prefill.has_begun
-                and queue.costs.pass_memory.allows(num_tokens, end=prompt.prefill.end)
-            )
-            if not is_final:
-                num_tokens, turn = _part_of(prompt, pacer, rows, num_waiting=len(ranked), lateness=lateness)
-            num_tokens = prompt.prefill.num_pass_tokens or prompt.slice_tokens(num_tokens)
+        rows = 0 if self.is_burst(queue, ranked) else queue.num_decoding
+        if unfinished := ranked[0].prefill.unfinished_pass:
+            prompts = [row for row in unfinished.prompts if not row.is_finished]
+            num_tokens, ends_in_one_turn = unfinished.num_tokens, False
+        else:
+            prompts, num_tokens, ends_in_one_turn = _next_pass(queue, ranked, rows, lateness=lateness)
+        turn = queue.pacer.turn(rows=rows, num_waiting=len(ranked), lateness=lateness)
         return Batch(
             phase="prefill",
             model=model,
             prompts=prompts,
-            num_tokens=num_tokens,
+            num_tokens=num_tokens or sum(row.prefill.num_remaining_tokens for row in prompts),
             num_decoding_rows=rows,
-            turn=turn,
+            turn=turn if prompts[0].prefills_in_turns and not ends_in_one_turn else None,
+        )
+
+    def is_burst(self, queue: ModelQueue, prompts: Iterable[Sequence]) -> bool:
+        """Whether the rows wait after their first token for some of `prompts`.
+
+        These arrived before the first tokens, are no longer than one pass and about as long as the prompts of
+        the rows, and not less important. A target gap excludes it.
+        """
+        rows = queue.decoding
+        if not rows or queue.pacer.gap_seconds is not None:
+            return False
+        if any(row.was_preempted or row.num_sampled_tokens > 1 for row in rows):
+            return False
+        started = min(row.standing.served_at for row in rows)
+        shortest = min(row.num_prompt_tokens - row.prefill.num_cached_tokens for row in rows)
+        longest = min(queue.pacer.max_tokens, _BURST_LENGTHS * shortest)
+        priority = min(row.priority for row in rows)
+        return any(
+            prompt.arrived_at <= started + _BURST_SECONDS
+            and prompt.num_uncomputed_tokens <= longest
+            and prompt.priority <= priority
+            and not prompt.was_preempted
+            for prompt in prompts
         )
 
     def short_of_memory(
@@ -209,29 +213,43 @@ class PrefillPlanner:
         return admitted
 
 
-def _part_of(
-    prompt: Sequence, pacer: PrefillPacer, rows: int, *, num_waiting: int, lateness: float
-) -> tuple[int, TurnLimit | None]:
-    """Return the tokens of a pass over part of a prompt.
+def _next_pass(
+    queue: ModelQueue, ranked: Iterable[Sequence], rows: int, *, lateness: float
+) -> tuple[list[Sequence], int, bool]:
+    """Return the prompts of the next pass, its tokens, and whether it takes one turn.
 
-    And, beside rows, the limit of its turns.
+    0 tokens are all that remain.
     """
-    seconds = pacer.turn_seconds(rows=rows, num_waiting=num_waiting, lateness=lateness)
-    limit = TurnLimit(seconds=seconds, finishing_seconds=pacer.finishing_seconds(seconds, rows=rows))
-    turn = limit if rows and prompt.prefills_in_turns else None
-    num_tokens = pacer.chunk_tokens(
+    candidates = [row for row in ranked if not row.prefill.needs_restore]
+    pacer, memory, context = queue.pacer, queue.costs.pass_memory, candidates[0].prefill.num_computed_tokens
+    batch_tokens = pacer.batch_tokens(rows=rows, lateness=lateness, context=context)
+    prompts = select_prefill_batch(
+        candidates,
+        max_tokens=batch_tokens,
+        max_added_padding_tokens=pacer.break_even_tokens(rows=rows, context=context),
+        affordable_padding_tokens=queue.costs.affordable_prompt_padding_tokens,
+        memory=memory,
+    )
+    if len(prompts) > 1:
+        return prompts, 0, bool(rows)
+    (prompt,) = prompts
+    prefill = prompt.prefill
+    if (
+        rows
+        and prefill.num_remaining_tokens <= batch_tokens
+        # The end of a long prompt takes turns like the rest of it.
+        and not prefill.has_begun
+        and memory.allows(prefill.num_remaining_tokens, end=prefill.end)
+    ):
+        return prompts, prompt.slice_tokens(prefill.num_remaining_tokens), True
+    num_tokens = pacer.part_tokens(
+        prefill.num_tokens_to_checkpoint,
         rows=rows,
-        num_waiting=num_waiting,
+        num_waiting=len(candidates),
         lateness=lateness,
-        context=prompt.prefill.num_computed_tokens,
-        last_passes=prompt.prefill.last_passes if turn is not None else (),
+        context=context,
     )
-    # A target gap may leave no time beside a decode step.
-    growth = limit.finishing_seconds / seconds if seconds > 0 else 1.0
-    is_last = pacer.may_end(
-        prompt.prefill.num_remaining_tokens, growth * num_tokens, context=prompt.prefill.num_computed_tokens
-    )
-    return prompt.prefill.num_remaining_tokens if is_last else num_tokens, turn
+    return prompts, prompt.slice_tokens(num_tokens), False
 
 
 def wait_for_shared_prefix(waiting: Sequence, producer: Sequence) -> None:
@@ -248,10 +266,3 @@ def wait_for_shared_prefix(waiting: Sequence, producer: Sequence) -> None:
     shared = min(shared, waiting.num_prompt_tokens - 1, producer.num_prompt_tokens - 1)
     if shared - producer.num_reusable_tokens >= _MIN_SHARED_TOKENS:
         waiting.wait_for(producer, shared)
-
-
-def _is_burst(prompts: Iterable[Sequence], queue: ModelQueue) -> bool:
-    """Whether the decoding rows started when an unstarted prompt arrived."""
-    arrivals = [row.arrived_at for row in prompts if not row.prefill.has_begun]
-    started = min((row.standing.served_at for group in queue.groups for row in group), default=0.0)
-    return bool(arrivals) and started >= min(arrivals) - _BURST_SECONDS

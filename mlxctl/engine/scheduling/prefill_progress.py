@@ -1,20 +1,25 @@
 """Progress of prefill over one prompt. Pure; MLX thread."""
 
 from bisect import insort
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-_MAX_LAST_PASSES = 3
+if TYPE_CHECKING:
+    from mlxctl.engine.scheduling.sequence import Sequence
 
 
-class MeasuredPass(NamedTuple):
-    """A pass over part of a prompt, after `context` tokens of it."""
+@dataclass(slots=True, eq=False)
+class UnfinishedPass:
+    """A pass that was interrupted between two of its layers.
 
+    It computes the next `num_tokens` of one prompt, or, with 0, the rest of several. Its turns took `seconds`
+    so far.
+    """
+
+    prompts: "tuple[Sequence, ...]"
     num_tokens: int
-    seconds: float
-    context: int
+    seconds: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -25,8 +30,7 @@ class PrefillProgress:
     `expected_cached_tokens` is an estimate of them. Prefill ends at `end`, before the last token, which is
     the first input of decoding: so prefill needs no logits. It pauses at `checkpoint_positions`.
 
-    A pass over `num_pass_tokens` is unfinished, after `pass_seconds` of work. `last_passes` are the last
-    measured ones.
+    `unfinished_pass` is shared by the prompts of the pass.
     """
 
     end: int
@@ -35,14 +39,12 @@ class PrefillProgress:
     num_cached_tokens: int = 0
     num_computed_tokens: int = 0
     checkpoint_positions: list[int] = field(default_factory=list)
-    num_pass_tokens: int = 0
-    pass_seconds: float = 0.0
-    last_passes: deque[MeasuredPass] = field(default_factory=lambda: deque(maxlen=_MAX_LAST_PASSES))
+    unfinished_pass: UnfinishedPass | None = None
 
     def after_preemption(self, num_tokens: int) -> "PrefillProgress":
         """Return that of the same sequence, whose `num_tokens` were computed before."""
         end = num_tokens - 1
-        return PrefillProgress(end, expected_cached_tokens=end, last_passes=self.last_passes)
+        return PrefillProgress(end, expected_cached_tokens=end)
 
     def expect(self, num_tokens: int) -> None:
         """Note how many tokens could be restored now."""
@@ -59,29 +61,15 @@ class PrefillProgress:
         if position not in self.checkpoint_positions:
             insort(self.checkpoint_positions, position)
 
-    def interrupt_pass(self, num_tokens: int, *, seconds: float) -> None:
-        """Note a pass over `num_tokens` that took `seconds` and is unfinished."""
-        self.num_pass_tokens = num_tokens
-        self.pass_seconds += seconds
-
     def finish_pass(self, num_tokens: int) -> None:
         """Note that the next `num_tokens` are computed."""
         self.num_computed_tokens += num_tokens
-        self.num_pass_tokens, self.pass_seconds = 0, 0.0
-
-    def measure_pass(self, measured: MeasuredPass) -> None:
-        """Add the measurement of the pass that ends."""
-        self.last_passes.append(measured)
-
-    @property
-    def has_unfinished_pass(self) -> bool:
-        """Whether a pass was interrupted for other rows."""
-        return self.num_pass_tokens > 0
+        self.unfinished_pass = None
 
     @property
     def has_begun(self) -> bool:
         """Whether a pass over the prompt has begun."""
-        return self.num_computed_tokens > self.num_cached_tokens or self.has_unfinished_pass
+        return self.num_computed_tokens > self.num_cached_tokens or self.unfinished_pass is not None
 
     @property
     def num_remaining_tokens(self) -> int:

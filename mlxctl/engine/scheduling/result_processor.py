@@ -13,7 +13,7 @@ from mlxctl.engine.scheduling.model_queue import ModelQueue
 from mlxctl.engine.scheduling.preemption import FairnessCounters
 from mlxctl.engine.scheduling.prefill_batching import padded_tokens
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
-from mlxctl.engine.scheduling.prefill_progress import MeasuredPass
+from mlxctl.engine.scheduling.prefill_progress import UnfinishedPass
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.wire.reports import PreemptionReason, RowUpdate, Score
 
@@ -71,10 +71,8 @@ class ResultProcessor:
         if failures:
             return [self._fail(result) for result in failures]
         if any(result.is_unfinished for result in results):
-            (prompt,) = batch.prompts
             added_seconds = queue.pacer.added_seconds(seconds, rows=batch.num_decoding_rows)
-            prompt.prefill.interrupt_pass(batch.num_tokens, seconds=added_seconds)
-            prompt.standing.serve(now=now)
+            _interrupt(batch, added_seconds, now)
             return []
         self._observe_prefill(queue.pacer, batch, seconds)
         for sequence in batch.prompts:
@@ -117,15 +115,14 @@ class ResultProcessor:
             return
         num_tokens = batch.num_tokens if len(batch.prompts) == 1 else padded_tokens(batch.prompts)
         context = max(prompt.prefill.num_computed_tokens for prompt in batch.prompts)
-        seconds = pacer.observe_prefill(
+        unfinished = batch.prompts[0].prefill.unfinished_pass
+        pacer.observe_prefill(
             num_tokens,
             seconds,
             rows=batch.num_decoding_rows,
             context=context,
-            earlier_seconds=batch.prompts[0].prefill.pass_seconds,
+            earlier_seconds=unfinished.seconds if unfinished is not None else 0.0,
         )
-        if len(batch.prompts) == 1 and seconds > 0:
-            batch.prompts[0].prefill.measure_pass(MeasuredPass(num_tokens, seconds, context))
 
     def _append_tokens(self, result: RowResult) -> RowUpdate:
         sequence, token_ids = result.sequence, list(result.token_ids)
@@ -176,6 +173,19 @@ class ResultProcessor:
         assert result.failure is not None
         failure = failure_message(result.failure, sequence.request_id)
         return RowUpdate(sequence_id=sequence.sequence_id, failure=failure)
+
+
+def _interrupt(batch: Batch, added_seconds: float, now: float) -> None:
+    """Note that the pass of the batch continues in a later one."""
+    first = batch.prompts[0].prefill
+    is_alone = len(batch.prompts) == 1
+    unfinished = first.unfinished_pass or UnfinishedPass(
+        tuple(batch.prompts), batch.num_tokens if is_alone else 0
+    )
+    unfinished.seconds += added_seconds
+    for prompt in batch.prompts:
+        prompt.prefill.unfinished_pass = unfinished
+        prompt.standing.serve(now=now)
 
 
 def _is_progress_due(sequence: Sequence, now: float) -> bool:

@@ -187,6 +187,8 @@ class Scheduler:
         if turn is None:
             return None
         name, queue, candidates = turn
+        if self._planner.is_burst(queue, candidates):
+            return self._next_of_burst(name, queue, candidates, available_bytes, now=now)
         rows = queue.num_decoding
         joins_separately = queue.pacer.joins_separately(rows)
         is_after_decode = self._last_phase in ("decode", "join")
@@ -246,6 +248,15 @@ class Scheduler:
             for queue in self._queues.values()
         )
         return None
+
+    def _next_of_burst(
+        self, model: str, queue: ModelQueue, candidates: list[Sequence], available_bytes: int, *, now: float
+    ) -> Batch:
+        """Return the step that gives new rows their first tokens, or a prefill batch."""
+        if new := [group for group in queue.groups if not all(row.num_sampled_tokens for row in group)]:
+            self._last_phase = "decode"
+            return Batch(phase="decode", model=model, groups=[list(group) for group in new])
+        return self._next_prompts(model, queue, candidates, available_bytes, now=now)
 
     def _next_prompts(
         self, model: str, queue: ModelQueue, candidates: list[Sequence], available_bytes: int, *, now: float

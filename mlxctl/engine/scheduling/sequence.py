@@ -225,7 +225,7 @@ class Sequence:
             bool(self.images)
             or self.computes_prompt_scores
             or not self.max_tokens
-            or self.prefill.has_unfinished_pass
+            or self.prefill.unfinished_pass is not None
         )
 
     @property
