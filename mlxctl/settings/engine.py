@@ -71,7 +71,7 @@ class EngineSettings:
     """Maximum number of sequences that are decoded in one batch."""
 
     prefill_slice_seconds: float = bounded(0.5, least=0.001)
-    """Maximum duration of one prefill step while nothing else runs."""
+    """Maximum duration of a turn of prefill while nothing decodes."""
 
     target_gap_ms: float | None = bounded(None, least=1.0)
     """Maximum milliseconds between two tokens of an answer during prefill.
@@ -87,7 +87,7 @@ class EngineSettings:
     """
 
     prefill_chunk_max_tokens: int = bounded(2048, least=1)
-    """Maximum number of prompt tokens in one prefill step."""
+    """Maximum number of prompt tokens in one prefill pass."""
 
     max_unread_tokens: int = bounded(1024, least=1)
     """Number of tokens of a stream that its client may leave unread. Then the answer pauses.

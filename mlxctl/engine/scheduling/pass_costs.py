@@ -60,7 +60,6 @@ class PassCosts:
     """
 
     def __init__(self) -> None:
-        self.num_observed = 0
         self._recent: deque[tuple[int, float, int]] = deque(maxlen=_MAX_MEASURED_PASSES)
         self._contexts: dict[int, dict[int, deque[tuple[float, int]]]] = {}
         self._quartiles: dict[int, dict[int, tuple[float, int]]] = {}
@@ -70,7 +69,6 @@ class PassCosts:
 
         `context` is the number of tokens before it in the longest row.
         """
-        self.num_observed += 1
         self._recent.append((num_tokens, seconds, context))
         size, context_range = num_tokens.bit_length(), _context_range(context)
         measured = self._contexts.setdefault(context_range, {}).setdefault(
@@ -108,20 +106,6 @@ class PassCosts:
             line = _fit([(num, rate * num) for rate, num in self._quartiles[other].values()], fixed)
             fixed = line.fixed
         return line
-
-    @property
-    def largest(self) -> int:
-        """Tokens of the largest measured pass, 0 before the first."""
-        return max(self._sizes, default=0)
-
-    @property
-    def has_one_size(self) -> bool:
-        """Whether all passes have nearly one size, so `per_token` is a guess."""
-        return self.largest < _MIN_SPREAD * min(self._sizes, default=1)
-
-    @property
-    def _sizes(self) -> list[int]:
-        return [num for sizes in self._quartiles.values() for _, num in sizes.values()]
 
 
 def _context_range(context: int) -> int:

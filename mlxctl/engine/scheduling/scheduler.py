@@ -3,8 +3,8 @@
 - A batch is a restore, a prefill pass, one decode step of all rows of one model, or the preemption of a row.
 - A decode step's tokens are read in the next one. First tokens are read before the next pass, which would
   delay them.
-- Prefill and decode of a model take turns, so that a long prompt delays the decoding rows by one slice a
-  step. Models take turns, too.
+- Prefill and decode of a model take turns, so that a long prompt delays the decoding rows by one turn a
+  step. The first rows of a burst wait until its other prompts are prefilled. Models take turns, too.
 """
 
 import math
