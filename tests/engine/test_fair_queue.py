@@ -25,6 +25,7 @@ def test_long_prompt_keeps_its_share_of_prefill_beside_short_ones(caller: str, s
         short = make_sequence(number, num_tokens=8, fairness_key=caller)
         next_one = fair.ranked([long, short], now=0.0)[0]
         num_tokens = 64 if next_one is long else 8
+        fair.let_overtake(next_one, num_tokens)
         fair.overtake([long], next_one, num_tokens)
         computed[next_one is long] += num_tokens
 

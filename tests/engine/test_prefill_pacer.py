@@ -51,10 +51,11 @@ def test_each_waiting_prompt_adds_one_and_a_half_steps_up_to_nine() -> None:
     assert seconds == pytest.approx([0.03, 0.06, 0.09, 0.18, 0.18])
 
 
-def test_turn_without_rows_takes_the_slice() -> None:
-    turn = make_pacer().turn(rows=0)
+@pytest.mark.parametrize(("step", "seconds"), [(STEP, 5 * STEP), (0.2, 0.5)])
+def test_turn_without_rows_takes_five_steps_up_to_the_slice(step: float, seconds: float) -> None:
+    turn = make_pacer(step=step).turn(rows=0)
 
-    assert (turn.seconds, turn.finishing_seconds) == (0.5, 0.625)
+    assert (turn.seconds, turn.finishing_seconds) == pytest.approx((seconds, 1.25 * seconds))
 
 
 def test_step_that_overlaps_a_turn_does_not_shorten_it() -> None:
@@ -138,6 +139,7 @@ def test_no_measurement_makes_passes_small(
     for factor in noise:
         num_tokens = pacer.pass_tokens(rows=rows)
         assert (256 if rows else 512) <= num_tokens <= 2048
+        assert pacer.pass_tokens(rows=rows, context=100_000) >= (32 if rows else 64)
         assert 0 <= pacer.batch_tokens(rows=rows) <= 2048
         pacer.observe_prefill(num_tokens, (fixed + per_token * num_tokens) * factor, rows=rows)
         pacer.observe_decode(step * factor, rows=max(rows, 1), alone=rows == 0)
@@ -158,7 +160,7 @@ def test_parts_of_a_prompt_are_equal() -> None:
 
 
 def test_prompts_are_batched_up_to_sixty_overheads_without_rows() -> None:
-    pacer = measure(make_pacer(), fixed=0.01, per_token=0.002)
+    pacer = measure(make_pacer(num_layers=31), fixed=0.01, per_token=0.002)
 
     assert 0.01 + 0.002 * pacer.batch_tokens(rows=0) == pytest.approx(60 * (0.01 + STEP), rel=0.05)
 

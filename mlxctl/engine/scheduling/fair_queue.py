@@ -59,14 +59,15 @@ class FairQueue:
         self._served[sequence.fairness_key] = self._served.get(sequence.fairness_key, 0.0) + num_tokens
 
     def overtake(self, others: Iterable[Sequence], sequence: Sequence, num_tokens: int) -> None:
-        """Count tokens that were computed for a sequence before `others`.
-
-        The sequence itself may then be overtaken anew.
-        """
+        """Count tokens that were computed for a sequence before `others`."""
         served = self._served.get(sequence.fairness_key, 0.0)
-        for other in others:
+        for other in (other for other in others if other is not sequence):
             is_behind = self._served.get(other.fairness_key, 0.0) < served
             other.standing.note_overtaking((_OVERTAKING_SHARE if is_behind else 1) * num_tokens)
+
+    @staticmethod
+    def let_overtake(sequence: Sequence, num_tokens: int) -> None:
+        """Let others overtake a sequence anew, after the first turn of a pass over `num_tokens`."""
         sequence.standing.let_overtake(_OVERTAKING_SHARE * num_tokens)
 
     def ranked(self, candidates: Iterable[Sequence], *, now: float) -> list[Sequence]:

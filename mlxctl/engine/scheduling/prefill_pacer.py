@@ -4,12 +4,13 @@ A pass computes the next tokens of one prompt, or the rest of several. Its layer
 between, the rows decode one step, or another prompt comes first. Policy, in steps (the duration of a decode
 step of one row):
 
-- A turn without decoding rows takes `slice_seconds`, which bounds the wait of a short request that arrives
-  meanwhile. Beside rows it takes 1.5 steps for each waiting prompt, up to nine. So one long prompt makes the
-  gap between two tokens 2.5 steps, many short ones ten.
-- A pass over part of a prompt is so large that one of its layers takes a turn, and has at least
-  `_LEAST_TOKENS`, however long the measured passes took. The parts of a prompt are equal.
-- Prompts are batched up to forty times the overhead of a pass, its fixed cost and the decode step that
+- A turn without decoding rows takes five steps, at most `slice_seconds`: so long waits a short request that
+  arrives meanwhile. Beside rows it takes 1.5 steps for each waiting prompt, up to nine. So one long prompt
+  makes the gap between two tokens 2.5 steps, many short ones ten.
+- A pass over part of a prompt is so large that one of its layers takes a turn, or two without rows. However
+  long the measured passes took, it has at least 256 tokens, or 512 without rows; fewer after a long context.
+  The parts of a prompt are equal.
+- Prompts are batched up to sixty times the overhead of a pass, its fixed cost and the decode step that
   returns first tokens. Beside rows a pass that ends prompts takes one turn of up to nine steps.
 - New rows join the others in the decode step after the next one, where joining takes longer than half a step:
   right after a pass it would lengthen the same gap.
@@ -29,13 +30,18 @@ from mlxctl.engine.scheduling.pass_costs import PassCost, PassCosts, lower_quart
 from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 
 # A pass of fewer tokens mostly reads weights: simulated, 256 tokens cost 4 percent more than one pass over
-# all with 135M parameters on 2 cores and with 8B on a Mac.
+# all with 135M parameters on 2 cores and with 8B on a Mac. After a long context attention takes most of the
+# time, so fewer tokens suffice: half after `_HALVING_CONTEXT`.
 _LEAST_TOKENS = 256
+_HALVING_CONTEXT = 1024
+_FEWEST_TOKENS = 32
 # A pass takes at least so many times its fixed cost, which is high for mixtures of experts.
 _LEAST_FIXED_COSTS = 4
-# Prompts are batched up to so many overheads, and a pass has more than half of them: so all overheads
-# together are at most a twentieth of the work.
+# A policy, not a measurement: a pass with prompts left has more than half as many, so all overheads together
+# are at most a thirtieth of the work.
 _BATCHED_OVERHEADS = 60
+# A policy, not a measurement: the wait of a new request; turns without rows cost nothing.
+_STEPS_ALONE = 5
 # Measured beside 8,000 tokens (5M parameters, 2 cores): p99 gaps of 3.8 steps, 4.7 with 2; simulated, the
 # prompt takes 11 to 17 percent longer.
 _STEPS_PER_PROMPT = 1.5
@@ -132,13 +138,16 @@ class PrefillPacer:
 
         Beside rows, a turn that ends its pass makes no longer gap than many short prompts do.
         """
-        target = self._turn_target(rows=rows, num_waiting=num_waiting, lateness=lateness)
+        if not rows:
+            seconds = self._seconds_alone()
+            return TurnLimit(seconds=seconds, finishing_seconds=(1 + _FINISHING_SHARE) * seconds)
+        target = self._seconds_beside(rows, num_waiting=num_waiting, lateness=lateness)
         seconds = target + self._overlap_seconds(rows)
-        longer = (1 + _FINISHING_SHARE) * seconds
-        if rows:
-            longest = _MAX_GAP_STEPS * self._single_row_step() - self._step_after_pass(rows)
-            longer = seconds if self.gap_seconds is not None else max(seconds, min(longer, longest))
-        return TurnLimit(seconds=seconds, finishing_seconds=longer)
+        if self.gap_seconds is not None:
+            return TurnLimit(seconds=seconds, finishing_seconds=seconds)
+        longest = _MAX_GAP_STEPS * self._single_row_step() - self._step_after_pass(rows)
+        longer = min((1 + _FINISHING_SHARE) * seconds, longest)
+        return TurnLimit(seconds=seconds, finishing_seconds=max(seconds, longer))
 
     def part_tokens(
         self, num_remaining: int, *, rows: int, num_waiting: int = 1, lateness: float = 0.0, context: int = 0
@@ -150,11 +159,13 @@ class PrefillPacer:
 
     def pass_tokens(self, *, rows: int, num_waiting: int = 1, lateness: float = 0.0, context: int = 0) -> int:
         """Return how many tokens of one prompt a pass may have."""
-        turn = self._turn_target(rows=rows, num_waiting=num_waiting, lateness=lateness)
+        layer = 2 * self._seconds_alone()
+        if rows:
+            layer = self._seconds_beside(rows, num_waiting=num_waiting, lateness=lateness)
         # Without layers to stop at, a pass beside rows is one turn.
-        least = 1 if rows and self._max_turns == 1 else _LEAST_TOKENS if rows else 2 * _LEAST_TOKENS
+        least = 1 if rows and self._max_turns == 1 else self._least_tokens(rows, context)
         most = self._memory.largest_pass(context, maximum=self.max_tokens)
-        return self._tokens(turn * self._max_turns, context, least=least, most=most)
+        return self._tokens(layer * self._max_turns, context, least=least, most=most)
 
     def batch_tokens(self, *, rows: int, lateness: float = 0.0, context: int = 0) -> int:
         """Return the size, with padding, of a pass that ends several prompts.
@@ -166,8 +177,8 @@ class PrefillPacer:
             seconds = self._mixed_pass_seconds(rows, steps=_MAX_STEPS, lateness=lateness)
             return cost.tokens_within(seconds, maximum=self.max_tokens) if cost is not None else 0
         overhead = self._single_row_step() + (cost.fixed if cost is not None else 0.0)
-        seconds = min(_BATCHED_OVERHEADS * overhead, self._slice_seconds * self._max_turns)
-        return self._tokens(seconds, context, least=2 * _LEAST_TOKENS, most=self.max_tokens)
+        seconds = min(_BATCHED_OVERHEADS * overhead, 2 * self._seconds_alone() * self._max_turns)
+        return self._tokens(seconds, context, least=self._least_tokens(0, context), most=self.max_tokens)
 
     def break_even_tokens(self, *, rows: int, context: int = 0) -> int:
         """Return how many tokens cost as much as a second pass.
@@ -223,10 +234,12 @@ class PrefillPacer:
         step = self._steps.seconds(rows)
         return max(0.0, step - self._last_step) if rows and step and self._last_step is not None else 0.0
 
-    def _turn_target(self, *, rows: int, num_waiting: int, lateness: float) -> float:
-        """Return the target duration of a turn."""
-        if not rows:
-            return self._slice_seconds
+    def _seconds_alone(self) -> float:
+        """Return the duration of a turn without decoding rows."""
+        return min(_STEPS_ALONE * self._single_row_step(), self._slice_seconds)
+
+    def _seconds_beside(self, rows: int, *, num_waiting: int, lateness: float) -> float:
+        """Return the target duration of a turn beside rows."""
         steps = min(_STEPS_PER_PROMPT * num_waiting, _MAX_STEPS)
         return self._mixed_pass_seconds(rows, steps=steps, lateness=lateness)
 
@@ -260,6 +273,12 @@ class PrefillPacer:
         """Return the duration of a one-row step, at first a guess."""
         seconds = self._steps.seconds(1)
         return _UNMEASURED_STEP * self._slice_seconds if seconds is None else seconds
+
+    @staticmethod
+    def _least_tokens(rows: int, context: int) -> int:
+        """Return the least size of a pass; without rows, its turns matter less."""
+        least = _LEAST_TOKENS * _HALVING_CONTEXT // (_HALVING_CONTEXT + context)
+        return max(least, _FEWEST_TOKENS) * (1 if rows else 2)
 
     def _tokens(self, seconds: float, context: int, *, least: int, most: int) -> int:
         """Return the size of a pass of `seconds`, within these bounds."""

@@ -72,12 +72,14 @@ class ResultProcessor:
             return [self._fail(result) for result in failures]
         if any(result.is_unfinished for result in results):
             added_seconds = queue.pacer.added_seconds(seconds, rows=batch.num_decoding_rows)
-            _interrupt(batch, added_seconds, now)
+            self._interrupt(batch, added_seconds, now)
             return []
         self._observe_prefill(queue.pacer, batch, seconds)
         for sequence in batch.prompts:
             is_alone = len(batch.prompts) == 1
             num_tokens = batch.num_tokens if is_alone else sequence.prefill.num_remaining_tokens
+            if sequence.prefill.unfinished_pass is None:
+                self._fair.let_overtake(sequence, num_tokens)
             sequence.prefill.finish_pass(num_tokens)
             sequence.standing.serve(now=now)
             self._fair.overtake(queue.prefilling, sequence, num_tokens)
@@ -93,6 +95,20 @@ class ResultProcessor:
         if all(sequence.prefill.num_remaining_tokens == 0 for sequence in batch.prompts):
             updates += self._start_decoding(queue, batch.prompts)
         return updates
+
+    def _interrupt(self, batch: Batch, added_seconds: float, now: float) -> None:
+        """Note that the pass of the batch continues in a later one."""
+        is_alone = len(batch.prompts) == 1
+        unfinished = batch.prompts[0].prefill.unfinished_pass
+        if unfinished is None:
+            unfinished = UnfinishedPass(tuple(batch.prompts), batch.num_tokens if is_alone else 0)
+            for prompt in batch.prompts:
+                prompt.prefill.unfinished_pass = unfinished
+                remaining = prompt.prefill.num_remaining_tokens
+                self._fair.let_overtake(prompt, batch.num_tokens if is_alone else remaining)
+        unfinished.seconds += added_seconds
+        for prompt in batch.prompts:
+            prompt.standing.serve(now=now)
 
     def _start_decoding(self, queue: ModelQueue, prefilled: Many[Sequence]) -> list[RowUpdate]:
         """Start to decode prefilled prompts; finish those without output tokens.
@@ -173,19 +189,6 @@ class ResultProcessor:
         assert result.failure is not None
         failure = failure_message(result.failure, sequence.request_id)
         return RowUpdate(sequence_id=sequence.sequence_id, failure=failure)
-
-
-def _interrupt(batch: Batch, added_seconds: float, now: float) -> None:
-    """Note that the pass of the batch continues in a later one."""
-    first = batch.prompts[0].prefill
-    is_alone = len(batch.prompts) == 1
-    unfinished = first.unfinished_pass or UnfinishedPass(
-        tuple(batch.prompts), batch.num_tokens if is_alone else 0
-    )
-    unfinished.seconds += added_seconds
-    for prompt in batch.prompts:
-        prompt.prefill.unfinished_pass = unfinished
-        prompt.standing.serve(now=now)
 
 
 def _is_progress_due(sequence: Sequence, now: float) -> bool:
