@@ -232,6 +232,20 @@ def profile(chip: str, memory_gib: int, model: str) -> Profile:
     return made
 
 
+def llama_7b(chip: str, memory_gib: int) -> Profile:
+    """Return a Mac with the model whose speeds are published."""
+    bits = _REFERENCE_BYTES * 8 / _REFERENCE_PARAMETERS
+    model = _other(
+        "LLaMA-7B-Q4_0",
+        _REFERENCE_PARAMETERS / 1e9,
+        bits=bits,
+        kv_bytes_per_token=524_288,
+        num_layers=_REFERENCE_LAYERS,
+        attention_width=4096,
+    )
+    return Profile(_fastest_chip(chip), memory_gib, model)
+
+
 _MACS = (
     ("M1", 8, ("Llama-3.2-1B-Instruct-4bit", "Qwen3-4B-4bit")),
     ("M1 Pro", 16, ("Llama-3.2-3B-Instruct-4bit", "Qwen3-8B-4bit")),

@@ -17,6 +17,9 @@ from mlxctl.ir.cache_usage import CacheUsage
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import Tokens, common_tokens, pack
 
+MAX_PASS_TOKENS = 2048
+"""Largest pass of the engine's default settings."""
+
 _PLENTY = 1 << 40
 # A batch that starts no step still reads and sends tokens: measured on 2 cores.
 _READ_SECONDS = 0.0006
@@ -160,7 +163,7 @@ class Simulation:
         self._scheduler = Scheduler(
             SchedulerPolicy(max_rows=max_rows, **policy),
             prefill_slice_seconds=0.5,
-            prefill_chunk_max_tokens=2048,
+            prefill_chunk_max_tokens=MAX_PASS_TOKENS,
         )
         self._costs = costs or ModelCosts(
             weights_bytes=1 << 30, kv_bytes_per_token=1, num_layers=machine.num_layers
@@ -170,7 +173,7 @@ class Simulation:
         self._preempted: dict[int, int] = {}
         self._stored: list[Tokens] = []
         self._last_conversation_bytes = 0
-        self.most_held_bytes = 0
+        self.most_held = 0.0
         self._memory = SimulatedMemory(memory_limit_bytes, self) if memory_limit_bytes else None
 
     def ask(
@@ -224,8 +227,10 @@ class Simulation:
     @property
     def held_bytes(self) -> int:
         """Bytes of the weights and of the caches of running requests."""
-        rows = [row.length for row in self._scheduler.sequences if row.sequence_id not in self._preempted]
-        return self._costs.weights_bytes + sum(map(self._costs.cache_bytes, rows))
+        lengths = [row.length for row in self._scheduler.sequences if row.sequence_id not in self._preempted]
+        return self._costs.weights_bytes + sum(
+            self._costs.cache_bytes(length) for length in lengths if length
+        )
 
     @property
     def kept_bytes(self) -> int:
@@ -260,8 +265,7 @@ class Simulation:
 
     def _add(self, sequence: engine.Sequence) -> None:
         sequence.arrived_at = sequence.standing.served_at = self.now
-        if self._memory is not None:
-            sequence.prefill.expect(self._num_cached(sequence))
+        sequence.prefill.expect(self._num_cached(sequence))
         self._scheduler.add(sequence)
 
     def _step(self) -> None:
@@ -287,7 +291,7 @@ class Simulation:
         self.batches.append((batch, self.now - begun))
         self._scheduler.observe_step(batch, seconds=self.now - begun)
         if self._memory is not None:
-            self.most_held_bytes = max(self.most_held_bytes, self.held_bytes)
+            self.most_held = max(self.most_held, self.held_bytes / self._memory.limit_bytes)
             self._memory.make_room()
 
     def _run(self, batch: Batch) -> list[RowResult]:
