@@ -57,11 +57,11 @@ class _Subject:
     costs: ModelCosts | None = None
 
 
-_LINUX = (
+LINUX = (
     _Subject(name="SmolLM2 float32, 2 cores", machine=SMOLLM2),
     _Subject(name="5M random, 2 cores", machine=RANDOM_5M),
 )
-_MACS = tuple(_Subject(name=each.name, machine=each.machine, costs=each.costs) for each in PROFILES)
+MACS = tuple(_Subject(name=each.name, machine=each.machine, costs=each.costs) for each in PROFILES)
 _DISTURBED: tuple[tuple[str, float, float, Callable[[int], Disturb] | None], ...] = (
     ("4x slower", 4.0, 1.0, None),
     ("8x slower", 8.0, 1.0, None),
@@ -80,9 +80,9 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=PAGE)
     options = parser.parse_args()
     figures = {
-        "bursts": list(bursts((*_LINUX, *_MACS))),
+        "bursts": list(bursts((*LINUX, *MACS))),
         "disturbed": list(disturbed()),
-        "beside": list(beside((*_LINUX, *_MACS[::2]))),
+        "beside": list(beside((*LINUX, *MACS[::2]))),
         "memory": list(memory()),
     }
     rounded = json.loads(json.dumps(figures), parse_float=lambda digits: round(float(digits), 4))
@@ -106,7 +106,7 @@ def disturbed() -> Iterator[Cell]:
 
     Each is the median of several seeds, with the worst for the passes.
     """
-    subjects = (*_LINUX, *(each for each in _MACS if each.name == _DETAILED[-1]))
+    subjects = (*LINUX, *(each for each in MACS if each.name == _DETAILED[-1]))
     for subject in subjects:
         for name, factor, slowness, create in _DISTURBED:
             for num, length, num_seeds in _DISTURBED_LOADS:

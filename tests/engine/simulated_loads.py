@@ -90,6 +90,7 @@ class MemoryFigures:
     """
 
     num_refused: int
+    num_unfinished: int
     num_interrupted: int
     most_held: float
     mean_first_token: float
@@ -105,7 +106,10 @@ def noise(sigma: float, seed: int) -> Disturb:
 
 
 def stops(share: float, seed: int) -> Disturb:
-    """Return that of a process which is stopped for a share of the time."""
+    """Return the disturbance of a process that is stopped sometimes.
+
+    `share` is the part of the time for which it is stopped.
+    """
     source = random.Random(seed)
     stop_seconds = _RUN_SECONDS * share / (1 - share)
     remaining = source.expovariate(1 / _RUN_SECONDS)
@@ -296,6 +300,7 @@ def _beyond_memory(
     firsts = [request.ttft for request in requests]
     return MemoryFigures(
         num_refused=simulation.num_refused,
+        num_unfinished=sum(len(request.tokens) < num_tokens for request in requests),
         num_interrupted=simulation.num_interrupted,
         most_held=simulation.most_held,
         mean_first_token=statistics.mean(firsts),

@@ -134,7 +134,7 @@ class SimulatedMemory(EngineMemory):
 
 
 class Simulation:
-    """A scheduler, a machine and a clock, and a memory limit if there is one.
+    """A scheduler, a machine, a clock and perhaps a memory limit.
 
     `disturb` may change the duration of the n-th batch. A decode step is charged when it starts, as on a CPU:
     its tokens are read in the next batch of its rows, after a join and before the next step.
