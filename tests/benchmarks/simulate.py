@@ -24,8 +24,8 @@ from tests.engine.simulated_loads import (
     short_prompt_beside_long,
     stops,
 )
+from tests.engine.simulated_machine import Machine
 from tests.engine.simulated_macs import PROFILES, RANDOM_5M, SMOLLM2, profile
-from tests.engine.simulation import Machine
 
 PAGE = Path("docs/benchmarks/simulated-macs.md")
 RESULT = Path("bench_results/simulated-macs.json")

@@ -14,7 +14,8 @@ from math import exp
 
 from mlxctl.engine.scheduling.model_queue import ModelCosts
 
-from .simulation import MAX_PASS_TOKENS, Machine, Request, Simulation
+from .simulated_machine import Machine
+from .simulation import MAX_PASS_TOKENS, Request, Simulation
 
 Disturb = Callable[[int, float], float]
 

@@ -26,7 +26,7 @@ from mlxctl.models.apple_chips import CHIPS, Chip
 from mlxctl.models.machine import GIB, recommended_share
 from mlxctl.models.recommendations import CatalogEntry, read_catalog
 
-from .simulation import Machine
+from .simulated_machine import Machine
 
 _REFERENCE_PARAMETERS = 6.74e9
 _REFERENCE_BYTES = 3.83 * GIB

@@ -12,8 +12,9 @@ from .simulated_loads import (
     prompts_beyond_memory,
     stops,
 )
+from .simulated_machine import Machine
 from .simulated_macs import PROFILES, RANDOM_5M, SMOLLM2, Profile, llama_7b, profile
-from .simulation import Machine, Simulation
+from .simulation import Simulation
 
 # Tokens/s of LLaMA 7B Q4_0 in llama.cpp's discussion 4167 (M5: pull request 16634).
 PUBLISHED_DECODE_SPEED = {
