@@ -39,15 +39,6 @@ def start_stream(simulation: Simulation) -> Request:
     return stream
 
 
-def finished_passes(simulation: Simulation, *, after: int) -> list[int]:
-    """Return the tokens of the passes that ended, in the batches from `after` on."""
-    passes: dict[tuple[int, int], int] = {}
-    for batch, _ in simulation.batches[after:]:
-        if batch.phase == "prefill" and batch.num_tokens:
-            passes[batch.prompts[0].sequence_id, batch.context] = batch.num_tokens
-    return list(passes.values())
-
-
 def idle_gap(stream: Request) -> float:
     return statistics.median(stream.gaps(before=stream.tokens[-1]))
 
@@ -137,10 +128,10 @@ def test_slow_noisy_and_stopped_machines_keep_large_passes(
     simulation = Simulation(REAL, disturb=disturb)
     if stream:
         start_stream(simulation)
-    num_before = len(simulation.batches)
+    num_before = len(simulation.passes)
     simulation.run_first([simulation.ask(num_prompt_tokens, num_tokens=2)])
 
-    assert min(finished_passes(simulation, after=num_before)) >= 32
+    assert min(each.num_tokens for each in simulation.passes[num_before:]) >= 32
 
 
 @pytest.mark.parametrize("num_prompt_tokens", [700, 8000])
@@ -167,10 +158,10 @@ def test_prompts_of_nearly_the_measured_size_are_batched() -> None:
     serve_alone(simulation, 1)
 
     requests = [simulation.ask(101 + number, num_tokens=256) for number in range(16)]
-    num_before = len(simulation.batches)
+    num_before = len(simulation.passes)
     simulation.run_first(requests)
 
-    assert len(finished_passes(simulation, after=num_before)) <= 6
+    assert len(simulation.passes[num_before:]) <= 6
 
 
 def test_backlog_of_one_caller_does_not_keep_another_waiting() -> None:
