@@ -30,19 +30,17 @@ def test_fixed_cost_and_cost_per_token_are_separated(fixed: float, per_token: fl
 
 
 def test_no_cost_before_first_pass() -> None:
-    assert PassCosts().cost(step_seconds=0.01) is None
+    assert PassCosts().cost() is None
 
 
-def test_decode_step_bounds_fixed_cost_after_one_pass() -> None:
+def test_half_of_a_single_pass_counts_as_fixed() -> None:
     costs = PassCosts()
     costs.observe(100, 0.05)
 
-    with_step, without = costs.cost(step_seconds=0.01), costs.cost()
+    cost = costs.cost()
 
-    assert with_step is not None
-    assert without is not None
-    assert (with_step.fixed, with_step.seconds(100)) == (pytest.approx(0.01), pytest.approx(0.05))
-    assert without.seconds(100) == pytest.approx(0.05)
+    assert cost is not None
+    assert (cost.fixed, cost.seconds(100)) == pytest.approx((0.025, 0.05))
 
 
 @pytest.mark.parametrize("at", [0, 5, 20])

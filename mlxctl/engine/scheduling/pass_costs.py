@@ -13,7 +13,8 @@ from typing import TypeVar
 _MAX_MEASURED_PASSES = 5
 # Attention makes tokens after a longer context slower: from here on, each doubling is a separate range.
 _CONTEXT_TOKENS = 1024
-# Assumed fixed part of a pass until a second size was measured.
+# Assumed fixed part of a pass until a second size was measured. With experts it is much larger than a decode
+# step, which reads some of them.
 _PRIOR_FIXED_SHARE = 0.5
 # Sizes within this factor cannot separate the fixed part from the part per token.
 _MIN_SPREAD = 1.5
@@ -77,13 +78,12 @@ class PassCosts:
         measured.append((seconds / num_tokens, num_tokens))
         self._quartiles.setdefault(context_range, {})[size] = lower_quartile(measured)
 
-    def cost(self, *, context: int = 0, step_seconds: float | None = None) -> PassCost | None:
+    def cost(self, *, context: int = 0) -> PassCost | None:
         """Return the cost of a pass after `context` tokens.
 
-        None before the first measurement. `step_seconds`, the duration of a decode step, bounds the fixed
-        part while only one size was measured.
+        None before the first measurement.
         """
-        line = self._line(context, step_seconds)
+        line = self._line(context)
         if line is None:
             return None
         slowness = self._slowness(context, line)
@@ -99,8 +99,8 @@ class PassCosts:
         ]
         return min(max(median_low(recent), 1 / _MAX_SLOWNESS), _MAX_SLOWNESS) if recent else 1.0
 
-    def _line(self, context: int, step_seconds: float | None) -> PassCost | None:
-        context_range, line, fixed = _context_range(context), None, step_seconds
+    def _line(self, context: int) -> PassCost | None:
+        context_range, line, fixed = _context_range(context), None, None
         # The farthest range first: each one passes its fixed part to the next, which may have a single size.
         for other in sorted(self._quartiles, key=lambda other: abs(other - context_range), reverse=True):
             line = _fit([(num, rate * num) for rate, num in self._quartiles[other].values()], fixed)

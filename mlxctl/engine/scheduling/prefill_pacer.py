@@ -12,6 +12,7 @@ step of one row):
   The parts of a prompt are equal.
 - Prompts are batched up to sixty times the overhead of a pass, its fixed cost and the decode step that
   returns first tokens. Beside rows a pass that ends prompts takes one turn of up to nine steps.
+- The first tokens of a burst's rows wait for its other prompts only if these take at most twenty steps.
 - New rows join the others in the decode step after the next one, where joining takes longer than half a step:
   right after a pass it would lengthen the same gap.
 - A prompt that has waited for the target time to first token is overdue: turns then fill a configured target
@@ -47,6 +48,9 @@ _STEPS_ALONE = 5
 _STEPS_PER_PROMPT = 1.5
 _MAX_STEPS = 9
 _MAX_GAP_STEPS = 11
+# A step for the first tokens of some rows delays those of the others: by at most a twentieth beside a longer
+# pass.
+_DELAYING_STEPS = 20
 # Joins that take at most this share of a step are done right after a pass.
 _SHORT_JOIN = 0.5
 _GAP_SECONDS = 0.2
@@ -180,6 +184,11 @@ class PrefillPacer:
         seconds = min(_BATCHED_OVERHEADS * overhead, 2 * self._seconds_alone() * self._max_turns)
         return self._tokens(seconds, context, least=self._least_tokens(0, context), most=self.max_tokens)
 
+    def delays_first_tokens(self, num_tokens: int) -> bool:
+        """Whether the first tokens of rows wait for a pass over the rest of their burst."""
+        cost = self._cost(0)
+        return cost is not None and cost.seconds(num_tokens) <= _DELAYING_STEPS * self._single_row_step()
+
     def break_even_tokens(self, *, rows: int, context: int = 0) -> int:
         """Return how many tokens cost as much as a second pass.
 
@@ -289,4 +298,4 @@ class PrefillPacer:
         return min(max(cost.tokens_within(seconds, maximum=most), least), most)
 
     def _cost(self, context: int) -> PassCost | None:
-        return self._passes.cost(context=context, step_seconds=self._steps.seconds(1))
+        return self._passes.cost(context=context)

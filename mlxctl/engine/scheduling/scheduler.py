@@ -252,8 +252,13 @@ class Scheduler:
     def _next_of_burst(
         self, model: str, queue: ModelQueue, candidates: list[Sequence], available_bytes: int, *, now: float
     ) -> Batch:
-        """Return the step that gives new rows their first tokens, or a prefill batch."""
-        if new := [group for group in queue.groups if not all(row.num_sampled_tokens for row in group)]:
+        """Return the step that gives new rows their first tokens, or a prefill batch.
+
+        The rows wait for that step, too, if all prompts take only a short pass.
+        """
+        num_tokens = sum(row.num_uncomputed_tokens for row in candidates)
+        new = [group for group in queue.groups if not all(row.num_sampled_tokens for row in group)]
+        if new and not queue.pacer.delays_first_tokens(num_tokens):
             self._last_phase = "decode"
             return Batch(phase="decode", model=model, groups=[list(group) for group in new])
         return self._next_prompts(model, queue, candidates, available_bytes, now=now)
