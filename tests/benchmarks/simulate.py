@@ -35,7 +35,8 @@ _LENGTHS = (40, 370, 1500, 2000)
 _BURSTS = tuple((num, length, False) for num in (1, 2, 4, 8, 16) for length in _LENGTHS) + tuple(
     (num, length, True) for num in (4, 16) for length in (370, 2000)
 )
-_DISTURBED_LOADS = ((1, 370, 10), (1, 8000, 4), (4, 370, 10))
+# Prompts, their length, and seeds of the disturbance: each right after the start and after two requests.
+_DISTURBED_LOADS = ((1, 370, 5), (1, 8000, 2), (4, 370, 5))
 _DETAILED = ("SmolLM2 float32, 2 cores", "M1 8 GB, Qwen3-4B-4bit", "M4 Max 128 GB, Qwen3-8B-4bit")
 _LONG = ((8000, 4), (32_000, 1))
 _MEMORY = (
@@ -104,7 +105,7 @@ def bursts(subjects: Iterable[_Subject]) -> Iterator[Cell]:
 def disturbed() -> Iterator[Cell]:
     """Yield figures on slow, noisy and stopped machines.
 
-    Each is the median of several seeds, with the worst for the passes.
+    Each is the median of several runs, with the worst for the passes.
     """
     subjects = (*LINUX, *(each for each in MACS if each.name == _DETAILED[-1]))
     for subject in subjects:
@@ -115,18 +116,19 @@ def disturbed() -> Iterator[Cell]:
                         subject.machine.slower(factor),
                         num,
                         length,
-                        num_before=0,
+                        num_before=num_before,
                         costs=subject.costs,
                         slowness=slowness,
                         **({"disturb": create(seed)} if create else {}),
                     )
                     for seed in range(num_seeds if create else 1)
+                    for num_before in (0, 2)
                 ]
                 yield {
                     "subject": subject.name,
                     "machine": name,
                     "load": _load_name(num, length, False),
-                    "num_seeds": len(found),
+                    "num_runs": len(found),
                     "work": statistics.median(each.work for each in found),
                     "worst_work": max(each.work for each in found),
                     "smallest_pass": min(each.smallest_pass for each in found),

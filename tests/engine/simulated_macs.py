@@ -5,9 +5,10 @@ Nothing here was measured by the project. Memory and bandwidth are those of `mlx
 - Prefill: `_PROMPT_SPEED` are tokens/s of LLaMA 7B (6.74e9 parameters, Q4_0, 3.83 GiB) for a prompt of 512
   tokens, as published in llama.cpp's discussion 4167 for M1 to M4 and the M3 Ultra, and in its pull request
   16634 for the M5 of 10 cores. M5 Pro and Max are scaled from that by their GPU cores: an estimate.
+  Those of M1 to M4 are quoted from memory, and only single ones were compared with other sources.
 - A decode step reads the active weights once, at the published bandwidth, and takes `_LAYER_SECONDS` more for
-  each layer. With that and a row's computation, 1 / step is within 20 % of the speeds that discussion 4167
-  publishes for the 7B model on all chips.
+  each layer. With that and a row's computation, 1 / step is within 20 % of the speeds that are published for
+  the 7B model (tests/engine/test_simulation.py).
 - A pass reads the weights as well. Its tokens take the rest of the published time, in proportion to the
   active parameters: so a pass of 512 tokens of the 7B model takes as long as published.
 - A row of a decode step takes twice the time of a token of a pass: small matrices keep the GPU less busy. An
