@@ -21,6 +21,7 @@ _KEY_CLOSER = "</arg_key>"
 
 _TAGS = CallTags(
     call_opener="",
+    block_opener=_OPENER,
     name_ends="\n<",
     call_closer=_CLOSER,
     key_opener="<arg_key>",
@@ -29,7 +30,7 @@ _TAGS = CallTags(
     value_closer="</arg_value>",
     read_key=closed_key(_KEY_CLOSER),
 )
-_IQUEST_TAGS = replace(_TAGS, call_closer=_IQUEST_CLOSER)
+_IQUEST_TAGS = replace(_TAGS, block_opener=_IQUEST_OPENER, call_closer=_IQUEST_CLOSER)
 
 
 def _open_body(opening: Opening) -> BodyReader:

@@ -21,6 +21,7 @@ def _tags(suffix: str) -> CallTags:
 
     return CallTags(
         call_opener=f"<tool_call{suffix}>",
+        block_opener=f"<tool_calls{suffix}>",
         name_end=f"<tool_sep{suffix}>",
         call_closer=f"</tool_call{suffix}>",
         key_opener=f"<arg_key{suffix}>",

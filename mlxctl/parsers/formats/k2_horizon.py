@@ -34,6 +34,7 @@ def _read_key(tag: str) -> tuple[str, bool | None] | None:
 
 _TAGS = CallTags(
     call_opener="",
+    block_opener=_CALL,
     name_ends="<",
     call_closer=_CALL_END,
     key_opener=_KEY,

@@ -19,6 +19,7 @@ _VALUE, _VALUE_CLOSER = "<longcat_arg_value>", "</longcat_arg_value>"
 
 _TAGS = CallTags(
     call_opener="",
+    block_opener=_OPENER,
     name_ends="\n<",
     call_closer=_CLOSER,
     key_opener=_KEY,

@@ -20,6 +20,7 @@ _RECIPIENT = re.compile(r"[\w.:/-]*")
 
 _TAGS = CallTags(
     call_opener=_INVOKE,
+    block_opener=_CALLS,
     name_ends=">",
     call_closer="</atem:invoke>",
     key_opener="<atem:parameter name=",

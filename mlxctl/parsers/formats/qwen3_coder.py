@@ -15,6 +15,7 @@ _FUNCTION_CLOSER = "</function>"
 
 TAGS = CallTags(
     call_opener=_FUNCTION,
+    block_opener=_OPENER,
     name_ends="><",
     call_closer=_FUNCTION_CLOSER,
     key_opener=_PARAMETER,
