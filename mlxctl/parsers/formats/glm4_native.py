@@ -54,11 +54,12 @@ def _force_iquest(name: str | None) -> str:
     return _IQUEST_OPENER + (name or "")
 
 
-def _tags(between: str) -> TagNotation:
+def _tags(between: str, opener: str = _OPENER) -> TagNotation:
     return TagNotation(
         begin=f"<arg_key>{{name}}{_KEY_CLOSER}{between}<arg_value>",
         end=f"{_TAGS.value_closer}{between}",
         ends=(_TAGS.value_closer,),
+        head=opener,
     )
 
 
@@ -74,7 +75,7 @@ TOOLS = ToolParser(
     dialects=(_force_on_lines, _force_iquest),
     separator="\n",
     closings=(
-        Closing(prefix_start=_IQUEST_OPENER, prefix_end="", call_end=_IQUEST_CLOSER, notation=_tags("")),
+        Closing(prefix_start=_IQUEST_OPENER, prefix_end="", call_end=_IQUEST_CLOSER, notation=_tags("", _IQUEST_OPENER)),
         Closing(prefix_end="\n", call_end=_CLOSER, notation=_tags("\n")),
         Closing(prefix_end="", call_end=_CLOSER, notation=_tags("")),
     ),

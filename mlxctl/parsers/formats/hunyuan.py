@@ -59,6 +59,7 @@ def _close(suffix: str) -> Closing:
             begin=f"<arg_key{suffix}>{{name}}</arg_key{suffix}>\n<arg_value{suffix}>",
             end=f"</arg_value{suffix}>\n",
             ends=(f"</arg_value{suffix}>",),
+            head=f"<tool_call{suffix}>",
         ),
     )
 

@@ -84,7 +84,7 @@ TOOLS = ToolParser(
             call_separator="\n",
             block=(_CALLS, _CALLS_END),
             notation=TagNotation(
-                begin=f"{_KEY}{{name}}{_KEY_END}{_VALUE}", end=_VALUE_END, ends=(_VALUE_END,)
+                begin=f"{_KEY}{{name}}{_KEY_END}{_VALUE}", end=_VALUE_END, ends=(_VALUE_END,), head=_CALL
             ),
         ),
     ),

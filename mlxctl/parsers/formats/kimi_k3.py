@@ -65,6 +65,7 @@ TOOLS = ToolParser(
                 begin_string=f'{_ARGUMENT}"{{name}}" type="string"{_SEP}',
                 end=_ARGUMENT_END,
                 ends=(_ARGUMENT_END,),
+                head=_CALL,
             ),
         ),
     ),

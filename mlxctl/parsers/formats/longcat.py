@@ -63,6 +63,7 @@ TOOLS = ToolParser(
                 begin=f"{_KEY}{{name}}{_KEY_CLOSER}\n{_VALUE}",
                 end=f"{_VALUE_CLOSER}\n",
                 ends=(_VALUE_CLOSER,),
+                head=_OPENER,
             ),
         ),
     ),

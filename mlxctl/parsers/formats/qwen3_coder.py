@@ -29,7 +29,11 @@ TAGS = CallTags(
 )
 
 NOTATION = TagNotation(
-    begin=f"{_PARAMETER}{{name}}>\n", end="\n</parameter>\n", ends=(TAGS.value_closer, *TAGS.value_ends)
+    begin=f"{_PARAMETER}{{name}}>\n",
+    end="\n</parameter>\n",
+    ends=(TAGS.value_closer, "\n" + _FUNCTION_CLOSER),
+    head=_FUNCTION,
+    next_argument="\n" + _PARAMETER,
 )
 
 
