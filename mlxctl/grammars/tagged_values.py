@@ -21,7 +21,15 @@ from mlxctl.grammars.schema_branches import (
     listed_values,
     wants_integers,
 )
-from mlxctl.grammars.text_patterns import RAW, containing, escaped, literally, matching_somewhere, regex, string_content
+from mlxctl.grammars.text_patterns import (
+    RAW,
+    containing,
+    escaped,
+    literally,
+    matching_somewhere,
+    regex,
+    string_content,
+)
 from mlxctl.grammars.value_rules import ValueRules, extra_name, unwritable_name
 from mlxctl.ir import TagNotation
 
@@ -170,7 +178,7 @@ class TaggedValues:
 
 
 def value_ends(notation: TagNotation, names: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the patterns of what the parser does not take for a value's text.
+    """Return the patterns of what may not be text of a value.
 
     `names` are those of the arguments, None where others may follow.
     """

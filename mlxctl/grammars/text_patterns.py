@@ -104,7 +104,9 @@ def literally(text: str) -> str:
 
 def _matches_any(text: str, patterns: Iterable[str]) -> bool:
     # Python has no code points in braces.
-    plain = (_CODE_POINT.sub(lambda found: re.escape(chr(int(found[1], 16))), pattern) for pattern in patterns)
+    plain = (
+        _CODE_POINT.sub(lambda found: re.escape(chr(int(found[1], 16))), pattern) for pattern in patterns
+    )
     return any(re.search(pattern, text) for pattern in plain)
 
 

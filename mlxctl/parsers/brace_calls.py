@@ -1,8 +1,8 @@
 """Calls of Google's function models: JSON without quoted keys.
 
 `call:f{a:1,b:<escape>text<escape>}`. Strings have the same mark on both sides, and stream. Keys and other
-values are parsed once they are whole. A mark ends a string only where its object or array goes on or ends behind
-it; elsewhere, and in a whole call that the string quotes, it is text.
+values are parsed once they are whole. A mark ends a string only where its object or array goes on or ends
+behind it; elsewhere, and in a whole call that the string quotes, it is text.
 """
 
 import re
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from mlxctl.parsers.argument_values import value_as_json
+from mlxctl.parsers.call_tags import compare, skip_white_space
 from mlxctl.parsers.declarations import (
     WHITESPACE,
     BodyEnded,
@@ -19,7 +20,6 @@ from mlxctl.parsers.declarations import (
     CallStarted,
     Signal,
 )
-from mlxctl.parsers.call_tags import compare, skip_white_space
 from mlxctl.parsers.json_value import escape, quote
 from mlxctl.parsers.markers import MarkerSet
 from mlxctl.parsers.python_value import literal_as_json
@@ -42,8 +42,9 @@ State = Literal["head", "key", "value", "colon", "next"]
 class BraceCallsBody:
     """Parses one block; `mark` encloses every string, key or value.
 
-    `opener` and `closer` are the block's markers. Before its closer a call may lack its braces, the last one or both. `_open` are the open
-    brackets; `_is_empty` is true while the last of them has no content.
+    `opener` and `closer` are the block's markers. Before its closer a call may lack its braces, the last one
+    or both. `_open` are the open brackets; `_is_empty` is true while the last of them has no content.
+    `_names` are the arguments so far, `_num_quoted` the begun calls that the current string quotes.
     """
 
     def __init__(self, tools: ToolSchemas, mark: str, opener: str, closer: str) -> None:
@@ -74,7 +75,11 @@ class BraceCallsBody:
         """End a started call as incomplete; other text is rejected."""
         if self._state == "head":
             return (BodyEnded(),) if self._num_calls and not rest.strip() else (BodyRejected(),)
-        if self._in_string and self._state == "value" and (end := self._string_end(rest, 0, is_final=True)[1]):
+        if (
+            self._in_string
+            and self._state == "value"
+            and (end := self._string_end(rest, 0, is_final=True)[1])
+        ):
             at, signals = self._close_string(rest, 0, end - len(self._mark))
             decided = list(signals)
             while not isinstance(decided[-1], BodyEnded | BodyRejected):
@@ -155,7 +160,7 @@ class BraceCallsBody:
         return at + self._string_marks.certain_length(text[at:]), 0
 
     def _decide(self, found: re.Match[str], text: str) -> bool | None:
-        """Whether a mark ends the string, or a marker begins a quoted call.
+        """Whether a mark ends the string, or a marker begins a call.
 
         None while that is open.
         """
@@ -183,7 +188,7 @@ class BraceCallsBody:
         return self._ends_bracket(text, begin + 1)
 
     def _member_follows(self, text: str, at: int) -> bool | None:
-        """Whether the next key, or the next value of an array, stands here."""
+        """Whether the next key or array value stands here."""
         if (marked := compare(text, at, self._mark)) is not False:
             return False if marked and self._num_quoted else marked
         member = (_ARRAY_VALUE if self._open[-1] == "[" else _MEMBER_KEY).match(text, at)

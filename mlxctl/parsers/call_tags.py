@@ -70,8 +70,9 @@ class CallTags:
 
     `call_opener` precedes a tool's name; one of the characters `name_ends` follows it, or all of
     `name_end`, which models may forget. A call without an opener follows the block's marker at once, and
-    there is only one. `block_opener` is that marker. `key_opener`, or one of `other_key_openers`, and `key_end` enclose what `read_key`
-    parses: the argument's name, and whether it is a string, if the tag tells. A value ends with
+    there is only one. `block_opener` is that marker. `key_opener`, or one of `other_key_openers`, and
+    `key_end` enclose what `read_key` parses: the argument's name, and whether it is a string, if the tag
+    tells. A value ends with
     `value_closer`, in which `{name}` stands for the argument's name, or before one of `value_ends`, where
     models forget the closer. `trims` is dropped once on both sides of it, or on neither; with
     `trims_sides_alone` on each side where it is. With `has_cdata` a value may be a CDATA section.
@@ -116,13 +117,13 @@ class CallTags:
 
     @property
     def are_tokens(self) -> bool:
-        """Whether the tags are tokens of the tokenizer: text hardly has them by chance."""
+        """Whether the tags are tokens, which text hardly has by chance."""
         return bool(self.key_closer) or self.skips_text
 
     def key_at(self, text: str, at: int) -> tuple[Key, int] | Literal[False] | None:
-        """Parse the key behind its opener; return it and where its value begins.
+        """Parse the key behind its opener.
 
-        False for other text, None while a key may still follow.
+        Returns it and where its value begins; False for other text, None while a key may still follow.
         """
         limit = at + MAX_TAG_CHARS
         end = text.find(self.key_end, at, limit + len(self.key_end))

@@ -53,7 +53,10 @@ def invoke_parser(parser_id: str, *, opener: str, closer: str, takes_json: bool 
                 call_separator="",
                 block=(f"{opener}\n", closer),
                 notation=TagNotation(
-                    begin='<parameter name="{name}">', end="</parameter>\n", ends=("</parameter>",), head=_INVOKE
+                    begin='<parameter name="{name}">',
+                    end="</parameter>\n",
+                    ends=("</parameter>",),
+                    head=_INVOKE,
                 ),
             ),
         ),

@@ -374,4 +374,3 @@ def _skip_breaks(text: str, at: int) -> int:
     """Skip white space and line breaks that the model escaped."""
     found = _BREAKS.match(text, at)
     return found.end() if found else at
-

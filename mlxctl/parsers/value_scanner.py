@@ -6,10 +6,11 @@ A closing tag ends a value only where the call goes on or ends behind it:
     </parameter> </function> </tool_call>    the end of the call and of its block, or the next call
     </parameter> </function>                 the same at the end of the answer
 
-Anywhere else it is text. The tags of a whole call in a value, and of whole arguments, belong to each other, so
-a file may quote calls. Ambiguous, and taken for the end, is the end of a call that the value does not begin;
-taken for text is the beginning of one that it does not end. What follows a closing tag is at most
-`MAX_TAG_CHARS` long before it is decided.
+Anywhere else it is text. The tags of a whole call in a value, and of whole arguments, belong to each other,
+so a file may quote calls. Two values are ambiguous. One with the end of a call and not its beginning ends
+there. One with the beginning of a call and not its end goes on to the answer's end, or to an argument
+that the tool has and that is not given yet. White space and names behind a closing tag are at most
+`MAX_TAG_CHARS` long, so what is held back is bounded.
 """
 
 import re
@@ -81,7 +82,7 @@ class ValueScanner:
         return MarkerSet((self._closer, *tags.value_ends, opener, self._head, tags.call_closer), tags.trims)
 
     def scan(self, text: str, at: int, *, is_final: bool = False) -> tuple[int, re.Match[str] | None]:
-        """Return where the value's certain text ends, and the tag that ends the value.
+        """Return where certain text ends, and the tag that ends the value.
 
         Text before that position is never scanned again.
         """
@@ -112,7 +113,7 @@ class ValueScanner:
         return found[0] == self._closer or found[0] in self._tags.value_ends
 
     def _decide(self, found: re.Match[str], text: str) -> bool | None:
-        """Whether a tag in the value ends it; None while that is open.
+        """Whether a tag ends the value; None while that is open.
 
         Counts the tags that belong to each other, once they are text.
         """
@@ -203,7 +204,10 @@ class ValueScanner:
         may_come = text[begin:] == "\\" and self.has_escaped_breaks
         for opener in self._key_openers:
             found = compare(text, begin, opener)
-            if found and (follows := self._begins_argument(text, begin + len(opener), is_quoted)) is not False:
+            if (
+                found
+                and (follows := self._begins_argument(text, begin + len(opener), is_quoted)) is not False
+            ):
                 return follows
             may_come |= found is None
         return None if may_come else False
@@ -235,7 +239,7 @@ class ValueScanner:
         return self._any_follows(text, begin, (tags.call_closer, *tags.block_closers))
 
     def _ends_call(self, text: str, at: int, *, is_strict: bool = False) -> bool | None:
-        """Whether the end of the block, or the next call, follows a call's end."""
+        """Whether the block's end or another call follows a call's end."""
         tags = self._tags
         if self._is_bare or tags.skips_text or not (tags.call_opener and tags.block_closers):
             return self._ends_block(text, at, is_strict=is_strict)

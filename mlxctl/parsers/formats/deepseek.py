@@ -104,6 +104,7 @@ def _close_dsml(dsml: str, block: str) -> Closing:
             end=f"{tags.value_closer}\n",
             ends=(tags.value_closer, tags.call_closer),
             head=tags.call_opener,
+            mark=tags.value_closer,
             next_argument=tags.key_opener,
         ),
     )

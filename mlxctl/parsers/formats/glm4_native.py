@@ -75,7 +75,12 @@ TOOLS = ToolParser(
     dialects=(_force_on_lines, _force_iquest),
     separator="\n",
     closings=(
-        Closing(prefix_start=_IQUEST_OPENER, prefix_end="", call_end=_IQUEST_CLOSER, notation=_tags("", _IQUEST_OPENER)),
+        Closing(
+            prefix_start=_IQUEST_OPENER,
+            prefix_end="",
+            call_end=_IQUEST_CLOSER,
+            notation=_tags("", _IQUEST_OPENER),
+        ),
         Closing(prefix_end="\n", call_end=_CLOSER, notation=_tags("\n")),
         Closing(prefix_end="", call_end=_CLOSER, notation=_tags("")),
     ),

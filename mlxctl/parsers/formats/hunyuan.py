@@ -60,6 +60,7 @@ def _close(suffix: str) -> Closing:
             end=f"</arg_value{suffix}>\n",
             ends=(f"</arg_value{suffix}>",),
             head=f"<tool_call{suffix}>",
+            mark=f"</arg_value{suffix}>" if suffix else "",
         ),
     )
 

@@ -84,7 +84,11 @@ TOOLS = ToolParser(
             call_separator="\n",
             block=(_CALLS, _CALLS_END),
             notation=TagNotation(
-                begin=f"{_KEY}{{name}}{_KEY_END}{_VALUE}", end=_VALUE_END, ends=(_VALUE_END,), head=_CALL
+                begin=f"{_KEY}{{name}}{_KEY_END}{_VALUE}",
+                end=_VALUE_END,
+                ends=(),
+                head=_CALL,
+                mark=_VALUE_END,
             ),
         ),
     ),

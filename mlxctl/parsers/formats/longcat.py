@@ -62,8 +62,9 @@ TOOLS = ToolParser(
             notation=TagNotation(
                 begin=f"{_KEY}{{name}}{_KEY_CLOSER}\n{_VALUE}",
                 end=f"{_VALUE_CLOSER}\n",
-                ends=(_VALUE_CLOSER,),
+                ends=(),
                 head=_OPENER,
+                mark=_VALUE_CLOSER,
             ),
         ),
     ),

@@ -90,7 +90,10 @@ TOOLS = ToolParser(
             prefix_end='">\n',
             call_end=f"</atem:invoke>\n{_CALLS_END}",
             notation=TagNotation(
-                begin='<atem:parameter name="{name}">', end="</atem:parameter>\n", ends=("</atem:parameter>",), head=_INVOKE
+                begin='<atem:parameter name="{name}">',
+                end="</atem:parameter>\n",
+                ends=("</atem:parameter>",),
+                head=_INVOKE,
             ),
         ),
     ),
