@@ -174,15 +174,13 @@ class BraceCallsBody:
 
     def _ends_string(self, text: str, at: int) -> bool | None:
         """Whether a mark here ends the string; None while that is open."""
-        begin = skip_white_space(text, at)
-        if begin - at > MAX_HEAD_CHARS:
-            return False
+        begin = skip_white_space(text, at, MAX_HEAD_CHARS)
         if begin == len(text):
             return None
         if (closes := compare(text, begin, self._closer)) is not False:
             return None if closes and self._num_quoted else closes
         if text[begin] == ",":
-            return self._member_follows(text, skip_white_space(text, begin + 1))
+            return self._member_follows(text, skip_white_space(text, begin + 1, MAX_HEAD_CHARS))
         if text[begin] != _CLOSER[self._open[-1]]:
             return False
         return self._ends_bracket(text, begin + 1)
@@ -202,14 +200,16 @@ class BraceCallsBody:
 
     def _ends_bracket(self, text: str, at: int) -> bool | None:
         """Whether what may follow a closing bracket stands here."""
-        begin = skip_white_space(text, at)
+        begin = skip_white_space(text, at, MAX_HEAD_CHARS)
         closes = compare(text, begin, self._closer)
         if begin == len(text):
-            return None if begin - at <= MAX_HEAD_CHARS else False
+            return None
         if len(self._open) > 1:
             return closes if closes is not False else text[begin] in ",}]"
         if self._num_quoted:
-            is_last = closes and skip_white_space(text, begin + len(self._closer)) == len(text)
+            is_last = closes and skip_white_space(text, begin + len(self._closer), MAX_HEAD_CHARS) == len(
+                text
+            )
             return None if is_last or closes is None else False
         follows = closes, compare(text, begin, "call:")
         return True if True in follows else None if None in follows else False

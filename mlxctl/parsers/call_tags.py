@@ -16,9 +16,10 @@ Key = tuple[str, bool | None]
 """An argument's name, and whether it is a string, if its tag tells."""
 
 
-def skip_white_space(text: str, at: int) -> int:
-    """Return the position of the next other character."""
-    while at < len(text) and text[at] in WHITESPACE:
+def skip_white_space(text: str, at: int, limit: int | None = None) -> int:
+    """Return the position of the next other character, within the limit."""
+    end = len(text) if limit is None else min(len(text), at + limit)
+    while at < end and text[at] in WHITESPACE:
         at += 1
     return at
 
@@ -27,7 +28,7 @@ def compare(text: str, at: int, literal: str) -> bool | None:
     """Whether the literal stands here; None while it may still follow."""
     if text.startswith(literal, at):
         return True
-    return None if literal.startswith(text[at:]) else False
+    return None if literal.startswith(text[at : at + len(literal)]) else False
 
 
 def plain_key(tag: str) -> Key | None:

@@ -46,7 +46,6 @@ class ValueScanner:
         self._own_opener = ""
         self._known: Collection[str] = ()
         self._given: Collection[str] = ()
-        self._is_section = False
         self._ends_at_once = False
         self._num_calls = 0
         self._num_arguments = 0
@@ -61,7 +60,7 @@ class ValueScanner:
         CDATA section.
         """
         tags = self._tags
-        self._known, self._given, self._is_section = known, {*given, key}, is_section
+        self._known, self._given = known, {*given, key}
         self._ends_at_once = kinds is not None and not kinds & _STRUCTURES
         self._num_calls = self._num_arguments = 0
         if is_section:
@@ -177,8 +176,8 @@ class ValueScanner:
 
     def _skip(self, text: str, at: int) -> int:
         if not self.has_escaped_breaks:
-            return skip_white_space(text, at)
-        found = _BREAKS.match(text, at)
+            return skip_white_space(text, at, MAX_TAG_CHARS)
+        found = _BREAKS.match(text, at, at + MAX_TAG_CHARS)
         return found.end() if found else at
 
     def _any_follows(self, text: str, at: int, tags: Collection[str]) -> bool | None:
@@ -193,22 +192,19 @@ class ValueScanner:
         Behind tags that the value quotes, only one that the tool has and that is not given yet.
         """
         begin = self._skip(text, at)
-        if begin - at > MAX_TAG_CHARS:
-            return False
         if self._tags.skips_text:
             # Text between two tags belongs to no value.
             tag = self._tags_between.find(text[begin : begin + MAX_TAG_CHARS])
             if tag is None:
                 return None if len(text) - begin <= MAX_TAG_CHARS else False
             begin += tag.start()
-        may_come = text[begin:] == "\\" and self.has_escaped_breaks
+        may_come = text[begin : begin + 2] == "\\" and self.has_escaped_breaks
         for opener in self._key_openers:
             found = compare(text, begin, opener)
-            if (
-                found
-                and (follows := self._begins_argument(text, begin + len(opener), is_quoted)) is not False
-            ):
-                return follows
+            if found:
+                found = self._begins_argument(text, begin + len(opener), is_quoted)
+            if found:
+                return True
             may_come |= found is None
         return None if may_come else False
 
@@ -229,8 +225,6 @@ class ValueScanner:
         """Whether the end of the call follows; None while it may."""
         tags = self._tags
         begin = self._skip(text, at)
-        if begin - at > MAX_TAG_CHARS:
-            return False
         if compare(text, begin, tags.call_closer):
             return self._ends_call(text, begin + len(tags.call_closer))
         for closer in tags.block_closers:
@@ -255,11 +249,11 @@ class ValueScanner:
 
         With `is_strict` only the end of the answer or another call may follow.
         """
-        if text[at : at + 1] in _QUOTES and at < len(text):
+        if text[at : at + 1] in _QUOTES:
             return False
         begin = self._skip(text, at)
         if begin == len(text):
-            return None if begin - at <= MAX_TAG_CHARS else True
+            return None
         if is_strict:
             return self._any_follows(text, begin, tuple(filter(None, (self._head, self._tags.block_opener))))
         follows = compare(text, begin, self._closer)
