@@ -15,8 +15,8 @@ from mlxctl.grammars.json_schemas import without_no_ops
 from mlxctl.grammars.literals import LarkLiterals
 from mlxctl.grammars.rule_book import RuleBook
 from mlxctl.grammars.schema_branches import Schema, SchemaBranches
-from mlxctl.grammars.tagged_values import TaggedValues
-from mlxctl.grammars.text_patterns import JSON_STRING, PYTHON_STRING, Quoting
+from mlxctl.grammars.tagged_values import TaggedValues, value_ends
+from mlxctl.grammars.text_patterns import JSON_STRING, PYTHON_STRING, Quoting, literally
 from mlxctl.grammars.value_rules import Keys, ValueNotation, ValueRules
 from mlxctl.ir import BraceNotation, Constraint, JsonNotation, Notation, PythonNotation, TagNotation, ToolSpec
 
@@ -71,8 +71,9 @@ def _expression(
 
     match notation:
         case TagNotation():
+            never = *value_ends(notation, None), *([literally(notation.mark)] if notation.mark else ())
             return TaggedValues(
-                book, branches, values(_json_without(notation.ends)), notation, is_strict=tool.is_strict
+                book, branches, values(_json_without(never)), notation, is_strict=tool.is_strict
             ).of(branch)
         case BraceNotation(mark=mark):
             return values(writing := _in_braces(mark)).inside(branch, writing.keys)
@@ -80,15 +81,16 @@ def _expression(
             return values(_PYTHON).inside(branch, _KEYWORDS)
 
 
-def _json_without(texts: tuple[str, ...]) -> ValueNotation:
-    """Return a JSON notation whose strings contain none of the texts."""
-    quoting = replace(JSON_STRING, excluded=texts)
+def _json_without(patterns: tuple[str, ...]) -> ValueNotation:
+    """Return a JSON notation in whose strings none of the patterns occurs."""
+    quoting = replace(JSON_STRING, excluded=patterns)
     keys = Keys(bare="", quoting=quoting, colon=": ?")
     return replace(_PYTHON, quotings=(quoting,), words=_WORDS, keys=keys)
 
 
 def _in_braces(mark: str) -> ValueNotation:
-    quoting = Quoting(left=mark, right=mark, excluded=(mark,))
+    # The parser takes a mark for a string's end only where the call goes on or ends behind it.
+    quoting = Quoting(left=mark, right=mark, excluded=(rf"{literally(mark)}\s*[,}}\]<]",))
     return ValueNotation(
         quotings=(quoting,),
         words=_WORDS,

@@ -40,14 +40,15 @@ class RuleBook:
         """
         return self._named("r", key, write)
 
-    def closed(self, content: str, closer: str) -> str:
+    def closed(self, content: str, closer: str, *, never: str = "") -> str:
         """Return an expression of text up to its closer.
 
-        Where the closer is no token, only one terminal can separate both.
+        Where the closer is no token, only one terminal can separate both. Neither it nor the text and the
+        closer's beginning together match `never`.
         """
         text, rest = self._literals.split(closer)
-        inside = self.terminal(content)
-        return f"{self.terminal(f'{inside} {json.dumps(text)}') if text else inside} {rest}"
+        whole = f"({self.terminal(content)} {json.dumps(text)})" if text else self.terminal(content)
+        return f"{self.terminal(f'{whole} & ~{never}' if never else whole)} {rest}"
 
     def one_of(self, expressions: Iterable[str]) -> str:
         """Return an expression of alternatives; without any, one that never matches."""

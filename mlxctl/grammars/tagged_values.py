@@ -21,7 +21,15 @@ from mlxctl.grammars.schema_branches import (
     listed_values,
     wants_integers,
 )
-from mlxctl.grammars.text_patterns import RAW, containing, escaped, literally, regex, string_content
+from mlxctl.grammars.text_patterns import (
+    RAW,
+    containing,
+    escaped,
+    literally,
+    matching_somewhere,
+    regex,
+    string_content,
+)
 from mlxctl.grammars.value_rules import ValueRules, extra_name, unwritable_name
 from mlxctl.ir import TagNotation
 
@@ -61,10 +69,13 @@ class TaggedValues:
         self._values = values
         self._notation = notation
         self._is_strict = is_strict
+        self._excluded: tuple[str, ...] = ()
 
     def of(self, branch: Schema) -> str:
         """Return an expression of all arguments that a branch allows."""
         self._values.check(branch)
+        rest = additional(branch)
+        self._excluded = value_ends(self._notation, branch.get("properties", ()) if rest is None else None)
         members = []
         for name, schema, is_required in self._values.members(branch):
             if _NAME.fullmatch(name):
@@ -79,7 +90,7 @@ class TaggedValues:
                 raise unwritable_name(name)
         extra = ""
         # A closing tag with a name needs a name that is known in advance.
-        if (rest := additional(branch)) is not None and self._end("") == self._notation.end:
+        if rest is not None and self._end("") == self._notation.end:
             extra = self._member(
                 self._book.terminal(extra_name(branch)), rest, self._notation.end, is_known=False
             )
@@ -131,14 +142,15 @@ class TaggedValues:
 
     def _content(self, branch: Schema, ambiguous: Sequence[str]) -> str:
         """Return the strings that match, "" where none can be written."""
-        raw = replace(RAW, excluded=self._notation.ends)
         if (listed := listed_values(branch)) is not None:
+            raw = replace(RAW, excluded=self._excluded)
             expressions = [text for value in listed if (text := escaped(value, raw)) is not None]
             clear = [
                 text for text in expressions if not any(re.fullmatch(pattern, text) for pattern in ambiguous)
             ]
             return regex("|".join(map(literally, clear))) if clear else ""
-        content = string_content(branch, raw, is_strict=self._is_strict)
+        marks = (literally(self._notation.mark),) if self._notation.mark else ()
+        content = string_content(branch, replace(RAW, excluded=marks), is_strict=self._is_strict)
         return " & ".join([content, *(f"~{regex(pattern)}" for pattern in ambiguous)])
 
     def _closed(self, contents: Iterable[str], texts: Sequence[str], end: str) -> Iterable[str]:
@@ -146,11 +158,9 @@ class TaggedValues:
         choices = [self._book.terminal(content) for content in contents]
         literals = self._book.terminal(regex("|".join(texts))) if texts else ""
         if not self._notation.sections:
-            return (
-                [self._book.closed(" | ".join(filter(None, [*choices, literals])), end)]
-                if choices or literals
-                else []
-            )
+            never = matching_somewhere(self._excluded)
+            every = " | ".join(filter(None, [*choices, literals]))
+            return [self._book.closed(every, end, never=never)] if every else []
         opener, closer = self._notation.sections
         plain = [f"({content} & /[^<&\\n]*/)" for content in choices]
         inside = [f"({content} & ~{containing((closer,))})" for content in choices]
@@ -165,6 +175,20 @@ class TaggedValues:
             else []
         )
         return [*closed, *section]
+
+
+def value_ends(notation: TagNotation, names: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the patterns of what may not be text of a value.
+
+    `names` are those of the arguments, None where others may follow.
+    """
+    ends = "|".join(map(literally, notation.ends))
+    begins = (literally(notation.next_argument), "|".join(map(literally, names or ())) or r"[^\s<>]")
+    return (
+        *([rf"({ends})\s*<"] if ends else ()),
+        *([f"{begins[0]}({begins[1]})"] if notation.next_argument else ()),
+        rf"{literally(notation.head)}[^<>\n]+>?\s*<",
+    )
 
 
 def _only(branch: Schema, kinds: Iterable[str]) -> Schema:

@@ -16,6 +16,7 @@ _ANY = r"[\s\S]"
 _DAY = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
 _TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
 _BYTE = r"(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_CODE_POINT = re.compile(r"\\x\{([0-9a-f]+)\}")
 _LABEL = "[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
 # Only days that every month has: the pattern accepts no invalid date.
 _FORMATS = {
@@ -32,8 +33,8 @@ _FORMATS = {
 class Quoting:
     """How a notation writes strings.
 
-    A character between the marks is one `unit`; `plain` characters stand for themselves. `excluded` texts
-    must not occur: the parser would end the string there.
+    A character between the marks is one `unit`; `plain` characters stand for themselves. The `excluded`
+    regular expressions must not match anywhere: the parser would end the string there.
     """
 
     left: str
@@ -63,7 +64,7 @@ def string_content(branch: Schema, quoting: Quoting, *, is_strict: bool) -> str:
     for pattern in _patterns(branch, is_strict=is_strict):
         expressions += [regex(f"{quoting.plain}*"), regex(pattern)]
     if quoting.excluded:
-        expressions.append(f"~{containing(quoting.excluded)}")
+        expressions.append(f"~{matching_somewhere(quoting.excluded)}")
     return " & ".join(dict.fromkeys(expressions))
 
 
@@ -74,12 +75,17 @@ def escaped(text: str, quoting: Quoting) -> str | None:
         content = json.dumps(text, ensure_ascii=False)[1:-1]
         content = content.replace('\\"', '"').replace("'", "\\'") if quoting.right == "'" else content
     is_whole = not any("\ud800" <= char <= "\udfff" for char in text)
-    return content if is_whole and not any(part in content for part in quoting.excluded) else None
+    return content if is_whole and not _matches_any(content, quoting.excluded) else None
 
 
 def containing(texts: Iterable[str]) -> str:
     """Return the expression of texts that contain one of these."""
-    return regex(f"{_ANY}*({'|'.join(map(literally, texts))}){_ANY}*")
+    return matching_somewhere(map(literally, texts))
+
+
+def matching_somewhere(patterns: Iterable[str]) -> str:
+    """Return the expression of texts in which one of these patterns occurs."""
+    return regex(f"{_ANY}*({'|'.join(patterns)}){_ANY}*")
 
 
 def text_without(texts: Sequence[str], *, first: str = "") -> str:
@@ -94,6 +100,14 @@ def text_without(texts: Sequence[str], *, first: str = "") -> str:
 def literally(text: str) -> str:
     """Return a regular expression of one text."""
     return "".join(char if char.isascii() and char.isalnum() else rf"\x{{{ord(char):x}}}" for char in text)
+
+
+def _matches_any(text: str, patterns: Iterable[str]) -> bool:
+    # Python has no code points in braces.
+    plain = (
+        _CODE_POINT.sub(lambda found: re.escape(chr(int(found[1], 16))), pattern) for pattern in patterns
+    )
+    return any(re.search(pattern, text) for pattern in plain)
 
 
 def _patterns(branch: Schema, *, is_strict: bool) -> Iterable[str]:

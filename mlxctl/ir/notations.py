@@ -17,14 +17,20 @@ class TagNotation:
 
     Strings are written unchanged, other values as JSON. `begin` precedes a value, with `{name}` for the
     argument's name and `{type}` for the JSON type of its value; where a tag says whether its value is a
-    string, `begin_string` precedes strings. `end` follows a value, also with `{name}`. No value contains one
-    of `ends`, which the parser takes for its end. With `sections`, the marks of raw text, a string outside of
-    them has no `<`, `&` or line break.
+    string, `begin_string` precedes strings. `end` follows a value, also with `{name}`. With `sections`, the
+    marks of raw text, a string outside of them has no `<`, `&` or line break.
+
+    No value of a grammar contains what the parser may not take for text of the value: one of `ends` before a
+    tag, `next_argument` before an argument's name, `head`, which begins a whole call, before a tag, and
+    `mark`, which is a closing tag that the tokenizer has as a token, or the beginning of every tag.
     """
 
     begin: str
     end: str
     ends: tuple[str, ...]
+    head: str
+    mark: str = ""
+    next_argument: str = ""
     begin_string: str = ""
     sections: tuple[str, str] | None = None
 

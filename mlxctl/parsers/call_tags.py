@@ -2,14 +2,36 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from mlxctl.parsers.argument_values import value_as_json
+from mlxctl.parsers.declarations import WHITESPACE
 from mlxctl.parsers.json_value import quote
 from mlxctl.parsers.markers import is_control_token
 from mlxctl.parsers.schemas import SchemaNode
 
+MAX_TAG_CHARS = 256
 
-def plain_key(tag: str) -> tuple[str, bool | None] | None:
+Key = tuple[str, bool | None]
+"""An argument's name, and whether it is a string, if its tag tells."""
+
+
+def skip_white_space(text: str, at: int, limit: int | None = None) -> int:
+    """Return the position of the next other character, within the limit."""
+    end = len(text) if limit is None else min(len(text), at + limit)
+    while at < end and text[at] in WHITESPACE:
+        at += 1
+    return at
+
+
+def compare(text: str, at: int, literal: str) -> bool | None:
+    """Whether the literal stands here; None while it may still follow."""
+    if text.startswith(literal, at):
+        return True
+    return None if literal.startswith(text[at : at + len(literal)]) else False
+
+
+def plain_key(tag: str) -> Key | None:
     """Parse a tag that holds only the argument's name, perhaps quoted.
 
     The type is left to the schema.
@@ -18,13 +40,13 @@ def plain_key(tag: str) -> tuple[str, bool | None] | None:
     return (name, None) if name and "\n" not in name else None
 
 
-def closed_key(closer: str) -> Callable[[str], tuple[str, bool | None] | None]:
+def closed_key(closer: str) -> Callable[[str], Key | None]:
     """Return a parser of keys that end with their own closing tag.
 
     A line break may follow, which models sometimes escape.
     """
 
-    def read(tag: str) -> tuple[str, bool | None] | None:
+    def read(tag: str) -> Key | None:
         name, found, rest = tag.partition(closer)
         return (
             (name.strip(), None) if found and name.strip() and not rest.replace(r"\n", "").strip() else None
@@ -49,8 +71,9 @@ class CallTags:
 
     `call_opener` precedes a tool's name; one of the characters `name_ends` follows it, or all of
     `name_end`, which models may forget. A call without an opener follows the block's marker at once, and
-    there is only one. `key_opener`, or one of `other_key_openers`, and `key_end` enclose what `read_key`
-    parses: the argument's name, and whether it is a string, if the tag tells. A value ends with
+    there is only one. `block_opener` is that marker. `key_opener`, or one of `other_key_openers`, and
+    `key_end` enclose what `read_key` parses: the argument's name, and whether it is a string, if the tag
+    tells. A value ends with
     `value_closer`, in which `{name}` stands for the argument's name, or before one of `value_ends`, where
     models forget the closer. `trims` is dropped once on both sides of it, or on neither; with
     `trims_sides_alone` on each side where it is. With `has_cdata` a value may be a CDATA section.
@@ -65,6 +88,7 @@ class CallTags:
     """
 
     call_opener: str
+    block_opener: str = ""
     name_ends: str = ""
     name_end: str = ""
     call_closer: str
@@ -77,7 +101,7 @@ class CallTags:
     value_ends: tuple[str, ...] = ()
     trims: str = ""
     trims_sides_alone: bool = False
-    read_key: Callable[[str], tuple[str, bool | None] | None] = plain_key
+    read_key: Callable[[str], Key | None] = plain_key
     has_cdata: bool = False
     only_available: bool = False
     json_opener: str = ""
@@ -92,12 +116,47 @@ class CallTags:
         """
         return is_control_token(self.key_opener)
 
-    def line_end_of_key(self, text: str, at: int) -> int:
+    @property
+    def are_tokens(self) -> bool:
+        """Whether the tags are tokens, which text hardly has by chance."""
+        return bool(self.key_closer) or self.skips_text
+
+    def key_at(self, text: str, at: int) -> tuple[Key, int] | Literal[False] | None:
+        """Parse the key behind its opener.
+
+        Returns it and where its value begins; False for other text, None while a key may still follow.
+        """
+        limit = at + MAX_TAG_CHARS
+        end = text.find(self.key_end, at, limit + len(self.key_end))
+        line_end = self._line_end_of_key(text, at)
+        if line_end >= 0 and (end < 0 or line_end < end):
+            if line_end + 1 == len(text):
+                return None
+            end = end if text[line_end + 1] == self.key_end else line_end
+        tag = text[at : limit if end < 0 else end]
+        if self.call_closer in tag or self.key_opener in tag:
+            return False
+        if end < 0:
+            return None if len(text) <= limit else False
+        key = self.read_key(text[at:end])
+        if key is None or key[0].startswith("/"):
+            return False
+        return key, end + len(self.key_end) * (end != line_end)
+
+    def orphan_end(self, text: str, at: int) -> int | None:
+        """Return where a key without a value ends, None for other keys."""
+        end = text.find(self.key_closer, at, at + MAX_TAG_CHARS) if self.key_closer else -1
+        if end < 0 or any(tag in text[at:end] for tag in (self.key_end, self.call_closer)):
+            return None
+        after = skip_white_space(text, end + len(self.key_closer))
+        return after if text.startswith((self.key_opener, self.call_closer), after) else None
+
+    def _line_end_of_key(self, text: str, at: int) -> int:
         """Return the line break after an unclosed key, -1 without one.
 
         Only where values are on lines of their own: there models forget the tag's last character.
         """
         if self.key_end != ">" or self.trims != "\n":
             return -1
-        end = text.find("\n", at)
+        end = text.find("\n", at, at + MAX_TAG_CHARS)
         return end if text[at : max(end, at)].strip() else -1

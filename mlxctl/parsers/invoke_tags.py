@@ -20,6 +20,7 @@ def invoke_parser(parser_id: str, *, opener: str, closer: str, takes_json: bool 
     """
     tags = CallTags(
         call_opener=_INVOKE,
+        block_opener=opener,
         name_ends=">",
         call_closer="</invoke>",
         key_opener="<parameter name=",
@@ -52,7 +53,10 @@ def invoke_parser(parser_id: str, *, opener: str, closer: str, takes_json: bool 
                 call_separator="",
                 block=(f"{opener}\n", closer),
                 notation=TagNotation(
-                    begin='<parameter name="{name}">', end="</parameter>\n", ends=("</parameter>",)
+                    begin='<parameter name="{name}">',
+                    end="</parameter>\n",
+                    ends=("</parameter>",),
+                    head=_INVOKE,
                 ),
             ),
         ),

@@ -46,12 +46,12 @@ class MarkerSet:
         """
         return self._attention.search(text) is None
 
-    def find(self, text: str, *, is_final: bool = False) -> re.Match[str] | None:
-        """Return the first marker.
+    def find(self, text: str, start: int = 0, *, is_final: bool = False) -> re.Match[str] | None:
+        """Return the first marker from `start` on.
 
         None while it may still be part of a longer one; final text does not grow.
         """
-        found = self._pattern.search(text)
+        found = self._pattern.search(text, start)
         if found is None or is_final or len(text) - self.partial_length(text) > found.start():
             return found
         return None

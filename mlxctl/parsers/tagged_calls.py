@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from html import unescape
 from typing import Literal
 
-from mlxctl.parsers.call_tags import CallTags
+from mlxctl.parsers.call_tags import MAX_TAG_CHARS, CallTags, compare, skip_white_space
 from mlxctl.parsers.declarations import (
-    WHITESPACE,
     BodyEnded,
     BodyRejected,
     CallArguments,
@@ -26,9 +25,9 @@ from mlxctl.parsers.json_value import escape, json_text, quote
 from mlxctl.parsers.markers import MarkerSet
 from mlxctl.parsers.schemas import STRING, SchemaNode, ToolSchemas
 from mlxctl.parsers.steps import Step, read_steps
+from mlxctl.parsers.value_scanner import ValueScanner
 from mlxctl.parsers.value_wrappers import CDATA, CDATA_END, WRAPPERS, without_cdata, wrapped_arguments
 
-MAX_TAG_CHARS = 256
 _NAME = re.compile(r"""["']?(?P<name>[^\s"'<>={}\[\](),\\]*?)["']?(?:\s|\\n?)*(?P<end>/?)""")
 _BREAKS = re.compile(r"(?:[ \t\r\n]|\\n)*")
 _NAME_TAG = re.compile(
@@ -61,8 +60,8 @@ class TaggedCallsBody:
         self._is_streaming = False
         self._is_trimmed = False
         self._json = JsonArguments()
-        self._plain_closer = MarkerSet((tags.value_closer, *tags.value_ends), trims=tags.trims)
-        self._closer = self._plain_closer
+        self._keys: set[str] = set()
+        self._values = ValueScanner(tags, is_bare=is_named)
         self._any_tag = MarkerSet(
             (tags.key_opener, *tags.other_key_openers, tags.call_closer, *tags.block_closers)
         )
@@ -76,6 +75,10 @@ class TaggedCallsBody:
 
         An available tool's name, perhaps with the beginning of a tag after it, is a started call.
         """
+        if self._state == "value":
+            _, tag = self._values.scan(rest, 0, is_final=True)
+            if tag is not None:
+                return self._finish_after(*self._close_value(rest, 0, tag), rest)
         if self._state in ("inside", "json", "key", "value_start", "value"):
             return *self._unfinished_value(rest), CallEnded(is_complete=False), BodyEnded()
         if self._state == "name" and self._tags.name_end and _CUT_NAME_TAG.fullmatch(rest):
@@ -84,6 +87,14 @@ class TaggedCallsBody:
             return CallStarted(name=self._name), CallEnded(is_complete=False), BodyEnded()
         is_over = self._state in ("between", "json_end") and self._num_calls and not rest.strip()
         return (BodyEnded(),) if is_over else (BodyRejected(),)
+
+    def _finish_after(self, at: int, last: Sequence[Signal], rest: str) -> Sequence[Signal]:
+        """Return the decisions after a value that the answer's end closed."""
+        signals = list(last)
+        while not isinstance(signals[-1], BodyEnded):
+            at, more = self.read(rest, at)
+            signals += more or self.finish(rest[at:])
+        return signals
 
     def _may_be_tag(self, text: str) -> bool:
         tags = self._tags.call_closer, self._tags.key_opener, *self._tags.other_key_openers
@@ -110,8 +121,8 @@ class TaggedCallsBody:
 
     def _read_call_opener(self, text: str, at: int) -> Step | None:
         opener = self._tags.call_opener
-        begin = _skip_white_space(text, at)
-        found = _compare(text, begin, opener)
+        begin = skip_white_space(text, at)
+        found = compare(text, begin, opener)
         if found is None:
             return None
         if not found or not opener:
@@ -122,7 +133,7 @@ class TaggedCallsBody:
     def _read_name(self, text: str, at: int) -> Step | None:
         if self._tags.name_end:
             return self._read_name_tag(text, at)
-        begin = _skip_white_space(text, at)
+        begin = skip_white_space(text, at)
         end = next(
             (index for index in range(begin, len(text)) if text[index] in self._tags.name_ends), len(text)
         )
@@ -135,6 +146,7 @@ class TaggedCallsBody:
             self._tags.only_available and not self._tools.has_tool(self._tools.resolve(name["name"]))
         ):
             return at, (BodyRejected(),)
+        self._values.has_escaped_breaks |= "\\n" in text[begin:end]
         self._begin_call(name["name"])
         at = end if text[end] == "<" else end + 1
         if not name["end"]:
@@ -157,15 +169,17 @@ class TaggedCallsBody:
 
     def _begin_call(self, name: str) -> None:
         self._name, self._state, self._num_arguments = self._tools.resolve(name), "named", 0
+        self._keys = set()
 
     def _read_tag(self, text: str, at: int) -> Step | None:
         begin = _skip_breaks(text, at)
         if text[begin:] == "\\":
             return None
-        closes = _compare(text, begin, self._tags.call_closer)
+        self._values.has_escaped_breaks |= "\\" in text[at:begin]
+        closes = compare(text, begin, self._tags.call_closer)
         key_openers = self._tags.key_opener, *self._tags.other_key_openers
-        opens = [_compare(text, begin, opener) for opener in key_openers]
-        ends = [_compare(text, begin, closer) for closer in self._tags.block_closers]
+        opens = [compare(text, begin, opener) for opener in key_openers]
+        ends = [compare(text, begin, closer) for closer in self._tags.block_closers]
         if closes or (any(opens) and closes is not None) or any(ends):
             if self._state == "named":
                 self._state = "inside"
@@ -183,11 +197,11 @@ class TaggedCallsBody:
     def _begin_json(self, text: str, at: int) -> Step | None:
         """Begin arguments that are one JSON object, perhaps in tags."""
         opener = self._tags.json_opener
-        if opener and (opens := _compare(text, at, opener)) is not False:
+        if opener and (opens := compare(text, at, opener)) is not False:
             end = text.find(self._tags.key_end, at) if opens else -1
             if end < 0:
                 return None if len(text) - at <= MAX_TAG_CHARS else (at, (BodyRejected(),))
-            at = _skip_white_space(text, end + len(self._tags.key_end))
+            at = skip_white_space(text, end + len(self._tags.key_end))
             if at == len(text):
                 return None
         if text[at] != "{":
@@ -215,13 +229,13 @@ class TaggedCallsBody:
 
     def _read_json_end(self, text: str, at: int) -> Step | None:
         """Consume the closing tag after JSON arguments."""
-        begin = _skip_white_space(text, at)
+        begin = skip_white_space(text, at)
         if closer := self._tags.json_closer:
-            closes = _compare(text, begin, closer)
+            closes = compare(text, begin, closer)
             if closes is None:
                 return None
-            begin = _skip_white_space(text, begin + len(closer) * closes)
-        closes = _compare(text, begin, self._tags.call_closer)
+            begin = skip_white_space(text, begin + len(closer) * closes)
+        closes = compare(text, begin, self._tags.call_closer)
         if closes is None:
             return None
         self._state = "between"
@@ -245,42 +259,24 @@ class TaggedCallsBody:
         )
 
     def _read_key(self, text: str, at: int) -> Step | None:
-        if (orphan := self._orphan_end(text, at)) is not None:
+        if (orphan := self._tags.orphan_end(text, at)) is not None:
             self._state = "inside"
             return orphan, ()
-        end = text.find(self._tags.key_end, at)
-        line_end = self._tags.line_end_of_key(text, at)
-        if line_end >= 0 and (end < 0 or line_end < end):
-            if line_end + 1 == len(text):
-                return None
-            end = end if text[line_end + 1] == self._tags.key_end else line_end
-        is_over = self._tags.call_closer in (text[at:] if end < 0 else text[at:end])
-        if end < 0 and not is_over and len(text) - at <= MAX_TAG_CHARS:
+        found = self._tags.key_at(text, at)
+        if found is None:
             return None
-        key = self._tags.read_key(text[at:end]) if 0 <= end - at <= MAX_TAG_CHARS and not is_over else None
-        if key is None:
+        if found is False:
             return at, (CallEnded(is_complete=False), BodyEnded())
-        self._key, is_string = key
+        (self._key, is_string), end = found
         self._schema = self._schema_of(self._key, is_string)
         self._state, self._pieces = "value_start", []
         self._is_wrapper = self._may_wrap(self._key)
         self._is_streaming = (
             self._schema.kinds == STRING and not self._tags.has_cdata and not self._is_wrapper
         )
-        end += len(self._tags.key_end) * (end != line_end)
         return end, () if self._is_wrapper else (
             CallArguments(json=self._open_value() + '"' * self._is_streaming),
         )
-
-    def _orphan_end(self, text: str, at: int) -> int | None:
-        """Return where a key without a value ends, None for other keys."""
-        closer = self._tags.key_closer
-        end = text.find(closer, at, at + MAX_TAG_CHARS) if closer else -1
-        if end < 0 or any(tag in text[at:end] for tag in (self._tags.key_end, self._tags.call_closer)):
-            return None
-        after = _skip_white_space(text, end + len(closer))
-        has_no_value = text.startswith((self._tags.key_opener, self._tags.call_closer), after)
-        return after if has_no_value else None
 
     def _open_value(self) -> str:
         opening = f"{self._separator}{quote(self._key)}: "
@@ -314,37 +310,34 @@ class TaggedCallsBody:
 
     def _choose_closer(self, text: str, at: int) -> Step | None:
         """Determine how the value ends; drop the characters trimmed before it."""
-        self._closer = self._plain_closer
-        if "{name}" in self._tags.value_closer:
-            self._closer = MarkerSet((self._value_closer, *self._tags.value_ends), trims=self._tags.trims)
-        if self._tags.has_cdata:
-            found = _compare(text, _skip_white_space(text, at), CDATA)
-            if found is None:
-                return None
-            if found:
-                self._closer = MarkerSet((CDATA_END + self._tags.value_closer,))
-        trims = _compare(text, at, self._tags.trims)
+        is_section = self._tags.has_cdata and compare(text, skip_white_space(text, at), CDATA)
+        if is_section is None:
+            return None
+        trims = compare(text, at, self._tags.trims)
         if trims is None:
             return None
         self._state = "value"
+        names = self._tools.argument_names(self._name)
+        self._values.begin(
+            self._key, self._schema.kinds, known=names, given=self._keys, is_section=is_section
+        )
+        self._keys.add(self._key)
         self._is_trimmed = trims or self._tags.trims_sides_alone
         return at + len(self._tags.trims) * trims, ()
 
     def _read_value(self, text: str, at: int) -> Step | None:
-        rest = text[at:]
-        end = self._closer.find(rest)
-        if end is None:
-            certain = self._closer.certain_length(rest)
-            return (at + certain, self._take(rest[:certain])) if certain else None
+        end, tag = self._values.scan(text, at)
+        if tag is not None:
+            return self._close_value(text, at, tag)
+        return (end, self._take(text[at:end])) if end > at else None
+
+    def _close_value(self, text: str, at: int, tag: re.Match[str]) -> Step:
         self._state = "inside"
-        is_closed = end[0].endswith(self._value_closer)
-        length = end.start() + len(CDATA_END) * end[0].startswith(CDATA_END)
-        is_trimmed = self._is_trimmed and not end[0].startswith(self._tags.trims)
-        last = (
-            *self._take(rest[:length].removesuffix(self._tags.trims if is_trimmed else "")),
-            *self._end_value(),
-        )
-        return at + (end.end() if is_closed else end.start()), last
+        begin = tag.start() + len(CDATA_END) * tag[0].startswith(CDATA_END)
+        is_trimmed = self._is_trimmed and not tag[0].startswith(self._tags.trims)
+        value = text[at:begin].removesuffix(self._tags.trims if is_trimmed else "")
+        end = tag.end() if self._values.is_closer(tag[0]) else tag.start()
+        return end, (*self._take(value), *self._end_value())
 
     def _take(self, text: str) -> Sequence[Signal]:
         """Emit more of a streaming value, or collect it."""
@@ -352,10 +345,6 @@ class TaggedCallsBody:
             return (CallArguments(json=escape(text)),) if text else ()
         self._pieces.append(text)
         return ()
-
-    @property
-    def _value_closer(self) -> str:
-        return self._tags.value_closer.replace("{name}", self._key)
 
     def _end_value(self) -> Sequence[Signal]:
         if self._is_streaming:
@@ -377,24 +366,11 @@ class TaggedCallsBody:
         """
         if self._state not in ("value", "value_start"):
             return ()
-        more = self._take(rest[: len(rest) - self._closer.partial_length(rest)])
+        more = self._take(rest[: len(rest) - self._values.partial_length(rest)])
         return more if self._is_streaming else self._end_value()
-
-
-def _skip_white_space(text: str, at: int) -> int:
-    while at < len(text) and text[at] in WHITESPACE:
-        at += 1
-    return at
 
 
 def _skip_breaks(text: str, at: int) -> int:
     """Skip white space and line breaks that the model escaped."""
     found = _BREAKS.match(text, at)
     return found.end() if found else at
-
-
-def _compare(text: str, at: int, literal: str) -> bool | None:
-    """Whether the literal stands here; None while it may still follow."""
-    if text.startswith(literal, at):
-        return True
-    return None if literal.startswith(text[at:]) else False

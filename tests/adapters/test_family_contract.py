@@ -22,6 +22,7 @@ from mlxctl.ir import (
     collect,
     text_message,
 )
+from mlxctl.parsers import extract, tool_parser
 
 from .families import CASES, FamilyCase, adapter_for
 from .requests import TIME, WEATHER, ask, prompt_of
@@ -148,6 +149,19 @@ def test_rejected_images_name_their_message(family: Family) -> None:
     with pytest.raises(InvalidRequest, match="reads text only: it cannot take images") as refused:
         family[1].prepare_input(ask(USER, image))
     assert refused.value.param == "messages.1"
+
+
+def test_past_call_is_parsed_as_it_was_made(calling: Family) -> None:
+    case, adapter = calling
+    markers = "\n".join(f"'{marker}' a {marker}\nb" for marker in sorted(tool_parser(case.tools).markers))
+    value = f'{markers} </parameter>\n\nc </arg_value> d\n</function>\n</invoke>, {{"e": <f>&amp;</f>}}\\n'
+    call = ToolCallPart(id="call_1", name="get_weather", arguments=json.dumps({"city": value}))
+    result = ToolResultPart(call_id="call_1", content=(TextPart(text="It rains."),))
+    conversation = USER, Message(role="assistant", parts=(call,)), Message(role="tool", parts=(result,))
+    prompt = prompt_of(adapter, ask(*conversation, tools=(WEATHER,)))
+    written = prompt.rpartition("Hi")[2].partition("It rains.")[0]
+    (parsed, *_) = extract(written, tools=tool_parser(case.tools), tool_specs=(WEATHER,)).tool_calls
+    assert json.loads(parsed.arguments) == {"city": value}
 
 
 class ConversationGenerator:

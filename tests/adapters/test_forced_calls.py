@@ -312,16 +312,34 @@ def call_text(parser_id: str, parameters: Any, rest: str, **more: Any) -> bool:
     return answers_of(parser_id, 0, True).allows(rest, forced(parameters, "named", **more))
 
 
-def test_tagged_string_may_contain_anything_but_its_closing_tag() -> None:
-    schema = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
-    for text in ('say "hi"\n\n\tthere', "<b>1 < 2</b> </parameter", "5", ""):
-        assert call_text(
-            "qwen3_coder", schema, f"<parameter=a>\n{text}\n</parameter>\n</function>\n</tool_call>"
-        )
-    for text in ("x\n</function>\ny", "</parameter>", "x\n<parameter=b>\ny"):
-        assert not call_text(
-            "qwen3_coder", schema, f"<parameter=a>\n{text}\n</parameter>\n</function>\n</tool_call>"
-        )
+@pytest.mark.parametrize(
+    ("text", "is_allowed"),
+    [
+        ('say "hi"\n\n\tthere', True),
+        ("<b>1 < 2</b> </parameter", True),
+        ("", True),
+        ("say '</parameter>' twice", True),
+        ("x\n</parameter>\ny\n</function>\nz", True),
+        ("x\n<parameter=b>\ny, <function=", True),
+        ("x</parameter>\n<b>", False),
+        ("x\n</function>\n</tool_call>\ny", False),
+        ("x\n<parameter=next>\ny", False),
+        ("<function=f>\n</function>", False),
+    ],
+)
+def test_tagged_string_contains_anything_but_what_may_end_it(text: str, is_allowed: bool) -> None:
+    schema = {"properties": {"a": {"type": "string"}, "next": {"type": "string"}}, "required": ["a", "next"]}
+    values = {"a": text, "next": text}
+    written = "".join(f"<parameter={name}>\n{value}\n</parameter>\n" for name, value in values.items())
+    rest = f"{written}</function>\n</tool_call>"
+    assert call_text("qwen3_coder", schema, rest) == is_allowed
+    parser = tool_parser("qwen3_coder")
+    (call,) = extract(
+        (parser.forced_prefix("f") or "") + rest,
+        tools=parser,
+        tool_specs=(ToolSpec(name="f", parameters=schema),),
+    ).tool_calls
+    assert not is_allowed or json.loads(call.arguments) == values
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def chunkings(text: str) -> Iterator[list[str]]:
     Several cuts are made at once, as far apart as the longest markers, or half the text.
     """
     yield [text]
-    for size in (1, 2, 3, 5, 7):
+    for size in (1, 3):
         yield [text[at : at + size] for at in range(0, len(text), size)]
     distance = len(text) // max(2, len(text) // 90)
     for at in range(1, distance + 1):

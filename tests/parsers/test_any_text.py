@@ -66,7 +66,7 @@ def _bare(text: str) -> str:
     return "".join(text.replace("<think>", "").replace("</think>", "").split())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(min_size=1), st.dictionaries(st.text(), JSON_VALUES, max_size=4), st.booleans(), PLACES)
 def test_any_call_round_trips(
     name: str, arguments: dict[str, object], ascii_only: bool, places: set[int]

@@ -50,7 +50,9 @@ TOOLS = ToolParser(
             notation=TagNotation(
                 begin=f'{_KEY}{{name}}">\n',
                 end=f"\n{_VALUE_CLOSER}",
-                ends=(_TAGS.value_closer, *_TAGS.value_ends),
+                ends=(_TAGS.value_closer, f"\n{_CALL}", f"\n{_END}"),
+                head=_OPENER,
+                next_argument=f"\n{_KEY}",
             ),
         ),
     ),

@@ -102,7 +102,10 @@ def _close_dsml(dsml: str, block: str) -> Closing:
             begin=f'<{dsml}parameter name="{{name}}" string="false">',
             begin_string=f'<{dsml}parameter name="{{name}}" string="true">',
             end=f"{tags.value_closer}\n",
-            ends=(tags.value_closer,),
+            ends=(tags.value_closer, tags.call_closer),
+            head=tags.call_opener,
+            mark=tags.value_closer,
+            next_argument=tags.key_opener,
         ),
     )
 

@@ -8,7 +8,7 @@ _OPENER, _CLOSER, _MARK = "<|tool_call>", "<tool_call|>", '<|"|>'
 
 
 def _open_body(opening: Opening) -> BraceCallsBody:
-    return BraceCallsBody(opening.tools, _MARK, _CLOSER)
+    return BraceCallsBody(opening.tools, _MARK, _OPENER, _CLOSER)
 
 
 def _force_call(name: str | None) -> str:

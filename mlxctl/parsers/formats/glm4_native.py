@@ -21,6 +21,7 @@ _KEY_CLOSER = "</arg_key>"
 
 _TAGS = CallTags(
     call_opener="",
+    block_opener=_OPENER,
     name_ends="\n<",
     call_closer=_CLOSER,
     key_opener="<arg_key>",
@@ -29,7 +30,7 @@ _TAGS = CallTags(
     value_closer="</arg_value>",
     read_key=closed_key(_KEY_CLOSER),
 )
-_IQUEST_TAGS = replace(_TAGS, call_closer=_IQUEST_CLOSER)
+_IQUEST_TAGS = replace(_TAGS, block_opener=_IQUEST_OPENER, call_closer=_IQUEST_CLOSER)
 
 
 def _open_body(opening: Opening) -> BodyReader:
@@ -53,11 +54,12 @@ def _force_iquest(name: str | None) -> str:
     return _IQUEST_OPENER + (name or "")
 
 
-def _tags(between: str) -> TagNotation:
+def _tags(between: str, opener: str = _OPENER) -> TagNotation:
     return TagNotation(
         begin=f"<arg_key>{{name}}{_KEY_CLOSER}{between}<arg_value>",
         end=f"{_TAGS.value_closer}{between}",
         ends=(_TAGS.value_closer,),
+        head=opener,
     )
 
 
@@ -73,7 +75,12 @@ TOOLS = ToolParser(
     dialects=(_force_on_lines, _force_iquest),
     separator="\n",
     closings=(
-        Closing(prefix_start=_IQUEST_OPENER, prefix_end="", call_end=_IQUEST_CLOSER, notation=_tags("")),
+        Closing(
+            prefix_start=_IQUEST_OPENER,
+            prefix_end="",
+            call_end=_IQUEST_CLOSER,
+            notation=_tags("", _IQUEST_OPENER),
+        ),
         Closing(prefix_end="\n", call_end=_CLOSER, notation=_tags("\n")),
         Closing(prefix_end="", call_end=_CLOSER, notation=_tags("")),
     ),

@@ -21,6 +21,7 @@ def _tags(suffix: str) -> CallTags:
 
     return CallTags(
         call_opener=f"<tool_call{suffix}>",
+        block_opener=f"<tool_calls{suffix}>",
         name_end=f"<tool_sep{suffix}>",
         call_closer=f"</tool_call{suffix}>",
         key_opener=f"<arg_key{suffix}>",
@@ -58,6 +59,8 @@ def _close(suffix: str) -> Closing:
             begin=f"<arg_key{suffix}>{{name}}</arg_key{suffix}>\n<arg_value{suffix}>",
             end=f"</arg_value{suffix}>\n",
             ends=(f"</arg_value{suffix}>",),
+            head=f"<tool_call{suffix}>",
+            mark=f"</arg_value{suffix}>" if suffix else "",
         ),
     )
 

@@ -34,6 +34,7 @@ def _read_key(tag: str) -> tuple[str, bool | None] | None:
 
 _TAGS = CallTags(
     call_opener="",
+    block_opener=_CALL,
     name_ends="<",
     call_closer=_CALL_END,
     key_opener=_KEY,
@@ -83,7 +84,11 @@ TOOLS = ToolParser(
             call_separator="\n",
             block=(_CALLS, _CALLS_END),
             notation=TagNotation(
-                begin=f"{_KEY}{{name}}{_KEY_END}{_VALUE}", end=_VALUE_END, ends=(_VALUE_END,)
+                begin=f"{_KEY}{{name}}{_KEY_END}{_VALUE}",
+                end=_VALUE_END,
+                ends=(),
+                head=_CALL,
+                mark=_VALUE_END,
             ),
         ),
     ),

@@ -19,6 +19,7 @@ _VALUE, _VALUE_CLOSER = "<longcat_arg_value>", "</longcat_arg_value>"
 
 _TAGS = CallTags(
     call_opener="",
+    block_opener=_OPENER,
     name_ends="\n<",
     call_closer=_CLOSER,
     key_opener=_KEY,
@@ -61,7 +62,9 @@ TOOLS = ToolParser(
             notation=TagNotation(
                 begin=f"{_KEY}{{name}}{_KEY_CLOSER}\n{_VALUE}",
                 end=f"{_VALUE_CLOSER}\n",
-                ends=(_VALUE_CLOSER,),
+                ends=(),
+                head=_OPENER,
+                mark=_VALUE_CLOSER,
             ),
         ),
     ),

@@ -32,7 +32,11 @@ def _closing(line_break: str) -> Closing:
         prefix_end=f">{line_break}",
         call_end=f"{_FUNCTION_CLOSER}{line_break}{_CLOSER}",
         notation=TagNotation(
-            begin=f"{_TAGS.key_opener}{{name}}>", end=end, ends=(_TAGS.value_closer, *_TAGS.value_ends)
+            begin=f"{_TAGS.key_opener}{{name}}>",
+            end=end,
+            ends=(_TAGS.value_closer, "\n" + _FUNCTION_CLOSER),
+            head=_FUNCTION,
+            next_argument="\n" + _TAGS.key_opener,
         ),
     )
 

@@ -50,6 +50,7 @@ TOOLS = ToolParser(
                 begin='<param name="{name}">',
                 end="</param>",
                 ends=("</param>", "</function>"),
+                head=_OPENER,
                 sections=("<![CDATA[", "]]>"),
             ),
         ),

@@ -110,7 +110,9 @@ TOOLS = ToolParser(
             call_end=f"{_MARK}</invoke>\n{_CLOSER}",
             call_separator="\n",
             block=(f"{_OPENER}\n", f"\n{_CLOSER}"),
-            notation=TagNotation(begin=f"{_MARK}<{{name}}>", end=f"{_MARK}</{{name}}>", ends=(_MARK,)),
+            notation=TagNotation(
+                begin=f"{_MARK}<{{name}}>", end=f"{_MARK}</{{name}}>", ends=(), head=_INVOKE, mark=_MARK
+            ),
         ),
     ),
 )

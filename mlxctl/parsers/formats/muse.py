@@ -20,6 +20,7 @@ _RECIPIENT = re.compile(r"[\w.:/-]*")
 
 _TAGS = CallTags(
     call_opener=_INVOKE,
+    block_opener=_CALLS,
     name_ends=">",
     call_closer="</atem:invoke>",
     key_opener="<atem:parameter name=",
@@ -89,7 +90,10 @@ TOOLS = ToolParser(
             prefix_end='">\n',
             call_end=f"</atem:invoke>\n{_CALLS_END}",
             notation=TagNotation(
-                begin='<atem:parameter name="{name}">', end="</atem:parameter>\n", ends=("</atem:parameter>",)
+                begin='<atem:parameter name="{name}">',
+                end="</atem:parameter>\n",
+                ends=("</atem:parameter>",),
+                head=_INVOKE,
             ),
         ),
     ),

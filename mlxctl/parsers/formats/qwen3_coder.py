@@ -15,6 +15,7 @@ _FUNCTION_CLOSER = "</function>"
 
 TAGS = CallTags(
     call_opener=_FUNCTION,
+    block_opener=_OPENER,
     name_ends="><",
     call_closer=_FUNCTION_CLOSER,
     key_opener=_PARAMETER,
@@ -28,7 +29,11 @@ TAGS = CallTags(
 )
 
 NOTATION = TagNotation(
-    begin=f"{_PARAMETER}{{name}}>\n", end="\n</parameter>\n", ends=(TAGS.value_closer, *TAGS.value_ends)
+    begin=f"{_PARAMETER}{{name}}>\n",
+    end="\n</parameter>\n",
+    ends=(TAGS.value_closer, "\n" + _FUNCTION_CLOSER),
+    head=_FUNCTION,
+    next_argument="\n" + _PARAMETER,
 )
 
 

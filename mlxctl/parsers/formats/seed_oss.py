@@ -8,7 +8,7 @@ from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _OPENER = "<seed:tool_call>"
 # Values are not on lines of their own: a line break only after one is part of it.
-_TAGS = replace(TAGS, trims_sides_alone=False)
+_TAGS = replace(TAGS, block_opener=_OPENER, trims_sides_alone=False)
 
 
 def _open_body(opening: Opening) -> TaggedCallsBody:

@@ -51,7 +51,10 @@ TOOLS = ToolParser(
             call_separator="\n",
             block=(f"{_CALLS}\n", f"\n{_CALLS_END}"),
             notation=TagNotation(
-                begin='<steptml:parameter name="{name}">', end=_TAGS.value_closer, ends=(_TAGS.value_closer,)
+                begin='<steptml:parameter name="{name}">',
+                end=_TAGS.value_closer,
+                ends=(_TAGS.value_closer,),
+                head=_INVOKE,
             ),
         ),
     ),
