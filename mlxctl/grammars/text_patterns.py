@@ -99,7 +99,11 @@ def literally(text: str) -> str:
 def _patterns(branch: Schema, *, is_strict: bool) -> Iterable[str]:
     patterns = branch.get("pattern", ())
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
-        yield _unanchored(pattern)
+        try:
+            yield _unanchored(pattern)
+        except UnsupportedSchema:
+            if is_strict:
+                raise
     if (name := branch.get("format")) is not None:
         if name in _FORMATS:
             yield _FORMATS[name]

@@ -9,9 +9,11 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from mlxctl.grammars.errors import UnsupportedSchema
+from mlxctl.grammars.number_ranges import EXACT_INTEGER, number_pattern
 from mlxctl.grammars.rule_book import RuleBook
 from mlxctl.grammars.schema_branches import (
     Schema,
@@ -22,7 +24,7 @@ from mlxctl.grammars.schema_branches import (
     listed_values,
     wants_integers,
 )
-from mlxctl.grammars.text_patterns import Quoting, escaped, literally, regex, string_content
+from mlxctl.grammars.text_patterns import JSON_STRING, Quoting, escaped, literally, regex, string_content
 
 _NOT_ENFORCED = (
     "not", "if", "then", "else", "patternProperties", "propertyNames", "minProperties", "maxProperties",
@@ -59,6 +61,17 @@ class ValueNotation:
     separator: str
     braces: tuple[str, str]
     brackets: tuple[str, str]
+
+
+BLANK = r"( |\n[ \t]{0,32})?"
+JSON = ValueNotation(
+    quotings=(JSON_STRING,),
+    words={word: (word,) for word in ("true", "false", "null")},
+    keys=Keys(bare="", quoting=JSON_STRING, colon=": ?"),
+    separator=f",{BLANK}",
+    braces=(rf"\{{{BLANK}", rf"{BLANK}\}}"),
+    brackets=(rf"\[{BLANK}", rf"{BLANK}\]"),
+)
 
 
 class ValueRules:
@@ -111,7 +124,18 @@ class ValueRules:
         )
 
     def _number(self, branch: Schema) -> str:
-        schema = json.dumps({"type": "integer" if wants_integers(branch) else "number", **limits_of(branch)})
+        limits, is_integer = limits_of(branch), wants_integers(branch)
+        if needs_pattern(limits, is_integer):
+            pattern = number_pattern(limits, is_integer=is_integer)
+            if pattern is not None:
+                return self._regex(pattern) if pattern else self._book.one_of(())
+            # Multiples among the numbers that llguidance does not round are a part of those allowed.
+            limits = _within_floats(limits)
+            if needs_pattern(limits, is_integer):
+                if self._is_strict:
+                    raise UnsupportedSchema(f"multiples of {limits['multipleOf']} cannot be enforced")
+                limits = {}
+        schema = json.dumps(_number_schema(limits, is_integer))
         return self._book.rule(f"%json {schema}", lambda: f"%json {schema}")
 
     def _array(self, branch: Schema) -> str:
@@ -236,6 +260,37 @@ class ValueRules:
 
     def _regex(self, pattern: str) -> str:
         return self._book.terminal(regex(pattern))
+
+
+def needs_pattern(limits: Mapping[str, Any], is_integer: bool) -> bool:
+    """Whether llguidance rounds these limits of numbers, or has no expression for them."""
+    if not all(isinstance(limit, int | float) and not isinstance(limit, bool) for limit in limits.values()):
+        return False
+    if any(abs(limit) > EXACT_INTEGER for limit in limits.values()):
+        return limits.get("multipleOf", 1) > 0
+    return bool(limits) and _lacks_expression(json.dumps(_number_schema(limits, is_integer)))
+
+
+@lru_cache(maxsize=1024)
+def _lacks_expression(schema: str) -> bool:
+    from llguidance import LLMatcher
+
+    error_text = LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(schema))
+    return "regex" in error_text or "too many digits" in error_text
+
+
+def _number_schema(limits: Mapping[str, Any], is_integer: bool) -> dict[str, Any]:
+    return {"type": "integer" if is_integer else "number", **limits}
+
+
+def _within_floats(limits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return limits of numbers with 64-bit floats for larger ones, if these are further inside."""
+    inside = dict(limits)
+    for keys, sign in ((("minimum", "exclusiveMinimum"), -1), (("maximum", "exclusiveMaximum"), 1)):
+        for key in keys:
+            if key in limits and limits[key] * sign > EXACT_INTEGER:
+                inside[key] = EXACT_INTEGER * sign
+    return inside
 
 
 def extra_name(branch: Schema) -> str:
