@@ -8,7 +8,7 @@ from typing import Any
 from mlxctl.errors import InvalidRequest
 from mlxctl.grammars.errors import one_line
 from mlxctl.grammars.references import with_pointers
-from mlxctl.grammars.schema_parts import Keys, all_parts, changed, direct_parts, path_text
+from mlxctl.grammars.schema_parts import Keys, changed, direct_parts, path_text
 
 # One space, or a new line with indentation, as JSON is usually formatted: with more, models may generate
 # white space without end.

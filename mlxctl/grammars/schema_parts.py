@@ -36,15 +36,16 @@ def changed(
     node: Mapping[str, Any], change: Callable[[dict[str, Any], Keys], dict[str, Any]], keys: Keys = ()
 ) -> dict[str, Any]:
     """Return a copy in which `change(part, keys)` stands for each part, from the inside out."""
-    copy = dict(node)
+    copy: dict[Any, Any] = dict(node)
     for step, part in direct_parts(node):
         if isinstance(part, dict):
             new = changed(part, change, keys + step)
             if len(step) == 1:
                 copy[step[0]] = new
             else:
-                if copy[step[0]] is node[step[0]]:
-                    copy[step[0]] = node[step[0]].copy()
+                held = dict[Any, Any](node)[step[0]]
+                if copy[step[0]] is held:
+                    copy[step[0]] = held.copy()
                 copy[step[0]][step[1]] = new
     return change(copy, keys)
 

@@ -267,7 +267,7 @@ def needs_pattern(limits: Mapping[str, Any], is_integer: bool) -> bool:
     if not all(isinstance(limit, int | float) and not isinstance(limit, bool) for limit in limits.values()):
         return False
     if any(abs(limit) > EXACT_INTEGER for limit in limits.values()):
-        return limits.get("multipleOf", 1) > 0
+        return bool(limits.get("multipleOf", 1) > 0)
     return bool(limits) and _lacks_expression(json.dumps(_number_schema(limits, is_integer)))
 
 
