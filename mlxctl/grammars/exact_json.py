@@ -13,12 +13,12 @@ from mlxctl.grammars.composition import Definition
 from mlxctl.grammars.errors import UnsupportedSchema
 from mlxctl.grammars.json_schemas import check_schema, prepared_schema, with_options
 from mlxctl.grammars.literals import LarkLiterals
-from mlxctl.grammars.number_ranges import EXACT_INTEGER
+from mlxctl.grammars.number_ranges import EXACT_INTEGER, needs_pattern
 from mlxctl.grammars.references import target
 from mlxctl.grammars.rule_book import RuleBook
 from mlxctl.grammars.schema_branches import LIMITS, SchemaBranches, kinds_of, limits_of, wants_integers
 from mlxctl.grammars.schema_parts import Keys, changed, direct_parts
-from mlxctl.grammars.value_rules import JSON, ValueRules, needs_pattern
+from mlxctl.grammars.value_rules import JSON, ValueRules
 
 _DEFINITIONS = ("$defs", "definitions")
 
@@ -90,8 +90,8 @@ class _ExactRules(ValueRules):
         return super()._can_fit(schema) if isinstance(schema, bool) or self.is_exact(schema) else True
 
     def _json(self, schema: Mapping[str, Any]) -> str:
-        options = with_options({**self._definitions, **schema}, is_strict=self._is_strict)
-        text = f"%json {json.dumps(options)}"
+        definitions = self._definitions if "$ref" in json.dumps(schema) else {}
+        text = f"%json {json.dumps(with_options({**definitions, **schema}, is_strict=self._is_strict))}"
         return self._book.rule(text, lambda: text)
 
 
@@ -105,7 +105,9 @@ def _is_listed(node: Mapping[str, Any]) -> bool:
 
 def _has_exact_limits(node: Mapping[str, Any]) -> bool:
     limits = limits_of(node)
-    return bool(limits) and "number" in kinds_of(node) and needs_pattern(limits, wants_integers(node))
+    return (
+        bool(limits) and "number" in kinds_of(node) and needs_pattern(limits, is_integer=wants_integers(node))
+    )
 
 
 def _has_large(value: Any) -> bool:

@@ -4,8 +4,10 @@ llguidance reads limits as 64-bit floats, which hold integers up to 2^53, and ha
 larger ones. Numbers are written here without exponent and with at most 20 decimal places.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, floor, inf, isinf
 from typing import Any
 
@@ -16,6 +18,38 @@ _MAX_PLACES = 20
 _LONG, _KEPT_DIGITS = 10**40, 25
 _MAX_MULTIPLES = 512
 _ANY_DIGIT = "[0-9]"
+
+
+def needs_pattern(limits: Mapping[str, Any], *, is_integer: bool) -> bool:
+    """Whether llguidance rounds these limits of numbers, or has no expression for them."""
+    if not all(isinstance(limit, int | float) and not isinstance(limit, bool) for limit in limits.values()):
+        return False
+    if any(abs(limit) > EXACT_INTEGER for limit in limits.values()):
+        return bool(limits.get("multipleOf", 1) > 0)
+    return bool(limits) and _lacks_expression(json.dumps(number_schema(limits, is_integer=is_integer)))
+
+
+@lru_cache(maxsize=1024)
+def _lacks_expression(schema: str) -> bool:
+    from llguidance import LLMatcher
+
+    error_text = LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(schema))
+    return "regex" in error_text or "too many digits" in error_text
+
+
+def number_schema(limits: Mapping[str, Any], *, is_integer: bool) -> dict[str, Any]:
+    """Return the schema of numbers within limits."""
+    return {"type": "integer" if is_integer else "number", **limits}
+
+
+def within_floats(limits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return limits of numbers with 64-bit floats for larger ones, if these are further inside."""
+    inside = dict(limits)
+    for keys, sign in ((("minimum", "exclusiveMinimum"), -1), (("maximum", "exclusiveMaximum"), 1)):
+        for key in keys:
+            if key in limits and limits[key] * sign > EXACT_INTEGER:
+                inside[key] = EXACT_INTEGER * sign
+    return inside
 
 
 def number_pattern(limits: Mapping[str, Any], *, is_integer: bool) -> str | None:

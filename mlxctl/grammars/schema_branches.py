@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any
 
 from mlxctl.grammars.errors import UnsupportedSchema
+from mlxctl.grammars.number_ranges import needs_pattern, number_pattern
 from mlxctl.grammars.references import target
 
 Schema = Mapping[str, Any]
@@ -73,7 +74,7 @@ class SchemaBranches:
             merged: Schema | None = {}
             for part in parts:
                 merged = merged if merged is None else _both(merged, part)
-            if merged is not None:
+            if merged is not None and not _has_no_number(merged):
                 yield merged
 
     def _find(self, reference: str) -> Any:
@@ -145,6 +146,16 @@ def additional(branch: Schema) -> Any:
     """
     rest = branch.get("additionalProperties", not branch.get("properties"))
     return None if rest is False or "patternProperties" in branch else rest
+
+
+def _has_no_number(branch: Schema) -> bool:
+    """Whether a branch is about numbers, and its limits leave none."""
+    if kinds_of(branch) != {"number"} or "const" in branch or "enum" in branch:
+        return False
+    limits, is_integer = limits_of(branch), wants_integers(branch)
+    return (
+        needs_pattern(limits, is_integer=is_integer) and number_pattern(limits, is_integer=is_integer) == ""
+    )
 
 
 def _both(one: Schema, other: Schema) -> Schema | None:
