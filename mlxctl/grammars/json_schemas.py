@@ -11,8 +11,8 @@ from mlxctl.grammars.references import with_pointers
 from mlxctl.grammars.schema_parts import Keys, changed, direct_parts, path_text
 
 # One space, or a new line with indentation, as JSON is usually formatted: with more, models may generate
-# white space without end.
-_WHITESPACE = r"\x20|\x0A[\x20\x09]{0,32}"
+# white space without end, and spaces among tabs are no indentation.
+_WHITESPACE = r"\x20|\x0A(\x20{0,32}|\x09{0,16})"
 # Locating an error compiles parts of the schema again.
 _MAX_ATTEMPTS = 400
 # No answer has so many characters, items or members.

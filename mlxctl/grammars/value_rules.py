@@ -63,7 +63,7 @@ class ValueNotation:
     brackets: tuple[str, str]
 
 
-BLANK = r"( |\n[ \t]{0,32})?"
+BLANK = r"( |\n( {0,32}|\t{0,16}))?"
 JSON = ValueNotation(
     quotings=(JSON_STRING,),
     words={word: (word,) for word in ("true", "false", "null")},
