@@ -51,7 +51,8 @@ class DraftSteps:
 
     It measures steps of both kinds. A step begins with `begin` and ends with `end`. Without a `speculator` no
     step has other drafts than those that grammars force; rows of a batch have different numbers of these only
-    with `can_pad`. `states` collects the model's hidden states, where a drafter needs them.
+    with `can_pad`. `states` collects the model's hidden states, where a drafter needs them. A step that
+    `only_reads` has computed nothing, so its time is that of no decode step.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class DraftSteps:
     ) -> None:
         self._speculator = speculator
         self._can_pad = can_pad
+        self.only_reads = False
         self._states = states
         self._seconds = 0.0
         self._resumed = 0.0
@@ -106,6 +108,7 @@ class DraftSteps:
         """
         self._seconds, self._resumed = 0.0, time.monotonic()
         self._is_single = num_groups == 1
+        self.only_reads = False
         self._plan, self._results, self._plain_rows = None, [], []
 
     def step(self, batch: DecodeBatch) -> VerifiedStep | StepInFlight | None:
@@ -116,7 +119,7 @@ class DraftSteps:
         """
         if (forced := forced_drafts(batch, can_pad=self._can_pad)) is not None:
             if any(row.has_token_in_flight for row in batch.rows):
-                return batch.settle()
+                return self._read(batch)
             return VerifiedStep(verify_drafts(batch, forced, self._states, are_forced=True))
         if self._speculator is None or not self._is_single:
             return None
@@ -128,10 +131,14 @@ class DraftSteps:
             self._resumed += time.monotonic() - started
             return None
         if any(row.has_token_in_flight for row in batch.rows):
-            return batch.settle()
+            return self._read(batch)
         self._plan = plan
         self._results = verify_drafts(batch, [draft.token_ids for draft in plan.drafts], self._states)
         return VerifiedStep(self._results)
+
+    def _read(self, batch: DecodeBatch) -> StepInFlight:
+        self.only_reads = self._is_single
+        return batch.settle()
 
     def take_states(self) -> mx.array | None:
         """Return the last pass's final hidden states, if a drafter needs them."""
