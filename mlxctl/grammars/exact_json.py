@@ -1,7 +1,7 @@
-"""Grammars of JSON schemas, with the numbers that llguidance's own JSON rounds written as they are.
+"""Grammars of JSON schemas with exact numbers.
 
-Only the parts of a schema that lead to such numbers get rules of their own; llguidance's JSON stands for all
-others.
+llguidance's own JSON rounds numbers to 64-bit floats. Only the parts of a schema that lead to larger ones get
+rules of their own; llguidance's JSON stands for all others.
 """
 
 import json
@@ -111,7 +111,7 @@ def _has_exact_limits(node: Mapping[str, Any]) -> bool:
 
 
 def _has_large(value: Any) -> bool:
-    """Whether a value contains a number that a 64-bit float may not hold."""
+    """Whether a value contains a number beyond exact 64-bit floats."""
     if isinstance(value, list):
         return any(map(_has_large, value))
     if isinstance(value, dict):
@@ -120,7 +120,10 @@ def _has_large(value: Any) -> bool:
 
 
 def _with_other_numbers(node: dict[str, Any], _: Keys) -> dict[str, Any]:
-    """Return a node that llguidance accepts where it would accept the schema with any numbers."""
+    """Return a node with numbers that llguidance does not round.
+
+    Only for finding errors in the rest of the schema.
+    """
     if _has_exact_limits(node):
         node = {key: value for key, value in node.items() if key not in LIMITS}
     if "const" in node:
@@ -131,7 +134,7 @@ def _with_other_numbers(node: dict[str, Any], _: Keys) -> dict[str, Any]:
 
 
 def _other(value: Any) -> Any:
-    """Return a value in which smaller numbers stand for large ones, in most cases different ones."""
+    """Return a value with small numbers in place of large ones."""
     if isinstance(value, list):
         return [_other(item) for item in value]
     if isinstance(value, dict):

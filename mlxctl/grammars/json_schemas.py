@@ -1,4 +1,4 @@
-"""JSON schemas as llguidance takes them, and the location of what it cannot enforce."""
+"""JSON schemas for llguidance, and the location of their errors."""
 
 import json
 from collections.abc import Mapping
@@ -35,8 +35,9 @@ _MOST = ("maxLength", "maxItems", "maxProperties", "maxContains")
 
 
 def prepared_schema(schema: Any, *, param: str, is_strict: bool) -> dict[str, Any]:
-    """Return an equal schema with references as pointers and without keywords that constrain nothing.
+    """Return an equal schema in a form that llguidance can read.
 
+    References are pointers, and keywords that constrain nothing are left out.
     Without `is_strict` it also lacks patterns that cannot be enforced and lengths that no answer reaches; the
     latter raise InvalidRequest otherwise.
     """
@@ -60,9 +61,10 @@ def prepared_schema(schema: Any, *, param: str, is_strict: bool) -> dict[str, An
 
 
 def check_schema(schema: Mapping[str, Any], *, param: str, is_strict: bool) -> None:
-    """Raise InvalidRequest with the path for a schema that is wrong or that no value matches.
+    """Raise InvalidRequest for a schema that cannot be enforced.
 
-    Keywords that cannot be enforced raise only if it `is_strict`.
+    It is wrong, or no value matches it; the error has the path. Keywords that cannot be enforced raise only
+    if it `is_strict`.
     """
     if error_text := _schema_error(schema, is_strict):
         where = param + _Search(schema, error_text, is_strict).path()

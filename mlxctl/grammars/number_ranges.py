@@ -21,7 +21,7 @@ _ANY_DIGIT = "[0-9]"
 
 
 def needs_pattern(limits: Mapping[str, Any], *, is_integer: bool) -> bool:
-    """Whether llguidance rounds these limits of numbers, or has no expression for them."""
+    """Whether llguidance rounds these limits or has no expression for them."""
     if not all(isinstance(limit, int | float) and not isinstance(limit, bool) for limit in limits.values()):
         return False
     if any(abs(limit) > EXACT_INTEGER for limit in limits.values()):
@@ -43,7 +43,7 @@ def number_schema(limits: Mapping[str, Any], *, is_integer: bool) -> dict[str, A
 
 
 def within_floats(limits: Mapping[str, Any]) -> dict[str, Any]:
-    """Return limits of numbers with 64-bit floats for larger ones, if these are further inside."""
+    """Return limits moved inward to exact 64-bit floats, where that is possible."""
     inside = dict(limits)
     for keys, sign in ((("minimum", "exclusiveMinimum"), -1), (("maximum", "exclusiveMaximum"), 1)):
         for key in keys:
@@ -72,9 +72,9 @@ def number_pattern(limits: Mapping[str, Any], *, is_integer: bool) -> str | None
 
 
 def _bounds(limits: Mapping[str, Any], inclusive: str, exclusive: str, *, sign: int) -> Iterator[Any]:
-    """Yield the least allowed numbers by each limit; with the sign -1 those of the negated numbers.
+    """Yield the least number that each limit allows.
 
-    They are fractions, or -inf without a limit.
+    With the sign -1 the limits are those of the negated numbers. They are fractions, or -inf without a limit.
     """
     yield -inf
     for key in (inclusive, exclusive):
@@ -98,7 +98,7 @@ def _inward(value: Fraction) -> Fraction:
 
 
 def _places(step: Fraction) -> int | None:
-    """Return the decimal places of multiples of a power of ten; negative for trailing zeros."""
+    """Return the decimal places of a power of ten, negative for zeros."""
     for places in range(_MAX_PLACES + 1):
         if step == Fraction(1, 10**places):
             return places
@@ -108,7 +108,7 @@ def _places(step: Fraction) -> int | None:
 
 
 def _numbers(low: Any, high: Any, places: int) -> str:
-    """Return an expression of the numbers from `low` to `high` with at most these decimal places."""
+    """Return an expression of the numbers from `low` to `high`."""
     scale = Fraction(10) ** places
     first = None if isinf(low) else ceil(low * scale)
     last = None if isinf(high) else floor(high * scale)
@@ -124,7 +124,10 @@ def _numbers(low: Any, high: Any, places: int) -> str:
 
 
 def _magnitudes(first: int, last: int | None, places: int) -> list[str]:
-    """Return expressions of the numbers from `first` to `last`, both in units of the last place."""
+    """Return expressions of the numbers from `first` to `last`.
+
+    Both are in units of the last place.
+    """
     if last is not None and first > last:
         return []
     if places <= 0:
@@ -166,7 +169,7 @@ def _integers(first: int, last: int | None) -> list[str]:
 
 
 def _between(low: str, high: str) -> Iterator[str]:
-    """Yield expressions of the digits from `low` to `high`, which are equally long."""
+    """Yield expressions of equally many digits from `low` to `high`."""
     if low == high:
         yield low
     elif set(low) == {"0"} and set(high) == {"9"}:
@@ -187,7 +190,7 @@ def _between(low: str, high: str) -> Iterator[str]:
 
 
 def _fraction(first: int, last: int, places: int) -> str:
-    """Return the digits after an integer, from `first` to `last` in units of the last place."""
+    """Return an expression of the decimal places from `first` to `last`."""
     low, high = (str(number).zfill(places) for number in (first, last))
     if first and last != 10**places - 1:
         return rf"\.{_one_of(_between(low, high))}"

@@ -1,4 +1,4 @@
-"""References of a JSON schema as percent-encoded JSON pointers (RFC 6901, section 6).
+"""References of a JSON schema as percent-encoded JSON pointers (RFC 6901).
 
 Generators for C#, Java and Python write names such as `List<int>` or `Page[Item]` as they are. These are no
 URI references, so llguidance refuses them, while other validators look up the name.
@@ -19,9 +19,10 @@ _KNOWN_DRAFTS = "json-schema.org/"
 
 
 def with_pointers(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with every reference to a part of it as a pointer from the root.
+    """Return the schema with pointers from the root as references.
 
-    Other references stay. Ids are then needed no more and left out, as they need not be URI references.
+    References to other documents stay. Ids are then needed no more and left out, as they need not be URI
+    references.
     """
     resources = _Resources(schema)
 
@@ -39,7 +40,7 @@ def with_pointers(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def target(root: Any, reference: str) -> Any:
-    """Return the part that a pointer from the root names, None if there is none."""
+    """Return the part that a pointer names, None if there is none."""
     found = root
     keys = _keys(root, reference.removeprefix("#"))
     for key in keys or ():
@@ -66,7 +67,10 @@ class _Resources:
                 self._ids.setdefault(_joined(base, f"#{anchor}"), keys)
 
     def pointer(self, reference: str, keys: Keys) -> str:
-        """Return a reference in the part at `keys` as a pointer; unchanged if it names no part."""
+        """Return the pointer for a reference in the part at `keys`.
+
+        The reference itself if it names no part.
+        """
         start, base = self._base(keys)
         name, mark, fragment = reference.partition("#")
         if name:
@@ -83,7 +87,7 @@ class _Resources:
         return quote(reference, f"{_SAFE}/%#?", errors="replace") if mark and not name else reference
 
     def _base(self, keys: Keys) -> tuple[Keys, str]:
-        """Return the innermost schema with an id around a part: its keys and its id."""
+        """Return keys and id of the innermost schema with an id."""
         for num in range(len(keys), -1, -1):
             if (base := self._bases.get(keys[:num])) is not None:
                 return keys[:num], base
@@ -119,7 +123,10 @@ def _keys(node: Any, pointer: str) -> Keys | None:
 
 
 def _walk(node: Any, steps: list[str]) -> Keys | None:
-    """Return the keys along the steps of a pointer; a key may have a slash as it is."""
+    """Return the keys along a pointer's steps.
+
+    A key may have a slash as it is.
+    """
     if not steps:
         return () if isinstance(node, dict | bool) else None
     if isinstance(node, list):

@@ -1,4 +1,4 @@
-"""The parts of a JSON schema: subschemas with the keys that lead to them."""
+"""The subschemas of a JSON schema with their keys."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -35,7 +35,7 @@ def all_parts(node: Mapping[str, Any], keys: Keys = ()) -> Iterator[tuple[Keys, 
 def changed(
     node: Mapping[str, Any], change: Callable[[dict[str, Any], Keys], dict[str, Any]], keys: Keys = ()
 ) -> dict[str, Any]:
-    """Return a copy in which `change(part, keys)` stands for each part, from the inside out."""
+    """Return a copy with `change(part, keys)` for each part, innermost first."""
     copy: dict[Any, Any] = dict(node)
     for step, part in direct_parts(node):
         if isinstance(part, dict):

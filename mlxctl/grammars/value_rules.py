@@ -240,7 +240,7 @@ class ValueRules:
         return self._book.one_of(expressions)
 
     def _literals(self, value: Any) -> str:
-        """Return the spellings of one value that is no string and no number."""
+        """Return the spellings of a value other than strings and numbers."""
         if value is None or isinstance(value, bool):
             return self._book.one_of(map(json.dumps, self._notation.words[json.dumps(value)]))
         if isinstance(value, list):

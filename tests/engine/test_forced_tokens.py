@@ -1,4 +1,4 @@
-"""Tokens that a grammar leaves no alternative for: canonical, and several in one pass."""
+"""Forced tokens are the tokenizer's own, and several take one pass."""
 
 import asyncio
 import json
@@ -8,6 +8,7 @@ from collections.abc import Sequence as Many
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from llguidance import LLMatcher, LLTokenizer
 from tokenizers import Tokenizer
@@ -30,6 +31,9 @@ END = 503
 PROMPT = range(20, 60)
 SCORED = SamplingParams(temperature=0.9, seed=3, num_top_logprobs=2)
 PENALIZED = SamplingParams(temperature=0.8, seed=5, repetition_penalty=1.3, frequency_penalty=0.3)
+CLOSED_AFTER_SIX = ThinkingLimit(
+    max_tokens=6, is_open=True, opener_ids=(), closer_ids=(507,), closing_ids=(507,)
+)
 # Texts around the places where the model chooses.
 TEXTS = ("the first part is ", " and then the second is ", ", the end")
 
@@ -105,7 +109,8 @@ def test_forced_tokens_in_one_pass_change_nothing(
         for each, one, batched in zip(plain, alone, together, strict=True):
             for other in (one, batched):
                 assert other.token_ids == each.token_ids
-                assert [math.isclose(a.logprob, b.logprob, abs_tol=1e-3) for a, b in zip(other.scores, each.scores, strict=True)] == [True] * len(each.scores)  # fmt: skip
+                scores = zip(other.scores, each.scores, strict=True)
+                assert all(math.isclose(one.logprob, two.logprob, abs_tol=1e-3) for one, two in scores)
                 assert other.num_accepted == other.num_rejected == 0
 
     asyncio.run(check())
@@ -158,9 +163,9 @@ def test_forced_tokens_end_at_max_tokens(max_tokens: int) -> None:
     "more",
     [
         {"sampling": replace(SCORED, repetition=Repetition(multiplier=2.0))},
-        {"thinking": ThinkingLimit(max_tokens=6, is_open=True, opener_ids=(), closer_ids=(507,), closing_ids=(507,))},
+        {"thinking": CLOSED_AFTER_SIX},
     ],
-)  # fmt: skip
+)
 def test_penalties_and_budgets_apply_between_forced_tokens(more: dict[str, Any], one_by_one: Any) -> None:
     guidance = pattern()
     if "thinking" in more:
@@ -200,7 +205,6 @@ def test_tokens_that_only_others_could_replace_are_left_out() -> None:
         tokenizer, json.dumps({"grammars": [{"lark_grammar": 'start: "name" | "number" | "arguments"'}]})
     )
     allowed = {vocabulary.encode(word).ids[0] for word in ("name", "number", "arguments")}
-    import numpy as np
 
     words = np.zeros((tokenizer.vocab_size + 31) // 32, dtype=np.int32)
     matcher.fill_mask(words)

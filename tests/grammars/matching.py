@@ -16,7 +16,7 @@ def compiled(kind: Any, value: Any, **more: Any) -> Definition:
 
 
 def accepts(definition: Definition, value: Any) -> bool:
-    """Whether the grammar accepts a value as JSON; an `str` is the JSON text itself."""
+    """Whether the grammar accepts a value, or a text as it is."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     matcher = LLMatcher(_tokenizer(), compose("start: @output", {"output": definition}))
     assert not matcher.is_error(), matcher.get_error()

@@ -1,4 +1,4 @@
-"""References are resolved by the names that schemas have, however they are written."""
+"""References are resolved by the names that schemas have."""
 
 from typing import Any
 

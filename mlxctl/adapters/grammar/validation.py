@@ -74,9 +74,9 @@ class GrammarValidator:
 
 
 def _limit_error(matcher: Any) -> str:
-    """Return why a grammar exceeds llguidance's limits in the first steps, else "".
+    """Return why a grammar exceeds llguidance's limits, else "".
 
-    The number of alternatives is checked only where a text reaches them.
+    Its first steps are tried.     The number of alternatives is checked only where a text reaches them.
     """
     for _ in range(_TRIED_STEPS):
         bits = matcher.compute_bitmask()

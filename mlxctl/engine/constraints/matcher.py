@@ -105,7 +105,10 @@ class GrammarMatcher:
                 words.view(np.uint32)[token_id // 32] &= np.uint32(~(1 << token_id % 32) & 0xFFFFFFFF)
 
     def _is_cut(self, matcher: LLMatcher, token_id: int, allowed: Sequence[int]) -> bool:
-        """Whether the text that has to follow a token makes the tokenizer write another one first."""
+        """Whether the tokenizer would write another token first.
+
+        It would where the text that has to follow this token extends it.
+        """
         ahead = matcher.deep_copy()
         if token_id in self._stops or not ahead.consume_token(token_id):
             return False
@@ -117,7 +120,7 @@ class GrammarMatcher:
 
 
 def _token_ids(words: Words, most: int) -> list[int]:
-    """Return the tokens of a mask; none if there are more than `most`."""
+    """Return the tokens of a mask, none for more than `most`."""
     places = np.flatnonzero(words)
     if not 0 < places.size <= most:
         return []

@@ -29,7 +29,7 @@ def rollback_problem(weights: LoadedWeights) -> str:
 
 
 def trims_cheaply(weights: LoadedWeights) -> bool:
-    """Whether the last tokens of some rows can be removed without another pass."""
+    """Whether removing last tokens of some rows takes no other pass."""
     return not rollback_problem(weights) and not any(map(_is_recurrent, leaves(weights.create_caches())))
 
 

@@ -12,9 +12,10 @@ from mlxctl.engine.scheduling.sequence import Sequence
 
 
 def forced_drafts(batch: DecodeBatch, *, can_pad: bool) -> list[Many[int]] | None:
-    """Return the next tokens of each row that are known without their logits, None if too few are.
+    """Return each row's next tokens that are known without logits.
 
-    They follow the tokens in flight. Rows get different numbers of them only with `can_pad`.
+    None if too few are. They follow the tokens in flight. Rows get different numbers of them only with
+    `can_pad`.
     """
     rows = [row for row in batch.rows if row.constraint is not None and row.constraint.has_grammar]
     if not rows or (len(rows) < len(batch.rows) and not can_pad):
@@ -43,7 +44,7 @@ def _forced(row: Sequence) -> Many[int]:
 
 
 def _num_at_once(lengths: Many[int], *, can_pad: bool) -> int:
-    """Return how many forced tokens of each row one pass computes at most.
+    """Return how many forced tokens of a row one pass computes.
 
     At most half of the added positions are padding: a position costs a tenth of a pass, as measured for 135M
     parameters on 2 cores, so that more of them would cost more than passes of one token.
