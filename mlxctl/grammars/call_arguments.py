@@ -11,26 +11,21 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.grammars.compilation import compile_constraint
 from mlxctl.grammars.composition import Definition
 from mlxctl.grammars.errors import UnsupportedSchema
-from mlxctl.grammars.json_schemas import without_no_ops
+from mlxctl.grammars.json_schemas import prepared_schema
 from mlxctl.grammars.literals import LarkLiterals
 from mlxctl.grammars.rule_book import RuleBook
 from mlxctl.grammars.schema_branches import Schema, SchemaBranches
 from mlxctl.grammars.tagged_values import TaggedValues, value_ends
 from mlxctl.grammars.text_patterns import JSON_STRING, PYTHON_STRING, Quoting, literally
-from mlxctl.grammars.value_rules import Keys, ValueNotation, ValueRules
+from mlxctl.grammars.value_rules import JSON, Keys, ValueNotation, ValueRules
 from mlxctl.ir import BraceNotation, Constraint, JsonNotation, Notation, PythonNotation, TagNotation, ToolSpec
 
-_BLANK = r"( |\n[ \t]{0,32})?"
-_WORDS = {word: (word,) for word in ("true", "false", "null")}
 _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 _KEYWORDS = Keys(bare=_NAME, quoting=None, colon="=")
-_PYTHON = ValueNotation(
+_PYTHON = replace(
+    JSON,
     quotings=(JSON_STRING, PYTHON_STRING),
     words={"true": ("True", "true"), "false": ("False", "false"), "null": ("None", "null")},
-    keys=Keys(bare="", quoting=JSON_STRING, colon=": ?"),
-    separator=f",{_BLANK}",
-    braces=(rf"\{{{_BLANK}", rf"{_BLANK}\}}"),
-    brackets=(rf"\[{_BLANK}", rf"{_BLANK}\]"),
 )
 
 
@@ -41,12 +36,13 @@ def call_arguments(tool: ToolSpec, notation: Notation, literals: LarkLiterals) -
     """
     if tool.text_pattern:
         compile_constraint(Constraint(kind="regex", value=tool.text_pattern, param=tool.param))
-    schema = without_no_ops({"type": "object", **tool.parameters})
+    schema = {"type": "object", **tool.parameters}
     as_json = compile_constraint(
         Constraint(kind="json_schema", value=schema, param=tool.param, is_strict=tool.is_strict)
     )
     if isinstance(notation, JsonNotation):
         return as_json
+    schema = prepared_schema(schema, param=tool.param, is_strict=tool.is_strict)
     book, branches = RuleBook(literals), SchemaBranches(schema)
     try:
         objects = [_expression(branch, notation, book, branches, tool) for branch in branches.of(schema)]
@@ -84,8 +80,7 @@ def _expression(
 def _json_without(patterns: tuple[str, ...]) -> ValueNotation:
     """Return a JSON notation in whose strings none of the patterns occurs."""
     quoting = replace(JSON_STRING, excluded=patterns)
-    keys = Keys(bare="", quoting=quoting, colon=": ?")
-    return replace(_PYTHON, quotings=(quoting,), words=_WORDS, keys=keys)
+    return replace(JSON, quotings=(quoting,), keys=replace(JSON.keys, quoting=quoting))
 
 
 def _in_braces(mark: str) -> ValueNotation:
@@ -93,7 +88,7 @@ def _in_braces(mark: str) -> ValueNotation:
     quoting = Quoting(left=mark, right=mark, excluded=(rf"{literally(mark)}\s*[,}}\]<]",))
     return ValueNotation(
         quotings=(quoting,),
-        words=_WORDS,
+        words=JSON.words,
         keys=Keys(bare=_NAME, quoting=quoting, colon=":"),
         separator=",",
         braces=(r"\{", r"\}"),

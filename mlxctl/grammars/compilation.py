@@ -13,7 +13,7 @@ from typing import Any
 from mlxctl.errors import InvalidRequest
 from mlxctl.grammars.composition import Definition
 from mlxctl.grammars.errors import one_line
-from mlxctl.grammars.json_schemas import checked_schema
+from mlxctl.grammars.exact_json import json_definition
 from mlxctl.ir import Constraint, ConstraintKind
 
 MAX_GRAMMAR_BYTES = 128 * 1024
@@ -42,7 +42,7 @@ def _compile(kind: ConstraintKind, source: str, param: str, is_strict: bool) -> 
     value = json.loads(source)
     match kind:
         case "json_object" | "json_schema":
-            return {"json_schema": checked_schema(value, param=param, is_strict=is_strict)}
+            return json_definition(value, param=param, is_strict=is_strict)
         case "regex":
             return _checked(
                 _lark_of(LLMatcher.grammar_from_regex(value)),

@@ -13,10 +13,7 @@ def compose(rules: str, parts: Mapping[str, Definition]) -> str:
 
     `rules` are in Lark's notation, where `@name` refers to the part of that name.
     """
-    # Without this option, text that is the only continuation would have to use llguidance's own tokenization;
-    # a model trained on another one derails.
-    whole = f'%llguidance {{"no_forcing": true}}\n{rules}'
     named = [{"name": name, **definition} for name, definition in parts.items()]
     return json.dumps(
-        {"grammars": [{"name": "answer_around_parts", "lark_grammar": whole}, *named]}, ensure_ascii=False
+        {"grammars": [{"name": "answer_around_parts", "lark_grammar": rules}, *named]}, ensure_ascii=False
     )

@@ -1,19 +1,22 @@
-"""JSON schemas as grammars, and the location of unsupported keywords."""
+"""JSON schemas for llguidance, and the location of their errors."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.grammars.errors import one_line
+from mlxctl.grammars.references import with_pointers
+from mlxctl.grammars.schema_parts import Keys, changed, direct_parts, path_text
 
 # One space, or a new line with indentation, as JSON is usually formatted: with more, models may generate
-# white space without end.
-_WHITESPACE = r"\x20|\x0A[\x20\x09]{0,32}"
+# white space without end, and spaces among tabs are no indentation.
+_WHITESPACE = r"\x20|\x0A(\x20{0,32}|\x09{0,16})"
 # Locating an error compiles parts of the schema again.
 _MAX_ATTEMPTS = 400
-_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_MAPS = ("properties", "patternProperties", "$defs", "definitions")
+# No answer has so many characters, items or members.
+_LONGEST = 1 << 24
 # Keywords with a value that constrains nothing.
 _NO_OPS: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("unevaluatedProperties", (True,)),
@@ -27,36 +30,65 @@ _NO_OPS: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("patternProperties", ({},)),
     ("minProperties", (0,)),
 )
-_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains",
-           "maxContains")  # fmt: skip
-_SINGLES = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
+_LEAST = ("minLength", "minItems", "minProperties", "minContains")
+_MOST = ("maxLength", "maxItems", "maxProperties", "maxContains")
 
 
-def checked_schema(schema: Any, *, param: str, is_strict: bool) -> Mapping[str, Any]:
-    """Return the schema with llguidance's options.
+def prepared_schema(schema: Any, *, param: str, is_strict: bool) -> dict[str, Any]:
+    """Return an equal schema in a form that llguidance can read.
 
-    Keywords that cannot be enforced raise InvalidRequest if it `is_strict`, and are left to the model
-    otherwise. So does a schema that is wrong or that no value matches.
+    References are pointers, and keywords that constrain nothing are left out.
+    Without `is_strict` it also lacks patterns that cannot be enforced and lengths that no answer reaches; the
+    latter raise InvalidRequest otherwise.
     """
     if not isinstance(schema, dict):
         raise InvalidRequest(f"{param} must be an object: a JSON schema", param=param)
-    schema = without_no_ops(schema)
+
+    def simplified(node: dict[str, Any], keys: Keys) -> dict[str, Any]:
+        node = _without_no_ops(node)
+        for key in _LEAST:
+            if is_strict and _is_too_long(node.get(key)):
+                where = param + path_text(keys)
+                raise InvalidRequest(
+                    f"{where} has {key} {node[key]}; no answer can be so long, at most {_LONGEST} can be "
+                    "asked for",
+                    param=where,
+                )
+        node = {key: value for key, value in node.items() if not (key in _LEAST and _is_too_long(value))}
+        return node if is_strict else _without_bad_patterns(node)
+
+    return changed(with_pointers(schema), simplified)
+
+
+def check_schema(schema: Mapping[str, Any], *, param: str, is_strict: bool) -> None:
+    """Raise InvalidRequest for a schema that cannot be enforced.
+
+    It is wrong, or no value matches it; the error has the path. Keywords that cannot be enforced raise only
+    if it `is_strict`.
+    """
     if error_text := _schema_error(schema, is_strict):
-        where = param + "".join(f".{step}" for step in _Search(schema, error_text, is_strict).path())
+        where = param + _Search(schema, error_text, is_strict).path()
         raise InvalidRequest(
             f"{where} is not a schema that can be enforced: {one_line(error_text)}", param=where
         )
-    return {**schema, "x-guidance": _options(is_strict)}
 
 
-def without_no_ops(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an equal schema without keywords that constrain nothing.
+def with_options(schema: Mapping[str, Any], *, is_strict: bool) -> dict[str, Any]:
+    """Return the schema with llguidance's options."""
+    return {**schema, "x-guidance": {"whitespace_pattern": _WHITESPACE, "lenient": not is_strict}}
+
+
+def _without_no_ops(node: dict[str, Any]) -> dict[str, Any]:
+    """Return an equal node without keywords that constrain nothing.
 
     Counts such as 2.0 become integers.
     """
     kept = {
-        key: int(value) if key in _COUNTS and isinstance(value, float) and value.is_integer() else value
-        for key, value in schema.items()
+        key: int(value)
+        if key in _LEAST + _MOST and isinstance(value, float) and value.is_integer()
+        else value
+        for key, value in node.items()
+        if not (key in _MOST and _is_too_long(value))
     }
     for key, values in _NO_OPS:
         if any(kept.get(key) == value and type(kept[key]) is type(value) for value in values if key in kept):
@@ -64,33 +96,33 @@ def without_no_ops(schema: Mapping[str, Any]) -> dict[str, Any]:
     if "if" not in kept or not kept.keys() & {"then", "else"}:
         for key in ("if", "then", "else"):
             kept.pop(key, None)
-    for key in _MAPS:
-        if isinstance(named := kept.get(key), dict):
-            kept[key] = {name: _simplified(part) for name, part in named.items()}
-    for key in _LISTS:
-        if isinstance(listed := kept.get(key), list):
-            kept[key] = [_simplified(part) for part in listed]
-    for key in _SINGLES:
-        if key in kept:
-            kept[key] = _simplified(kept[key])
     return kept
 
 
-def _simplified(part: Any) -> Any:
-    return without_no_ops(part) if isinstance(part, dict) else part
+def _is_too_long(count: Any) -> bool:
+    return isinstance(count, int | float) and count > _LONGEST
 
 
-def _options(is_strict: bool) -> dict[str, Any]:
-    return {"whitespace_pattern": _WHITESPACE, "lenient": not is_strict}
+def _without_bad_patterns(node: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(pattern := node.get("pattern"), str) and _pattern_error(pattern):
+        node = {key: value for key, value in node.items() if key != "pattern"}
+    if isinstance(named := node.get("patternProperties"), dict):
+        node["patternProperties"] = {
+            pattern: part for pattern, part in named.items() if not _pattern_error(pattern)
+        }
+    return node
+
+
+@lru_cache(maxsize=1024)
+def _pattern_error(pattern: str) -> str:
+    return _schema_error({"type": "string", "pattern": pattern}, is_strict=False)
 
 
 def _schema_error(schema: Mapping[str, Any], is_strict: bool) -> str:
     from llguidance import LLMatcher
 
     try:
-        grammar = LLMatcher.grammar_from_json_schema(
-            json.dumps({**schema, "x-guidance": _options(is_strict)})
-        )
+        grammar = LLMatcher.grammar_from_json_schema(json.dumps(with_options(schema, is_strict=is_strict)))
     except ValueError as error:
         return str(error)
     return LLMatcher.validate_grammar(grammar)
@@ -105,16 +137,20 @@ class _Search:
         self._is_strict = is_strict
         self._num_attempts = 0
 
-    def path(self) -> list[str]:
-        """Return the steps from the root, none for the whole schema."""
-        steps: list[str] = []
+    def path(self) -> str:
+        """Return the path from the root, "" for the whole schema."""
+        keys: Keys = ()
         node: Mapping[str, Any] = self._schema
         while found := next(
-            ((step, part) for step, part in _parts(node) if self._has_same_error(part)), None
+            (
+                (step, part)
+                for step, part in direct_parts(node)
+                if isinstance(part, dict) and self._has_same_error(part)
+            ),
+            None,
         ):
-            step, node = found
-            steps.append(step)
-        return steps
+            keys, node = keys + found[0], found[1]
+        return path_text(keys)
 
     def _has_same_error(self, part: Mapping[str, Any]) -> bool:
         self._num_attempts += 1
@@ -122,18 +158,3 @@ class _Search:
             return False
         definitions = {key: self._schema[key] for key in ("$defs", "definitions") if key in self._schema}
         return _schema_error({**definitions, **part}, self._is_strict) == self._schema_error
-
-
-def _parts(node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the direct subschemas with their steps."""
-    for key in _MAPS:
-        if isinstance(named := node.get(key), dict):
-            yield from ((f"{key}.{name}", part) for name, part in named.items() if isinstance(part, dict))
-    for key in _LISTS:
-        if isinstance(listed := node.get(key), list):
-            yield from (
-                (f"{key}[{index}]", part) for index, part in enumerate(listed) if isinstance(part, dict)
-            )
-    for key in _SINGLES:
-        if isinstance(part := node.get(key), dict):
-            yield key, part

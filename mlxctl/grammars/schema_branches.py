@@ -10,6 +10,8 @@ from itertools import product
 from typing import Any
 
 from mlxctl.grammars.errors import UnsupportedSchema
+from mlxctl.grammars.number_ranges import needs_pattern, number_pattern
+from mlxctl.grammars.references import target
 
 Schema = Mapping[str, Any]
 
@@ -17,7 +19,7 @@ KINDS = ("string", "number", "boolean", "null", "array", "object")
 _MAX_BRANCHES = 64
 _MAX_DEPTH = 32
 _COMBINED = ("$ref", "allOf", "anyOf", "oneOf")
-_OF_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _LARGEST = ("minimum", "exclusiveMinimum", "minLength", "minItems")
 _SMALLEST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems")
 # Keywords that do not constrain values, or are handled elsewhere.
@@ -72,23 +74,13 @@ class SchemaBranches:
             merged: Schema | None = {}
             for part in parts:
                 merged = merged if merged is None else _both(merged, part)
-            if merged is not None:
+            if merged is not None and not _has_no_number(merged):
                 yield merged
 
     def _find(self, reference: str) -> Any:
-        found: Any = self._root
-        for key in reference.removeprefix("#").strip("/").split("/"):
-            key = key.replace("~1", "/").replace("~0", "~")
-            if key:
-                found = (
-                    found[int(key)]
-                    if isinstance(found, list)
-                    else found.get(key)
-                    if isinstance(found, Mapping)
-                    else None
-                )
-            if found is None:
-                raise UnsupportedSchema(f"its $ref {reference!r} cannot be followed")
+        found = target(self._root, reference)
+        if found is None:
+            raise UnsupportedSchema(f"its $ref {reference!r} cannot be followed")
         return found
 
 
@@ -111,7 +103,7 @@ def wants_integers(branch: Schema) -> bool:
 
 def limits_of(branch: Schema) -> dict[str, Any]:
     """Return a branch's limits on numbers."""
-    return {key: branch[key] for key in _OF_NUMBERS if key in branch}
+    return {key: branch[key] for key in LIMITS if key in branch}
 
 
 def listed_values(branch: Schema) -> list[Any] | None:
@@ -154,6 +146,16 @@ def additional(branch: Schema) -> Any:
     """
     rest = branch.get("additionalProperties", not branch.get("properties"))
     return None if rest is False or "patternProperties" in branch else rest
+
+
+def _has_no_number(branch: Schema) -> bool:
+    """Whether a branch is about numbers, and its limits leave none."""
+    if kinds_of(branch) != {"number"} or "const" in branch or "enum" in branch:
+        return False
+    limits, is_integer = limits_of(branch), wants_integers(branch)
+    return (
+        needs_pattern(limits, is_integer=is_integer) and number_pattern(limits, is_integer=is_integer) == ""
+    )
 
 
 def _both(one: Schema, other: Schema) -> Schema | None:

@@ -113,7 +113,11 @@ def _matches_any(text: str, patterns: Iterable[str]) -> bool:
 def _patterns(branch: Schema, *, is_strict: bool) -> Iterable[str]:
     patterns = branch.get("pattern", ())
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
-        yield _unanchored(pattern)
+        try:
+            yield _unanchored(pattern)
+        except UnsupportedSchema:
+            if is_strict:
+                raise
     if (name := branch.get("format")) is not None:
         if name in _FORMATS:
             yield _FORMATS[name]

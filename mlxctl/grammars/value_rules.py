@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlxctl.grammars.errors import UnsupportedSchema
+from mlxctl.grammars.number_ranges import needs_pattern, number_pattern, number_schema, within_floats
 from mlxctl.grammars.rule_book import RuleBook
 from mlxctl.grammars.schema_branches import (
     Schema,
     SchemaBranches,
     additional,
+    kind_of,
     kinds_of,
     limits_of,
     listed_values,
     wants_integers,
 )
-from mlxctl.grammars.text_patterns import Quoting, escaped, literally, regex, string_content
+from mlxctl.grammars.text_patterns import JSON_STRING, Quoting, escaped, literally, regex, string_content
 
 _NOT_ENFORCED = (
     "not", "if", "then", "else", "patternProperties", "propertyNames", "minProperties", "maxProperties",
@@ -61,6 +63,17 @@ class ValueNotation:
     brackets: tuple[str, str]
 
 
+BLANK = r"( |\n( {0,32}|\t{0,16}))?"
+JSON = ValueNotation(
+    quotings=(JSON_STRING,),
+    words={word: (word,) for word in ("true", "false", "null")},
+    keys=Keys(bare="", quoting=JSON_STRING, colon=": ?"),
+    separator=f",{BLANK}",
+    braces=(rf"\{{{BLANK}", rf"{BLANK}\}}"),
+    brackets=(rf"\[{BLANK}", rf"{BLANK}\]"),
+)
+
+
 class ValueRules:
     """Writes rules for parts of one schema.
 
@@ -87,7 +100,7 @@ class ValueRules:
         self.check(branch)
         kinds = kinds_of(branch)
         if (values := listed_values(branch)) is not None:
-            return self._book.one_of(self._literals(value) for value in values) if values else ""
+            return self._listed(values) if values else ""
         writers: Mapping[str, Callable[[Schema], str]] = {
             "string": self._string, "number": self._number, "array": self._array, "object": self._object
         }  # fmt: skip
@@ -111,7 +124,18 @@ class ValueRules:
         )
 
     def _number(self, branch: Schema) -> str:
-        schema = json.dumps({"type": "integer" if wants_integers(branch) else "number", **limits_of(branch)})
+        limits, is_integer = limits_of(branch), wants_integers(branch)
+        if needs_pattern(limits, is_integer=is_integer):
+            pattern = number_pattern(limits, is_integer=is_integer)
+            if pattern is not None:
+                return self._regex(pattern) if pattern else self._book.one_of(())
+            # Multiples among the numbers that llguidance does not round are a part of those allowed.
+            limits = within_floats(limits)
+            if needs_pattern(limits, is_integer=is_integer):
+                if self._is_strict:
+                    raise UnsupportedSchema(f"multiples of {limits['multipleOf']} cannot be enforced")
+                limits = {}
+        schema = json.dumps(number_schema(limits, is_integer=is_integer))
         return self._book.rule(f"%json {schema}", lambda: f"%json {schema}")
 
     def _array(self, branch: Schema) -> str:
@@ -167,11 +191,10 @@ class ValueRules:
         properties, required = branch.get("properties", {}), branch.get("required", ())
         rest = branch.get("additionalProperties", True)
         known = {**properties, **{name: rest for name in required if name not in properties}}
-        return [
-            (name, schema, name in required)
-            for name, schema in known.items()
-            if name in required or self._can_fit(schema)
-        ]
+        fitting = {name: schema for name, schema in known.items() if self._can_fit(schema)}
+        if missing := next((name for name in required if name not in fitting), None):
+            raise UnsupportedSchema(f"no value matches its required property {missing!r}")
+        return [(name, schema, name in required) for name, schema in fitting.items()]
 
     def chain(self, members: Sequence[tuple[str, bool]], extra: str, comma: str) -> str:
         """Return an expression of members in order.
@@ -197,26 +220,34 @@ class ValueRules:
     def _can_fit(self, schema: Any) -> bool:
         return bool(self._branches.of(schema))
 
+    def _listed(self, values: Sequence[Any]) -> str:
+        """Return an expression of these values.
+
+        Strings and numbers are one terminal each, since a rule has a limited number of alternatives.
+        """
+        strings = [value for value in values if kind_of(value) == "string"]
+        numbers = [value for value in values if kind_of(value) == "number"]
+        expressions = [
+            self._literals(value) for value in values if kind_of(value) not in ("string", "number")
+        ]
+        if numbers:
+            expressions.append(self._regex("|".join(literally(json.dumps(value)) for value in numbers)))
+        for quoting in self._notation.quotings if strings else ():
+            texts = [text for value in strings if (text := escaped(value, quoting)) is not None]
+            if texts:
+                content = self._book.closed(regex("|".join(map(literally, texts))), quoting.right)
+                expressions.append(f"{self._book.literal(quoting.left)} {content}")
+        return self._book.one_of(expressions)
+
     def _literals(self, value: Any) -> str:
-        """Return the spellings of one value."""
-        if isinstance(value, str):
-            spellings = [(quoting, escaped(value, quoting)) for quoting in self._notation.quotings]
-            return self._book.one_of(
-                f"{self._book.literal(quoting.left)} {self._book.quoted(text, quoting.right)}"
-                for quoting, text in spellings
-                if text is not None
-            )
+        """Return the spellings of a value other than strings and numbers."""
         if value is None or isinstance(value, bool):
             return self._book.one_of(map(json.dumps, self._notation.words[json.dumps(value)]))
         if isinstance(value, list):
             members = [{"const": item} for item in value]
             return self._array({"prefixItems": members, "items": False, "minItems": len(value)})
-        if isinstance(value, dict):
-            properties = {name: {"const": item} for name, item in value.items()}
-            return self._object(
-                {"properties": properties, "required": [*value], "additionalProperties": False}
-            )
-        return json.dumps(json.dumps(value))
+        properties = {name: {"const": item} for name, item in value.items()}
+        return self._object({"properties": properties, "required": [*value], "additionalProperties": False})
 
     def _key(self, name: str, keys: Keys, *, is_required: bool) -> str:
         """Return a member's key, "" for an unwritable optional one."""

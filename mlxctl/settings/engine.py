@@ -27,9 +27,10 @@ class EngineSettings:
     """Maximum memory for the prefix cache. 0 turns it off. Default: a fifth of the memory limit."""
 
     prefix_cache_bits: Literal["full", "8", "4"] = "full"
-    """Bits of stored prefix-cache entries.
+    """Bits of stored prefix-cache entries after their first `prefix_cache_exact_tokens` tokens.
 
-    Fewer bits hold more tokens, but reuse is not exact. `kv_bits` takes precedence.
+    Fewer bits hold more tokens, but reuse is not exact. Prompts of up to 4,096 tokens stay exact, unless that
+    setting is lower. `kv_bits` takes precedence.
     """
 
     prefix_cache_group_size: Literal["32", "64", "128"] = "64"

@@ -106,4 +106,4 @@ def test_image_encoding_does_not_shorten_later_slices() -> None:
         sizes.append(batch.num_tokens)
         results = [RowResult(sequence=batch.prompts[0])] if batch.phase == "restore" else []
         scheduler.settle(batch, results, seconds=seconds, now=0.0)
-    assert sizes == [0, 64, 64, 64]
+    assert sizes == [0, 57, 57, 57]

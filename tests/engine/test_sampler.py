@@ -11,6 +11,7 @@ import pytest
 
 from mlxctl.engine.backend import CPU, METAL, Backend
 from mlxctl.engine.sampling.draws import Draw
+from mlxctl.engine.sampling.logprobs import score_of, scores_of
 from mlxctl.engine.sampling.random_numbers import position_key
 from mlxctl.engine.sampling.sampler import BatchSampler
 from mlxctl.engine.scheduling.sequence import Sequence
@@ -210,3 +211,19 @@ def test_draw_is_independent_of_other_rows_parameters(sample: Sample) -> None:
         rows = [make_row(params, generated=[2] * position) for params in [plain, *others]]
         alone = sample([ramp(0.1)], rows[:1])
         assert sample([ramp(0.1)] * 4, rows)[0] == alone[0]
+
+
+@pytest.mark.parametrize("size", [300, 50_257, 151_936, 262_144])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 6.0])
+def test_normalizer_of_a_large_vocabulary_is_exact(size: int, spread: float) -> None:
+    raw = (np.random.default_rng(size).standard_normal((2, size)) * spread + 20).astype(np.float32)
+    exact = raw.astype(np.float64) - raw.max(axis=-1, keepdims=True)
+    exact -= np.log(np.exp(exact).sum(axis=-1, keepdims=True))
+    best = raw.argmax(axis=-1)
+
+    chosen = np.array(scores_of(mx.array(raw), mx.array(best.astype(np.uint32)), 0).chosen)
+    on_host = [score_of(row, int(token), 0).logprob for row, token in zip(raw, best, strict=True)]
+
+    expected = exact[[0, 1], best]
+    assert np.abs(chosen - expected).max() < 2e-6
+    assert np.abs(np.array(on_host) - expected).max() < 2e-6

@@ -5,15 +5,10 @@ from typing import Any
 import pytest
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.grammars import MAX_GRAMMAR_BYTES, compile_constraint
-from mlxctl.grammars.json_schemas import checked_schema
-from mlxctl.ir import Constraint
+from mlxctl.grammars import MAX_GRAMMAR_BYTES
+from tests.grammars.matching import accepts, compiled
 
 STRICT = {"is_strict": True}
-
-
-def compiled(kind: Any, value: Any, **more: Any) -> Any:
-    return compile_constraint(Constraint(kind=kind, value=value, param="schema", **more))
 
 
 @pytest.mark.parametrize(
@@ -31,7 +26,7 @@ def compiled(kind: Any, value: Any, **more: Any) -> Any:
         ({"$ref": "#/$defs/item", "$defs": {"item": {"type": 5}}}, {}, "schema.$defs.item", "type"),
         ({"properties": {"a": {"$ref": "#/$defs/other"}}, "$defs": {}}, {}, "schema.properties.a", "other"),
         ({"$ref": "http://elsewhere.invalid/schema"}, {}, "schema", "elsewhere"),
-        ({"type": "string", "pattern": "(?=a)b"}, {}, "schema", "look-ahead"),
+        ({"type": "string", "pattern": "(?=a)b"}, STRICT, "schema", "look-ahead"),
         (
             {"type": "array", "items": {"type": "array", "uniqueItems": True}},
             STRICT,
@@ -62,7 +57,38 @@ def test_invalid_schema_names_the_location_of_the_error(
     ],
 )
 def test_strict_schema_may_have_keywords_without_effect(schema: dict[str, Any]) -> None:
-    assert checked_schema(schema, param="schema", is_strict=True)["type"] == schema["type"]
+    assert compiled("json_schema", schema, **STRICT)["json_schema"]["type"] == schema["type"]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "string", "pattern": r"^(?!\.)(?!.*\.\.)[a-z.]+@[a-z]+$"},
+        {"type": "string", "pattern": r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$"},
+        {"type": "string", "pattern": r"^(['\"]).*\1$"},
+        {"type": "string", "pattern": r"(?<=x)y\0"},
+        {"type": "string", "minLength": 2**31 - 1},
+        {"type": "object", "patternProperties": {"(?=a)b": {"type": "string"}}},
+    ],
+)
+def test_keyword_that_cannot_be_enforced_is_dropped_at_its_place(part: Any) -> None:
+    schema = {"type": "object", "properties": {"a": part, "b": {"type": "integer"}}, "required": ["a", "b"]}
+    value = {} if part["type"] == "object" else "?"
+    definition = compiled("json_schema", schema)
+    assert accepts(definition, {"a": value, "b": 1})
+    assert not accepts(definition, {"a": 5, "b": 1})
+    assert not accepts(definition, {"a": value, "b": "x"})
+    with pytest.raises(InvalidRequest) as refused:
+        compiled("json_schema", schema, **STRICT)
+    assert str(refused.value.param).startswith("schema.properties.a")
+
+
+@pytest.mark.parametrize("length", [2**31 - 1, 2**32, 2**53 - 1, 1e10])
+def test_length_that_no_answer_reaches_is_no_limit(length: float) -> None:
+    listed = {"type": "array", "items": {"type": "string", "maxLength": length}, "maxItems": length}
+    definition = compiled("json_schema", listed, **STRICT)
+    assert accepts(definition, ["abc"])
+    assert not accepts(definition, [1])
 
 
 def test_unenforceable_keywords_raise_only_when_strict() -> None:

@@ -9,6 +9,8 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.grammars import Definition, compile_constraint, compose
 from mlxctl.ir import Constraint
 
+_TRIED_STEPS = 8
+
 
 class GrammarValidator:
     """Compiles constraints for one model and tries their first step. Thread-safe.
@@ -59,7 +61,7 @@ class GrammarValidator:
         if matcher.is_error():
             return matcher.get_error().partition("\n")[0].partition(";")[0]
         matcher.compute_bitmask()
-        return "no text matches it" if matcher.is_error() else ""
+        return "no text matches it" if matcher.is_error() else _limit_error(matcher)
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -69,3 +71,20 @@ class GrammarValidator:
             return LLTokenizer(self._vocabulary.serialized(), eos_token=sorted(self._stop_token_ids) or None)
         except ValueError:
             return None
+
+
+def _limit_error(matcher: Any) -> str:
+    """Return why a grammar exceeds llguidance's limits, else "".
+
+    Its first steps are tried.     The number of alternatives is checked only where a text reaches them.
+    """
+    for _ in range(_TRIED_STEPS):
+        bits = matcher.compute_bitmask()
+        if matcher.is_error() or matcher.is_stopped():
+            break
+        first = next((index for index, byte in enumerate(bits) if byte), None)
+        if first is None:
+            break
+        matcher.try_consume_tokens([8 * first + (bits[first] & -bits[first]).bit_length() - 1])
+    error: str = matcher.get_error() if matcher.is_error() else ""
+    return f"it is too large: {error.partition(';')[0]}" if "max is" in error else ""

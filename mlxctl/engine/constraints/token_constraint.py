@@ -4,6 +4,7 @@ Owned by the MLX thread.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,9 @@ class TokenConstraint:
 
     def consume(self, output: Sequence[int], in_flight: Iterable[int] = ()) -> None:
         """Advance to the row's output; tokens consumed before are skipped."""
-        for token_id in (*output[self._num_consumed :], *in_flight):
+        # The tokens in flight may have been consumed before as well.
+        num_early = max(self._num_consumed - len(output), 0)
+        for token_id in (*output[self._num_consumed :], *islice(in_flight, num_early, None)):
             self._num_consumed += 1
             for part in (self._grammar, self._thinking, self._repetition):
                 if part is not None:
@@ -78,6 +81,15 @@ class TokenConstraint:
         """
         assert self._grammar is not None, "only a grammar masks"
         return self._grammar.mask_draft(draft, words)
+
+    def tokens_after(self, num_sampled: int) -> Sequence[int]:
+        """Return the tokens that the grammar leaves after the first `num_sampled` ones.
+
+        They are known from the consumed tokens, of which at most one may be missing.
+        """
+        if self._grammar is None:
+            return ()
+        return self._grammar.forced_tokens()[num_sampled - self._num_consumed :]
 
     def forced_token(self, position: int) -> int | None:
         """Return the forced token at `position`, or None."""

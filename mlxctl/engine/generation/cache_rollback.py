@@ -28,6 +28,11 @@ def rollback_problem(weights: LoadedWeights) -> str:
     return ""
 
 
+def trims_cheaply(weights: LoadedWeights) -> bool:
+    """Whether removing last tokens of some rows takes no other pass."""
+    return not rollback_problem(weights) and not any(map(_is_recurrent, leaves(weights.create_caches())))
+
+
 class CacheRollback:
     """Caches before a pass over a block of tokens."""
 

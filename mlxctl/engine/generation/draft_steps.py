@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Literal
 import mlx.core as mx
 
 from mlxctl.engine.backend import Backend
-from mlxctl.engine.generation.cache_rollback import rollback_problem
+from mlxctl.engine.generation.cache_rollback import rollback_problem, trims_cheaply
 from mlxctl.engine.generation.decode_batch import DecodeBatch, StepInFlight
 from mlxctl.engine.generation.draft_model import DraftModel
+from mlxctl.engine.generation.forced_tokens import forced_drafts
 from mlxctl.engine.generation.hidden_states import HiddenStates
 from mlxctl.engine.generation.mtp_drafter import MtpDrafter
 from mlxctl.engine.generation.verification import verify_drafts
@@ -49,11 +50,17 @@ class DraftSteps:
     """Decides for each decode step whether it verifies drafts.
 
     It measures steps of both kinds. A step begins with `begin` and ends with `end`. Without a `speculator` no
-    step has drafts. `states` collects the model's hidden states, where a drafter needs them.
+    step has other drafts than those that grammars force; rows of a batch have different numbers of these only
+    with `can_pad`. `states` collects the model's hidden states, where a drafter needs them. A step that
+    `only_reads` has computed nothing, so its time is that of no decode step.
     """
 
-    def __init__(self, speculator: Speculator | None, states: HiddenStates | None = None) -> None:
+    def __init__(
+        self, speculator: Speculator | None, states: HiddenStates | None = None, *, can_pad: bool = False
+    ) -> None:
         self._speculator = speculator
+        self._can_pad = can_pad
+        self.only_reads = False
         self._states = states
         self._seconds = 0.0
         self._resumed = 0.0
@@ -80,18 +87,19 @@ class DraftSteps:
 
         `digest` identifies its weights in the stored gates.
         """
+        can_pad = trims_cheaply(weights)
         if settings.speculation == "off":
-            return cls(None)
+            return cls(None, can_pad=can_pad)
         if problem := rollback_problem(weights):
             _log.warning("model %s decodes without drafts: %s", name, problem)
             return cls(None)
         states = HiddenStates(weights.state_recorder) if weights.mtp_head is not None else None
         drafters = _create_drafters(weights, lora, states, speculation=settings.speculation, backend=backend)
         if not drafters:
-            return cls(None, states)
+            return cls(None, states, can_pad=can_pad)
         by_name = {drafter.name: gates.gate(digest, drafter.name) for drafter in drafters}
         speculator = Speculator(drafters, by_name, counts, max_draft_tokens=settings.max_draft_tokens)
-        return cls(speculator, states)
+        return cls(speculator, states, can_pad=can_pad)
 
     def begin(self, num_groups: int) -> None:
         """Start the clock of a step.
@@ -100,13 +108,19 @@ class DraftSteps:
         """
         self._seconds, self._resumed = 0.0, time.monotonic()
         self._is_single = num_groups == 1
+        self.only_reads = False
         self._plan, self._results, self._plain_rows = None, [], []
 
     def step(self, batch: DecodeBatch) -> VerifiedStep | StepInFlight | None:
         """Verify drafts of a batch, or read its tokens in flight.
 
-        The drafts then come with the next step. None if the batch decodes without drafts.
+        The drafts then come with the next step. Forced tokens come before other drafts. None if the batch
+        decodes without drafts.
         """
+        if (forced := forced_drafts(batch, can_pad=self._can_pad)) is not None:
+            if any(row.has_token_in_flight for row in batch.rows):
+                return self._read(batch)
+            return VerifiedStep(verify_drafts(batch, forced, self._states, are_forced=True))
         if self._speculator is None or not self._is_single:
             return None
         started = time.monotonic()
@@ -117,10 +131,14 @@ class DraftSteps:
             self._resumed += time.monotonic() - started
             return None
         if any(row.has_token_in_flight for row in batch.rows):
-            return batch.settle()
+            return self._read(batch)
         self._plan = plan
         self._results = verify_drafts(batch, [draft.token_ids for draft in plan.drafts], self._states)
         return VerifiedStep(self._results)
+
+    def _read(self, batch: DecodeBatch) -> StepInFlight:
+        self.only_reads = self._is_single
+        return batch.settle()
 
     def take_states(self) -> mx.array | None:
         """Return the last pass's final hidden states, if a drafter needs them."""

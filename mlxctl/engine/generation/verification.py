@@ -25,12 +25,17 @@ from mlxctl.engine.wire.reports import Score
 
 
 def verify_drafts(
-    batch: DecodeBatch, drafts: Many[Many[int]], states: HiddenStates | None = None
+    batch: DecodeBatch,
+    drafts: Many[Many[int]],
+    states: HiddenStates | None = None,
+    *,
+    are_forced: bool = False,
 ) -> list[RowResult]:
     """Return the next tokens of every row, at least one each.
 
-    No token of the batch may be in flight. `drafts` are those of its rows; at least one is not empty. The
-    hidden states of the kept tokens are added to `states`.
+    No token of the batch may be in flight. `drafts` are those of its rows; at least one is not empty. Where
+    they `are_forced`, grammars leave no other tokens, and they do not count as drafts. The hidden states of
+    the kept tokens are added to `states`.
     """
     drafts, constraints = _allowed(batch, drafts)
     last: Any = batch.inputs.tolist()
@@ -64,8 +69,8 @@ def verify_drafts(
             token_ids=tokens,
             scores=choices.scores(index, len(tokens)),
             failure=_failure(row),
-            num_draft_tokens=len(draft),
-            num_accepted_tokens=len(tokens) - 1,
+            num_draft_tokens=0 if are_forced else len(draft),
+            num_accepted_tokens=0 if are_forced else len(tokens) - 1,
         )
         for index, (row, tokens, draft) in enumerate(zip(batch.rows, emitted, drafts, strict=True))
     ]

@@ -285,7 +285,8 @@ class GenerationWorkload(Workload):
         runner = self._runners[batch.model]
         results = runner.run(batch)
         now = time.monotonic()
-        if batch.phase == "decode":
+        is_measured = batch.phase != "decode" or not runner.drafts.only_reads
+        if batch.phase == "decode" and is_measured:
             self._statistics.add_decode_step(now - started, num_rows=sum(map(len, batch.groups)))
             self._decode_load.observe(now - started, alone=self._scheduler.is_decode_only(batch))
         updates = self._scheduler.settle(batch, results, seconds=now - started, now=now)
@@ -293,7 +294,8 @@ class GenerationWorkload(Workload):
             self._publish(Step(rows=updates))
         self._free(runner, results)
         runner.start_built()
-        self._scheduler.observe_step(batch, seconds=time.monotonic() - started)
+        if is_measured:
+            self._scheduler.observe_step(batch, seconds=time.monotonic() - started)
 
     def _free(self, runner: ModelRunner, results: list[RowResult]) -> None:
         finished = [result.sequence for result in results if result.sequence.is_finished]

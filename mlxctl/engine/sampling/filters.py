@@ -12,6 +12,7 @@ from typing import Protocol
 import mlx.core as mx
 import numpy as np
 
+from mlxctl.engine.sampling.logprobs import log_softmax
 from mlxctl.engine.sampling.penalties import column
 from mlxctl.ir import SamplingParams
 
@@ -154,7 +155,7 @@ class TypicalFilter:
 
     def apply(self, logits: mx.array) -> mx.array:
         """Remove tokens that are not typical."""
-        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        logprobs = log_softmax(logits)
         probabilities = mx.exp(logprobs)
         entropy = -mx.sum(mx.where(probabilities > 0, probabilities * logprobs, 0.0), axis=-1, keepdims=True)
         distance = mx.where(probabilities > 0, mx.abs(-logprobs - entropy), mx.inf)

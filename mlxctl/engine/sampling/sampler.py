@@ -20,7 +20,7 @@ from mlxctl.engine.backend import Backend
 from mlxctl.engine.sampling.draws import DeviceDraw, Draw, HostDraw
 from mlxctl.engine.sampling.filters import XtcFilter, token_filters
 from mlxctl.engine.sampling.logit_constraints import LogitConstraints
-from mlxctl.engine.sampling.logprobs import scores_of
+from mlxctl.engine.sampling.logprobs import log_softmax, scores_of
 from mlxctl.engine.sampling.penalties import MinTokens, Penalties, column
 from mlxctl.engine.sampling.random_numbers import position_key, uniform_number
 from mlxctl.engine.scheduling.sequence import Sequence
@@ -184,7 +184,7 @@ class ToneCurves:
 
         `temperature` is (B, 1).
         """
-        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        logprobs = log_softmax(logits)
         z = logprobs - (mx.max(logprobs, axis=-1, keepdims=True) - self._pivot_offset)
         # Arguments of the branch not used are clipped, so that no logarithm of a negative number is taken.
         shoulder = self._width + self._shoulder * mx.log1p(mx.maximum(z - self._width, 0.0) / self._shoulder)
