@@ -308,4 +308,4 @@ def test_template_that_needs_types_of_values_gets_them(tmp_path: Path) -> None:
     properties = {"a": {"type": "object"}, "b": {"type": "object", "properties": members}}
     tool = ToolSpec(name="look", parameters={"type": "object", "properties": properties})
     shown = prompt_of(adapter, ask(USER, tools=(tool,)))
-    assert shown.startswith('<tool_call>look a: map of any; \nb: map of any; {"deep": {"type": "integer"}}\n')
+    assert shown.startswith("<tool_call>look a: map of any; \nb: map of any; (type: {deep?: integer})\n")
