@@ -86,7 +86,13 @@ class AnswerReader:
         thinking = NO_THINKING if request.prompts else self._thinking
         hidden_ids = self._hidden_ids[tools.id, thinking.id]
         return StreamProcessor(
-            request, prepared, self.tokens, tools=tools, thinking=thinking, hidden_ids=hidden_ids
+            request,
+            prepared,
+            self.tokens,
+            tools=tools,
+            thinking=thinking,
+            hidden_ids=hidden_ids,
+            only_offered=self.verdict.tool_delivery == "injected",
         )
 
     def prompt_logprobs(
