@@ -187,23 +187,23 @@ class PromptWriter:
         *,
         is_open: bool = True,
     ) -> str:
+        definitions = template_tools(tools)
+        shape = self._shape if definitions else self._shape_without_tools
         # Results that become text are in user messages, which may always show images.
-        shows_in_results = self._shape.takes_result_images or not self._shape.takes_results
+        shows_in_results = shape.takes_result_images or not shape.takes_results
         messages = template_messages(
             request.messages,
             placeholder=None if self._vision is None else self._vision.placeholder,
             shows_in_results=shows_in_results,
             vision_problem=self._vision_problem,
         )
-        definitions = template_tools(tools)
         options = self._options(request, wants_thinking)
         render = partial(self._render_without_loss, options=options, add_generation_prompt=is_open)
         if self._injects_tools or not definitions:
-            shape = self._shape if definitions else self._shape_without_tools
             text = render(self._with_definitions(messages, definitions), shape)
         else:
             try:
-                text = render(messages, self._shape, tools=definitions)
+                text = render(messages, shape, tools=definitions)
             except InvalidRequest as problem:
                 # A tool that the template cannot render does not fail the request.
                 try:

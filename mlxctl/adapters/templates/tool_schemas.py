@@ -200,7 +200,9 @@ class _Reader:
             str(name): self.read(member, opened, depth - 1)
             for name, member in _mapping(schema.get("properties")).items()
         }
-        required = [name for name in _listed(schema.get("required")) if name in members]
+        required = [
+            name for name in _listed(schema.get("required")) if isinstance(name, str) and name in members
+        ]
         kept |= {
             "properties": {name: member.schema for name, member in members.items()},
             "required": required,
