@@ -215,11 +215,7 @@ class ChatTemplate:
             plain = completed
         return replace(plain, shown_types=find_shown_types(partial(rendering, plain)))
 
-    def _shows(
-        self,
-        messages: Sequence[TemplateMessage],
-        inputs: "TemplateInputs",
-    ) -> bool:
+    def _shows(self, messages: Sequence[TemplateMessage], inputs: "TemplateInputs") -> bool:
         self._inputs = inputs
         try:
             return messages[-1]["content"] in self.render(messages)

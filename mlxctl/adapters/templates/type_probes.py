@@ -13,8 +13,8 @@ RenderTool = Callable[[Mapping[str, Any]], str]
 PROBE_NAME = "probe_of_types"
 PROBE_ARGUMENT: Mapping[str, Any] = {"type": "string", "description": ""}
 _BOOLEAN = {"type": "boolean", "description": ""}
-_TEXTS = ["probe-value", "probe-other"]
-_NUMBERS = [80_801, 80_802]
+_LISTED = {**PROBE_ARGUMENT, "enum": ["probe-value", "probe-other"]}
+_NUMBERS = {"type": "integer", "description": "", "enum": [80_801, 80_802]}
 _DESCRIPTION = "probe of a description"
 # Some templates shorten a type with more characters than they like.
 _MEMBER = "a_member_with_a_name_that_is_longer_than_most_names_of_arguments"
@@ -38,7 +38,7 @@ _WHOLE = {
     },
     "required": ["subject"],
     "additionalProperties": False,
-    "$defs": {"Probe": {"type": "object", "properties": {"kind": {"enum": _TEXTS}}, "allOf": [{}]}},
+    "$defs": {"Probe": {"type": "object", "properties": {"kind": {"enum": _LISTED["enum"]}}, "allOf": [{}]}},
 }
 
 
@@ -62,27 +62,29 @@ def find_shown_types(render: RenderTool) -> ShownTypes:
     """Return what the template shows of plain schemas."""
     hidden = set[str]()
     for path, containers in _PATHS.items():
-
-        def shown(argument: Mapping[str, Any], containers: tuple[str, ...] = containers) -> str:
-            for container in reversed(containers):
-                argument = _CONTAINERS[container](argument)
-            return render(probe_tool(argument))
-
-        plain = shown(PROBE_ARGUMENT)
+        string, boolean, listed, numbers = (
+            render(probe_tool(_inside(containers, argument)))
+            for argument in (PROBE_ARGUMENT, _BOOLEAN, _LISTED, _NUMBERS)
+        )
+        nullable = [
+            render(probe_tool(_inside(containers, {**argument, "nullable": True})))
+            for argument in (PROBE_ARGUMENT, _BOOLEAN, _LISTED)
+        ]
         are_shown = {
-            "type": shown(_BOOLEAN) != plain,
-            "enum": all(text in shown({**PROBE_ARGUMENT, "enum": _TEXTS}) for text in _TEXTS),
-            "numbers": all(
-                str(number) in shown({**_BOOLEAN, "type": "integer", "enum": _NUMBERS}) for number in _NUMBERS
-            ),
-            "nullable": all(
-                shown({**argument, "nullable": True}) != shown(argument)
-                for argument in (PROBE_ARGUMENT, _BOOLEAN, {**PROBE_ARGUMENT, "enum": _TEXTS})
-            ),
+            "type": boolean != string,
+            "enum": all(text in listed for text in _LISTED["enum"]),
+            "numbers": all(str(number) in numbers for number in _NUMBERS["enum"]),
+            "nullable": not {string, boolean, listed} & set(nullable),
         }
         hidden |= {f"{path}.{fact}".lstrip(".") for fact, is_shown in are_shown.items() if not is_shown}
     described = render(probe_tool({**PROBE_ARGUMENT, "description": _DESCRIPTION}))
     return ShownTypes(hidden=frozenset(hidden), shows_descriptions=_DESCRIPTION in described)
+
+
+def _inside(containers: tuple[str, ...], argument: Mapping[str, Any]) -> Mapping[str, Any]:
+    for container in reversed(containers):
+        argument = _CONTAINERS[container](argument)
+    return argument
 
 
 def _tool(parameters: Mapping[str, Any]) -> dict[str, Any]:
