@@ -19,7 +19,7 @@ To call one, write its name and arguments as in this example, and wait for its r
 You may write several calls. If no tool helps, answer without one."""
 _ANY_CALL = ("name", {"argument": "value"})
 _PLACEHOLDERS: Mapping[str, Any] = {
-    "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}, "null": None
+    "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}
 }  # fmt: skip
 _DEFAULT_PARSER_ID = "hermes_json"
 
