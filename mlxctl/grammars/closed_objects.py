@@ -31,7 +31,10 @@ class _TooManyCopies(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Parts under `key` of which one describes the object; a single one of `allOf` is `at` its place."""
+    """Parts under `key` of which one describes the object.
+
+    A part of `allOf` is a group of its own, `at` its place there.
+    """
 
     key: str
     parts: tuple[Any, ...]
@@ -110,7 +113,10 @@ class _Closer:
         return closed
 
     def _part(self, part: Any, others: frozenset[str], may_close: bool) -> Any:
-        """Return a part of an object closed; a reference as a reference to a copy, if others matter."""
+        """Return a part of an object closed.
+
+        A reference becomes one to a copy of its target, if other parts matter.
+        """
         if not isinstance(part, str):
             return self._closed(part, others, may_close=may_close)
         target = self._find(part)
@@ -137,7 +143,7 @@ class _Closer:
         return any(map(_says_more, self._all_of_object(parts)))
 
     def _all_of_object(self, parts: Iterable[Any]) -> list[Mapping[str, Any]]:
-        """Return the parts and all parts in them that describe the same object."""
+        """Return the parts, and those in them that describe the same object."""
         found: list[Mapping[str, Any]] = []
         seen: set[str] = set()
         left = list(parts)
@@ -168,7 +174,10 @@ class _Closer:
 
 
 def _groups(part: Mapping[str, Any]) -> list[_Group]:
-    """Return the parts that describe the same object as a schema; a reference is its text."""
+    """Return the parts that describe the same object as a schema.
+
+    A reference is its text.
+    """
     groups = [_Group(key, tuple(part[key])) for key in ("anyOf", "oneOf") if isinstance(part.get(key), list)]
     if isinstance(all_of := part.get("allOf"), list):
         groups += [_Group("allOf", (each,), at) for at, each in enumerate(all_of)]
@@ -199,7 +208,7 @@ def _own_names(part: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _says_more(part: Mapping[str, Any]) -> bool:
-    """Whether a schema allows properties that it does not name, and says so."""
+    """Whether a schema says that there may be other properties."""
     return (
         part.get("additionalProperties", False) is not False
         or bool(part.get("patternProperties"))

@@ -1,4 +1,4 @@
-"""A model that was found to call no tools by itself: forced calls and their results still work."""
+"""Models that call no tools by themselves still take forced calls."""
 
 from pathlib import Path
 

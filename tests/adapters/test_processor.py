@@ -155,7 +155,10 @@ def test_without_parallel_calls_the_first_call_ends_the_answer() -> None:
 
 
 def _answer(text: str, *, places: Sequence[int] = (), **more: Any) -> TextResult:
-    """Return an answer to a request with tools, whose text is cut into tokens and groups at `places`."""
+    """Return an answer to a request with tools.
+
+    Its text is cut into groups of tokens at `places`.
+    """
     request = ask(tools=(WEATHER, TIME), **more.pop("request", {}))
     prepared = PreparedInput(
         token_ids=(1,), sampling=SamplingParams(), stop_token_ids=frozenset(), max_tokens=1000

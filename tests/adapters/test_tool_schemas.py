@@ -1,4 +1,4 @@
-"""Schemas of tools as chat templates see them: no type and no listed value is lost."""
+"""Chat templates see every type and listed value of a tool."""
 
 import json
 from collections.abc import Mapping

@@ -67,7 +67,7 @@ def text_call_format(
 
 
 def _example_call(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return a call of the first tool that requires arguments, else of the first.
+    """Return a call of an offered tool, the first that requires arguments.
 
     Models copy the example: a name or an argument that no tool has would come back as a call.
     """

@@ -53,7 +53,7 @@ class ShownTypes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plain:
-    """A plain schema, its whole type as text, its traits, and its members."""
+    """A plain schema, its whole type as text, its traits and members."""
 
     schema: Schema
     text: str
@@ -62,7 +62,7 @@ class _Plain:
 
 
 def plain_tool(tool: Mapping[str, Any], shown: ShownTypes) -> Mapping[str, Any]:
-    """Return a tool definition of which a template shows every type and listed value."""
+    """Return a tool definition of which a template shows every type."""
     function = tool["function"]
     parameters = {"type": "object", **function["parameters"]}
     whole = _Reader(parameters).read(parameters, (), _MAX_DEPTH)
@@ -88,7 +88,10 @@ def plain_tool(tool: Mapping[str, Any], shown: ShownTypes) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Branch:
-    """One alternative of a schema without combining keywords, and the references around it."""
+    """One alternative of a schema, and the references around it.
+
+    It has no combining keywords.
+    """
 
     schema: Schema
     opened: tuple[str, ...]
@@ -237,7 +240,7 @@ class _Reader:
 
 
 def _by_kind(branch: _Branch) -> Iterable[tuple[str, _Branch]]:
-    """Yield the types of an alternative, each with its part of the listed values."""
+    """Yield the types of an alternative, each with its listed values."""
     schema = branch.schema
     declared = schema.get("type")
     kinds = [kind for kind in (_listed(declared) or [declared]) if isinstance(kind, str)]
@@ -275,7 +278,10 @@ def _kind_of(value: Any, declared: Sequence[str]) -> str:
 
 
 def _one_of(plains: Sequence[_Plain], description: str) -> _Plain:
-    """Return one plain schema for alternatives; the types of all are in its text."""
+    """Return one plain schema for alternatives.
+
+    The types of all are in its text.
+    """
     nulls = [plain for plain in plains if plain.text == "null"]
     rest = list({plain.text: plain for plain in plains if plain.text != "null"}.values())
     if not rest:
@@ -296,7 +302,7 @@ def _one_of(plains: Sequence[_Plain], description: str) -> _Plain:
 
 
 def _union(plains: Sequence[_Plain]) -> _Plain:
-    """Return the first of several types, with what the others of this type allow."""
+    """Return the first of several types, merged with others of that type."""
     first = plains[0]
     kind = first.schema["type"]
     alike = [plain for plain in plains if plain.schema["type"] == kind]
@@ -326,7 +332,10 @@ def _union(plains: Sequence[_Plain]) -> _Plain:
 
 
 def _merged(one: Schema, other: Schema) -> Schema:
-    """Return what two schemas of one value say together; the first wins where they contradict."""
+    """Return what two schemas of one value say together.
+
+    The first wins where they contradict.
+    """
     merged = {**other, **one}
     for key in one.keys() & other.keys():
         first, second = one[key], other[key]

@@ -1,4 +1,4 @@
-"""Finds what a template shows of a tool's schema, by rendering small tools."""
+"""Finds what a template shows of schemas, by rendering small tools."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -48,7 +48,10 @@ def probe_tool(argument: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shows_whole_schemas(render: RenderTool) -> bool:
-    """Whether the template writes schemas as they are, as JSON or as Python prints them."""
+    """Whether the template writes schemas as they are.
+
+    As JSON, or as Python prints them.
+    """
 
     def is_whole(schema: Mapping[str, Any]) -> bool:
         text = "".join(render(_tool(schema)).split())

@@ -69,7 +69,10 @@ def _certain_length(text: str, stop: str) -> int:
 
 
 class _Call:
-    """A complete call of this answer; `squeezed` are its arguments without white space."""
+    """A complete call of this answer.
+
+    `squeezed` are its arguments without white space.
+    """
 
     __slots__ = ("_arguments", "name", "squeezed")
 
