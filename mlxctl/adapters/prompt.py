@@ -225,7 +225,7 @@ class PromptWriter:
         return [*messages[:at], written, *messages[at:]]
 
     def _render_without_loss(self, messages: list[TemplateMessage], shape: TemplateShape, **more: Any) -> str:
-        """Render in this shape, or in a simpler one that shows every text.
+        """Render in this shape, or a simpler one that shows every text.
 
         Raises the first shape's InvalidRequest if there is none.
         """
