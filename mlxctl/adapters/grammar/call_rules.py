@@ -1,7 +1,6 @@
 """Grammar rules for one format's calls and the text around."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from mlxctl.adapters.grammar.validation import GrammarValidator
 from mlxctl.adapters.prompt import ForcePrefix
@@ -10,7 +9,6 @@ from mlxctl.ir import JsonNotation, ToolSpec
 from mlxctl.parsers import Closing, ToolParser
 
 _SPACE = "SPACE: / ?/"
-_NO_PARAMETERS = {"type": "object", "properties": {}}
 
 
 class CallRules:
@@ -101,9 +99,6 @@ class CallRules:
         return [*rules, f"free: TEXT | {call} {f'({again})*' if is_parallel else ''}"]
 
     def _arguments(self, tool: ToolSpec) -> Definition:
-        if not tool.parameters:
-            # As in OpenAI's API, a function without parameters takes none.
-            tool = replace(tool, parameters=_NO_PARAMETERS)
         return self._validator.check(
             call_arguments(tool, self._closing(tool.name).notation, self._literals), tool.param
         )
