@@ -12,11 +12,12 @@ _TOOL_PROMPT = """You can call these tools:
 
 {tools}
 
-To call one, write its name and arguments as in this example, and wait for its result:
+To call one, write exactly this, and wait for its result:
 
 {example}
 
-You may write several calls. If no tool helps, answer without one."""
+Put in the tool's name and its arguments; you may write several calls. \
+If no tool helps, answer without one."""
 _ANY_CALL = ("name", {"argument": "value"})
 _PLACEHOLDERS: Mapping[str, Any] = {
     "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}
