@@ -18,7 +18,14 @@ from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
 from mlxctl.adapters.tokens.vocabulary import Vocabulary, load_vocabulary
 from mlxctl.adapters.tone_curves import with_tone_curve
 from mlxctl.errors import BrokenModel
-from mlxctl.ir import GenerationRequest, ModelCapabilities, ModelFacts, SamplingParams
+from mlxctl.ir import (
+    GenerationRequest,
+    Message,
+    ModelCapabilities,
+    ModelFacts,
+    SamplingParams,
+    ToolChoice,
+)
 from mlxctl.ir.timed_phases import timed
 
 UNKNOWN_CAPABILITIES = ModelCapabilities()
@@ -105,8 +112,16 @@ class ModelAdapter(AnswerReader):
         if defaults.strips_agent_headers:
             messages = without_agent_headers(messages)
         sampling = defaults.sampling_of(with_tone_curve(request.sampling, defaults.tone_curve))
+        choice = request.tool_choice
+        if not self.supports_tools and choice.mode == "auto" and _has_calls(messages):
+            # A model that calls nothing by itself still answers after the calls that were forced before.
+            choice = ToolChoice(mode="none")
         return replace(
-            request, messages=messages, sampling=sampling, max_tokens=defaults.max_tokens_of(request)
+            request,
+            messages=messages,
+            sampling=sampling,
+            tool_choice=choice,
+            max_tokens=defaults.max_tokens_of(request),
         )
 
     def context_length(self, request: GenerationRequest) -> int:
@@ -282,6 +297,10 @@ class ModelAdapter(AnswerReader):
             vocabulary_size=self.vocabulary_size,
             breaker_ids=self.vocabulary.ids_containing,
         )
+
+
+def _has_calls(messages: Iterable[Message]) -> bool:
+    return any(message.tool_calls or message.tool_results for message in messages)
 
 
 def _vocabulary_size(facts: ModelFacts, vocabulary: Vocabulary) -> int:

@@ -78,12 +78,21 @@ class AnswerReader:
 
         Without available tools, a call is plain text.
         """
-        has_tools = bool(request.tools) and request.tool_choice.mode != "none"
+        choice = request.tool_choice
+        has_tools = (
+            bool(request.tools) and choice.mode != "none" and (self.supports_tools or choice.is_forced)
+        )
         tools = self._tools if has_tools else NO_TOOLS
         thinking = NO_THINKING if request.prompts else self._thinking
         hidden_ids = self._hidden_ids[tools.id, thinking.id]
         return StreamProcessor(
-            request, prepared, self.tokens, tools=tools, thinking=thinking, hidden_ids=hidden_ids
+            request,
+            prepared,
+            self.tokens,
+            tools=tools,
+            thinking=thinking,
+            hidden_ids=hidden_ids,
+            only_offered=self.verdict.tool_delivery == "injected",
         )
 
     def prompt_logprobs(

@@ -25,7 +25,6 @@ _FAMILIES = {
     "llama": FamilyProfile(
         # The last two are fine-tunes with other templates.
         tool_parser_ids=("llama_python", "llama_xml", "functionary", "functools"),
-        injected_parser_id="hermes_json",
         # `<|eom_id|>` and `<|eom|>` end a message that waits for a tool, `<|eot_id|>` and `<|eot|>` a turn.
         end_tokens=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|eot|>", "<|eom|>"),
     ),
@@ -38,7 +37,6 @@ _FAMILIES = {
     ),
     "mistral": FamilyProfile(
         tool_parser_ids=("mistral",),
-        injected_parser_id="hermes_json",
         end_tokens=("</s>",),
     ),
     "liquid": FamilyProfile(
@@ -55,7 +53,6 @@ _FAMILIES = {
     "deepseek": FamilyProfile(
         # GigaChat uses this architecture.
         tool_parser_ids=("deepseek", "gigachat3"),
-        injected_parser_id="hermes_json",
         end_tokens=("<｜end▁of▁sentence｜>",),
     ),
     "kimi": FamilyProfile(
@@ -74,7 +71,6 @@ _FAMILIES = {
     "phi": FamilyProfile(
         # Only Phi-4-mini was trained on tool definitions.
         tool_parser_ids=("phi4",),
-        injected_parser_id="hermes_json",
         end_tokens=("<|end|>", "<|im_end|>", "<|endoftext|>"),
     ),
     "cohere": FamilyProfile(

@@ -20,7 +20,6 @@ from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.ir import AdapterVerdict, DeliveryVerdict, ModelCapabilities, ModelFacts
 from mlxctl.parsers import ThinkingParser, ToolParser, tool_parser
 
-_INJECTED_PARSER_ID = "hermes_json"
 # The efforts of a template that writes any value unchanged.
 _COMMON_EFFORTS = ("low", "medium", "high")
 
@@ -77,8 +76,7 @@ def detect_formats(
     template = ChatTemplate(facts, facts.tool_template) if default and facts.tool_template else default
     placeholder = None if vision is None else vision.placeholder
     shape = TemplateShape() if template is None else probe_shape(template, placeholder=placeholder)
-    delivery = _find_delivery(template, shape, profile, capabilities)
-    chosen = _choose_tools(template, shape, delivery, profile, capabilities, vocabulary)
+    chosen, delivery = _choose_tools(template, shape, profile, capabilities, vocabulary)
     tools = with_native_formats(chosen, profile.tool_parser_ids, template, vocabulary)
     thinking = known_thinking_parser(capabilities) or find_thinking_parser(default, vocabulary)
 
@@ -90,6 +88,7 @@ def detect_formats(
             thinking,
             profile=profile,
             injects_tools=delivery == "injected",
+            calls_tools=capabilities.tools is not False,
             vision=vision,
             vision_problem=vision_problem,
         )
@@ -153,31 +152,23 @@ def _verdict(
     )
 
 
-def _find_delivery(
-    template: ChatTemplate | None,
-    shape: TemplateShape,
-    profile: FamilyProfile,
-    capabilities: ModelCapabilities,
-) -> DeliveryVerdict:
-    if template is None or capabilities.tools is False:
-        return "none"
-    if capabilities.tool_delivery is not None:
-        return capabilities.tool_delivery
-    return "template" if shape.takes_tools else "injected" if profile.injected_parser_id else "none"
-
-
 def _choose_tools(
     template: ChatTemplate | None,
     shape: TemplateShape,
-    delivery: DeliveryVerdict,
     profile: FamilyProfile,
     capabilities: ModelCapabilities,
     vocabulary: Vocabulary,
-) -> ToolParser:
-    if delivery == "none":
-        return tool_parser("null")
-    if parser := known_tool_parser(capabilities):
-        return parser
+) -> tuple[ToolParser, DeliveryVerdict]:
+    """Choose the format of calls, and how tools reach the model.
+
+    In the system prompt, unless the template offers them and writes calls that a parser reads.
+    """
+    if template is None:
+        return tool_parser("null"), "none"
+    known = known_tool_parser(capabilities)
+    own = known or find_tool_parser(profile.tool_parser_ids, template, shape, vocabulary)
+    is_native = shape.takes_tools and bool(own.opener)
+    delivery: DeliveryVerdict = capabilities.tool_delivery or ("template" if is_native else "injected")
     if delivery == "injected":
-        return tool_parser(profile.injected_parser_id or _INJECTED_PARSER_ID)
-    return find_tool_parser(profile.tool_parser_ids, template, shape, vocabulary)
+        return known or tool_parser(profile.injected_parser_id), delivery
+    return own, delivery

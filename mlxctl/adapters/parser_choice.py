@@ -26,8 +26,6 @@ def known_tool_parser(capabilities: ModelCapabilities) -> ToolParser | None:
 
     An id that does not exist counts as unknown.
     """
-    if capabilities.tools is False:
-        return tool_parser("null")
     parser_id = capabilities.tool_parser_id
     return tool_parser(parser_id) if capabilities.tools and parser_id in TOOL_PARSER_IDS else None
 

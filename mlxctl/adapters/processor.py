@@ -12,6 +12,10 @@ from mlxctl.ir import Finished, FinishReason, GenerationRequest, StreamEvent, To
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE
 from mlxctl.parsers import AnswerMachine, ThinkingParser, ToolParser
 
+# Where a call is required, an answer has at most so many. Chosen, not measured: an agent may go on in the
+# next turn, and runs few calls at once.
+_MAX_REQUIRED_CALLS = 16
+
 
 class StreamProcessor:
     """Converts the ids of one answer to events.
@@ -20,8 +24,9 @@ class StreamProcessor:
 
     `hidden_ids` are tokens without text. `num_completion_tokens` counts every id up to the one that completed
     a stop string; `num_thinking_tokens` counts those that came while the model was thinking, the closing one
-    included. Without parallel tool calls the answer ends with the first complete call. The service sets
-    `cache_usage`, and the counts of draft tokens that were accepted and rejected.
+    included. Without parallel tool calls the answer ends with the first complete call; where a call is
+    required, it ends with one that repeats another. With `only_offered` calls of other tools are text. The
+    service sets `cache_usage`, and the counts of draft tokens that were accepted and rejected.
     """
 
     def __init__(
@@ -33,6 +38,7 @@ class StreamProcessor:
         tools: ToolParser,
         thinking: ThinkingParser,
         hidden_ids: frozenset[int],
+        only_offered: bool = False,
     ) -> None:
         self.cache_usage = NO_CACHE_USAGE
         self.num_accepted_draft_tokens = 0
@@ -48,13 +54,18 @@ class StreamProcessor:
         self._textless_ids = prepared.stop_token_ids | hidden_ids | frozenset(request.stop_token_ids)
         self._keeps_scores_of_stops = request.ignore_eos
         self._ledger = None if prepared.sampling.num_top_logprobs is None else LogprobLedger(vocabulary)
+        # The grammar of a forced answer allows any number of calls, and a weak model never ends it.
+        is_required = request.tool_choice.mode == "required"
+        max_calls = _MAX_REQUIRED_CALLS if is_required else None
         self._machine = AnswerMachine(
             tools=tools,
             thinking=thinking,
             tool_specs=request.tools if tools.openers else (),
             stop=request.stop,
             prompt_tail=prepared.prompt_tail,
-            max_calls=None if request.parallel_tool_calls else 1,
+            only_offered=only_offered,
+            max_calls=max_calls if request.parallel_tool_calls else 1,
+            ends_repeated=is_required,
             logprobs_between=None if self._ledger is None else self._ledger.take,
         )
 

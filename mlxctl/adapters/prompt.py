@@ -1,7 +1,8 @@
 """From a request to the text of its prompt."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mlxctl.adapters.family_profile import FamilyProfile
@@ -28,8 +29,12 @@ _MINIMAL_SHAPE = TemplateShape(takes_unanswered_results=True)
 _END_MARK = "END-OF-THE-CONTINUED-TEXT"
 _EFFORTS_WITHOUT_THINKING = ("none", "minimal")
 _NO_TOOLS = (
-    "this model cannot call tools: its chat template does not support them, or writes calls in an unknown "
-    "format, or a probe found that it calls none"
+    "this model's chat template cannot offer tools, or writes calls in an unknown format; to offer them in "
+    'the system prompt, set tool_delivery = "injected" for the model in capabilities.toml'
+)
+_NO_CALLS = (
+    "this model was found to call no tools by itself; force a call (tool_choice required or any, or a tool's "
+    'name), send tool_choice none, or set tools = "yes" for the model in capabilities.toml'
 )
 
 
@@ -71,6 +76,7 @@ class PromptWriter:
         *,
         profile: FamilyProfile = _NO_PROFILE,
         injects_tools: bool = False,
+        calls_tools: bool = True,
         vision: ImagePlacement | None = None,
         vision_problem: str | None = None,
     ) -> None:
@@ -78,6 +84,7 @@ class PromptWriter:
 
         `vision` places images; `vision_problem` is why a vision model has none. `injects_tools` puts tool
         definitions into the system prompt and past calls into text, for a template that supports neither.
+        Without `calls_tools` a probe found no calls: only forced ones are possible.
         """
         self._template = template
         self._vision = vision
@@ -93,12 +100,13 @@ class PromptWriter:
         self.thinking_switch = next(
             (name for name in profile.thinking_switches if name in template.variables), None
         )
-        self.supports_tools = bool(tools.opener) and (shape.takes_tools or injects_tools)
+        self._offers_tools = bool(tools.opener) and (shape.takes_tools or injects_tools)
+        self.supports_tools = self._offers_tools and calls_tools
         source = thinking_source(template)
         self.supports_thinking = bool(thinking.opener) and (
             self.thinking_switch is not None or thinking.opener in source or thinking.closer in source
         )
-        self.can_force_tools = self.supports_tools and self.force_call(None) is not None
+        self.can_force_tools = self._offers_tools and self.force_call(None) is not None
 
     def write(self, request: GenerationRequest) -> Prompt:
         """Write the prompt; raises InvalidRequest for what this model cannot do."""
@@ -179,50 +187,58 @@ class PromptWriter:
         *,
         is_open: bool = True,
     ) -> str:
+        definitions = template_tools(tools)
+        shape = self._shape if definitions else self._shape_without_tools
         # Results that become text are in user messages, which may always show images.
-        shows_in_results = self._shape.takes_result_images or not self._shape.takes_results
+        shows_in_results = shape.takes_result_images or not shape.takes_results
         messages = template_messages(
             request.messages,
             placeholder=None if self._vision is None else self._vision.placeholder,
             shows_in_results=shows_in_results,
             vision_problem=self._vision_problem,
         )
-        definitions = template_tools(tools)
-        if self._injects_tools and definitions:
-            messages.insert(
-                num_leading_systems(messages),
-                {"role": "system", "content": self._text_calls.tool_definitions(definitions)},
-            )
-        shape = self._shape if definitions else self._shape_without_tools
-        merged = replace(shape, takes_system=False)
-        text = self._render_without_loss(
-            messages,
-            dict.fromkeys(
-                (
-                    shape,
-                    merged,
-                    replace(shape, takes_text_beside_calls=False),
-                    replace(merged, takes_text_beside_calls=False),
-                    _MINIMAL_SHAPE,
-                )
-            ),
-            tools=() if self._injects_tools else definitions,
-            options=self._options(request, wants_thinking),
-            add_generation_prompt=is_open,
-        )
+        options = self._options(request, wants_thinking)
+        render = partial(self._render_without_loss, options=options, add_generation_prompt=is_open)
+        if self._injects_tools or not definitions:
+            text = render(self._with_definitions(messages, definitions), shape)
+        else:
+            try:
+                text = render(messages, shape, tools=definitions)
+            except InvalidRequest as problem:
+                # A tool that the template cannot render does not fail the request.
+                try:
+                    text = render(self._with_definitions(messages, definitions), self._shape_without_tools)
+                except InvalidRequest:
+                    raise problem from None
         return (
             text if self._vision is None or not shown_images(request.messages) else self._vision.frame(text)
         )
 
-    def _render_without_loss(
-        self, messages: list[TemplateMessage], shapes: Iterable[TemplateShape], **more: Any
-    ) -> str:
-        """Render in the first shape in which the template shows every text.
+    def _with_definitions(
+        self, messages: list[TemplateMessage], definitions: Sequence[Mapping[str, Any]]
+    ) -> list[TemplateMessage]:
+        """Return the conversation with the tools in a system message."""
+        if not definitions:
+            return messages
+        written = {"role": "system", "content": self._text_calls.tool_definitions(definitions)}
+        at = num_leading_systems(messages)
+        return [*messages[:at], written, *messages[at:]]
+
+    def _render_without_loss(self, messages: list[TemplateMessage], shape: TemplateShape, **more: Any) -> str:
+        """Render in this shape, or a simpler one that shows every text.
 
         Raises the first shape's InvalidRequest if there is none.
         """
+        merged = replace(shape, takes_system=False)
+        shapes = (
+            shape,
+            merged,
+            replace(shape, takes_text_beside_calls=False),
+            replace(merged, takes_text_beside_calls=False),
+            _MINIMAL_SHAPE,
+        )
         problem: InvalidRequest | None = None
-        for shape in shapes:
+        for shape in dict.fromkeys(shapes):
             try:
                 text = self._template.render(reshape(messages, shape, self._text_calls), **more)
                 check_shown(messages, text, thinking_closer=self._thinking.closer)
@@ -237,8 +253,10 @@ class PromptWriter:
         choice = request.tool_choice
         if choice.mode == "none":
             return ()
-        if request.tools and not self.supports_tools:
+        if request.tools and not self._offers_tools:
             raise InvalidRequest(_NO_TOOLS, param="tools")
+        if request.tools and not (self.supports_tools or choice.is_forced):
+            raise InvalidRequest(_NO_CALLS, param="tools")
         if choice.is_forced and not request.tools:
             raise InvalidRequest(
                 "tool_choice forces a tool call, but there are no tools", param="tool_choice"

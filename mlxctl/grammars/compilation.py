@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from mlxctl.errors import InvalidRequest
+from mlxctl.grammars.closed_objects import with_closed_objects
 from mlxctl.grammars.composition import Definition
 from mlxctl.grammars.errors import one_line
 from mlxctl.grammars.exact_json import json_definition
@@ -40,6 +41,8 @@ def _compile(kind: ConstraintKind, source: str, param: str, is_strict: bool) -> 
     from llguidance import LLMatcher
 
     value = json.loads(source)
+    if kind == "json_schema" and isinstance(value, dict):
+        value = with_closed_objects(value)
     match kind:
         case "json_object" | "json_schema":
             return json_definition(value, param=param, is_strict=is_strict)

@@ -144,7 +144,7 @@ def additional(branch: Schema) -> Any:
 
     They have to be requested, or the only members: a tool that names its arguments means these.
     """
-    rest = branch.get("additionalProperties", not branch.get("properties"))
+    rest = branch.get("additionalProperties", "properties" not in branch)
     return None if rest is False or "patternProperties" in branch else rest
 
 

@@ -10,7 +10,8 @@ DeliveryVerdict = Literal["template", "injected", "none"]
 class AdapterVerdict:
     """The detected formats, and what the chat template supports.
 
-    `tool_delivery` is how tools reach the model: by the template, in the system prompt, or not at all.
+    `tool_delivery` is how tools reach the model: by the template, in the system prompt, or not at all; the
+    model may then still be forced to call (`can_force_tools`).
     `opens_thinking` is true if a prompt by default ends with an open thought; `keeps_thinking` if thinking of
     finished turns is rendered again, `keeps_turn_thinking` if thinking within a turn of calls is. Messages in
     an unsupported form are converted (`reshaping`, `call_shape`), except images; `vision_problem` is why a
@@ -42,9 +43,10 @@ class AdapterVerdict:
     def summary(self) -> str:
         """Return one line for the operator who loads the model."""
         delivery = "by the template" if self.tool_delivery == "template" else "in the system prompt"
-        tools = (
-            "no tools" if self.tool_delivery == "none" else f"tools {self.tool_parser_id}, offered {delivery}"
-        )
+        if self.tool_delivery == "none":
+            tools = "tools in forced calls only" if self.can_force_tools else "no tools"
+        else:
+            tools = f"tools {self.tool_parser_id}, offered {delivery}"
         switch = f", switched by {self.thinking_switch}" if self.thinking_switch else ""
         thinking = (
             "no thinking"

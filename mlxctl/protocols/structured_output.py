@@ -12,7 +12,6 @@ from msgspec import Meta, Struct
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import Constraint
-from mlxctl.protocols.closed_objects import with_closed_objects
 from mlxctl.protocols.decoding import check_nesting
 from mlxctl.protocols.sampling_fields import SamplingFields
 
@@ -54,10 +53,10 @@ def object_constraint(param: str) -> Constraint:
 def schema_constraint(schema: dict[str, Any] | None, *, param: str, is_strict: bool) -> Constraint:
     """Return the constraint to a JSON schema, to any object without one.
 
-    Objects have only the properties that it names, unless it says otherwise. Raises InvalidRequest.
+    Raises InvalidRequest.
     """
     check_nesting(schema, param)
-    value = _ANY_OBJECT if schema is None else with_closed_objects(schema)
+    value = _ANY_OBJECT if schema is None else schema
     return Constraint(kind="json_schema", value=value, param=param, is_strict=is_strict)
 
 

@@ -444,9 +444,10 @@ CASES = (
     FamilyCase(
         name="unknown",
         model_type="unheard_of",
-        tools="null",
-        forced="",
-        delivery="none",
+        tools="hermes_json",
+        rest=_HERMES_REST,
+        forced=_HERMES,
+        delivery="injected",
         converted=_takes_all_but("tools", "calls", "parallel_calls", "text_beside_calls", "results"),
     ),
 )

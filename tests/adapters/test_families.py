@@ -42,13 +42,13 @@ def test_family_follows_the_model_type_and_unknown_ones_work(
     assert [adapter.supports_tools, adapter.supports_thinking, adapter.can_force_tools] == [True] * 3
 
 
-def test_unknown_call_format_gets_the_null_parser(tmp_path: Path) -> None:
+def test_template_of_an_unknown_call_format_gets_tools_in_the_system_prompt(tmp_path: Path) -> None:
     assert XML_CALLS != QWEN_TEMPLATE
     for model_type in ("qwen3_moe", "unheard_of"):
         adapter = adapter_of(
             write_model(tmp_path / model_type, template=XML_CALLS, config={"model_type": model_type})
         )
-        assert not adapter.supports_tools
+        assert (adapter.verdict.tool_delivery, adapter.verdict.tool_parser_id) == ("injected", "hermes_json")
 
 
 def test_pickled_reader_parses_the_native_format_too(tmp_path: Path) -> None:
@@ -58,11 +58,12 @@ def test_pickled_reader_parses_the_native_format_too(tmp_path: Path) -> None:
     request = ask(text_message("user", "Hi"), tools=(WEATHER,))
     processor = reader.create_stream_processor(request, adapter.prepare_input(request))
     native = (
-        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>{"city": "Rome"}<｜tool▁call▁end｜>'
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
+        '{"city": "Rome"}<｜tool▁call▁end｜>'
     )
     events = processor.feed(adapter.vocabulary.encode(native))
     assert adapter.verdict.tool_parser_id == "hermes_json"
-    assert [event.name for event in events if isinstance(event, ToolCallStarted)] == ["weather"]
+    assert [event.name for event in events if isinstance(event, ToolCallStarted)] == ["get_weather"]
 
 
 def test_template_with_tools_but_no_calls_gets_hermes(tmp_path: Path) -> None:

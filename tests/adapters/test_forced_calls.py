@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 from parsers.replay import load_continued
 
 from mlxctl.errors import InvalidRequest
+from mlxctl.grammars.closed_objects import with_closed_objects
 from mlxctl.ir import GenerationRequest, TagNotation, ToolChoice, ToolSpec, text_message
 from mlxctl.parsers import TOOL_PARSER_IDS, ToolParser, extract, thinking_parser, tool_parser
 from mlxctl.protocols.openai.freeform import InputGrammar, freeform_spec
@@ -185,6 +186,7 @@ def test_every_forced_call_of_the_grammar_parses_and_matches_its_schema(
     for call in message.tool_calls:
         parameters = next(tool.parameters for tool in request.tools if tool.name == call.name)
         Draft202012Validator(parameters).validate(json.loads(call.arguments))
+        Draft202012Validator(with_closed_objects(parameters)).validate(json.loads(call.arguments))
 
 
 TWO_CALLS = {

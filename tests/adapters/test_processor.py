@@ -19,6 +19,7 @@ from mlxctl.ir import (
     SamplingParams,
     StreamEvent,
     TextDelta,
+    TextResult,
     ThinkingOptions,
     TokenScore,
     ToolChoice,
@@ -151,6 +152,76 @@ def test_without_parallel_calls_the_first_call_ends_the_answer() -> None:
     result = collect(events)
     assert [call.name for call in result.tool_calls] == ["f"]
     assert (result.reason, processor.is_finished) == ("tool_calls", True)
+
+
+def _answer(text: str, *, places: Sequence[int] = (), **more: Any) -> TextResult:
+    """Return an answer to a request with tools.
+
+    Its text is cut into groups of tokens at `places`.
+    """
+    request = ask(tools=(WEATHER, TIME), **more.pop("request", {}))
+    prepared = PreparedInput(
+        token_ids=(1,), sampling=SamplingParams(), stop_token_ids=frozenset(), max_tokens=1000
+    )
+    tools = tool_parser("hermes_json")
+    processor = StreamProcessor(
+        request,
+        prepared,
+        VOCABULARY,
+        tools=tools,
+        thinking=thinking_parser("null"),
+        hidden_ids=frozenset(),
+        **more,
+    )
+    edges = sorted({0, len(text), *(place % len(text) for place in places)})
+    groups = [VOCABULARY.encode(text[start:end]) for start, end in pairwise(edges)]
+    return collect(_run(processor, groups))
+
+
+def _call(name: str, arguments: str) -> str:
+    return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+
+
+_PLACES = st.lists(st.integers(0, 500), max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(_PLACES)
+def test_call_of_another_tool_is_text_where_only_offered_ones_count(places: list[int]) -> None:
+    text = f"I will. {_call('the_tool', '{}')} {_call('now', '{}')}"
+    result = _answer(text, places=places, only_offered=True)
+    assert [call.name for call in result.tool_calls] == ["now"]
+    assert "the_tool" in result.text
+    assert [call.name for call in _answer(text, places=places).tool_calls] == ["the_tool", "now"]
+
+
+REQUIRED = {"tool_choice": ToolChoice(mode="required")}
+
+
+@settings(max_examples=60, deadline=None)
+@given(_PLACES)
+def test_required_answer_ends_with_a_repeated_call(places: list[int]) -> None:
+    calls = [_call("get_weather", f'{{"city": "{city}"}}') for city in ("Oslo", "Oslo 2", "Bonn", "Oslo")]
+    calls.append(_call("now", "{}"))
+    result = _answer("\n".join(calls), places=places, request=REQUIRED)
+    assert [call.arguments for call in result.tool_calls] == [
+        '{"city": "Oslo"}', '{"city": "Oslo 2"}', '{"city": "Bonn"}'
+    ]  # fmt: skip
+    assert result.reason == "tool_calls"
+    assert len(_answer("\n".join(calls), places=places).tool_calls) == 5
+
+
+def test_repeated_call_may_have_other_white_space_between_its_arguments() -> None:
+    text = _call("now", '{"a": 1, "b": "x y"}') + _call("now", '{"a":1,"b":"xy"}')
+    assert len(_answer(text, request=REQUIRED).tool_calls) == 2
+    text = _call("now", '{"a": 1, "b": 2}') + _call("now", '{"a":1,  "b":2}') + _call("now", "{}")
+    assert len(_answer(text, request=REQUIRED).tool_calls) == 1
+
+
+def test_required_answer_has_a_largest_number_of_calls() -> None:
+    text = "".join(_call("now", f'{{"n": {n}}}') for n in range(40))
+    assert len(_answer(text, request=REQUIRED).tool_calls) == 16
+    assert len(_answer(text).tool_calls) == 40
 
 
 def test_thinking_tokens_are_those_fed_while_thinking() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mlxctl.errors import BrokenModel, InvalidRequest
-from mlxctl.ir import Message, TextPart, ToolCallPart, ToolChoice, ToolResultPart, ToolSpec, text_message
+from mlxctl.ir import Message, TextPart, ToolCallPart, ToolResultPart, ToolSpec, text_message
 
-from .directories import PLAIN_TEMPLATE, adapter_of, write_model
+from .directories import PLAIN_TEMPLATE, QWEN_TEMPLATE, adapter_of, write_model
 from .requests import WEATHER, ask, prompt_of
 
 USER = text_message("user", "Hi")
@@ -270,13 +270,32 @@ def test_template_that_prints_arguments_gets_text(tmp_path: Path) -> None:
     assert '"arguments": {"city": "Oslo"}' in prompt
 
 
-def test_tools_raise_without_template_support(tmp_path: Path) -> None:
+def test_template_without_tools_gets_them_in_the_system_prompt(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, template=PLAIN_TEMPLATE))
-    assert not adapter.supports_tools
-    with pytest.raises(InvalidRequest) as refusal:
-        adapter.prepare_input(ask(USER, tools=(WEATHER,)))
-    assert refusal.value.param == "tools"
-    adapter.prepare_input(ask(USER, tools=(WEATHER,), tool_choice=ToolChoice(mode="none")))
+    assert (adapter.verdict.tool_delivery, adapter.can_force_tools) == ("injected", True)
+    tool = ToolSpec(
+        name="send_mail",
+        parameters={
+            "type": "object",
+            "properties": {"to": {"type": "string"}, "kind": {"$ref": "#/$defs/Kind"}, "note": {}},
+            "required": ["to", "kind"],
+            "$defs": {"Kind": {"enum": ["plain", "html"]}},
+        },
+    )
+    prompt = prompt_of(adapter, ask(USER, tools=(ToolSpec(name="now"), tool)))
+    assert '{"name": "send_mail", "arguments": {"to": "...", "kind": "plain"}}' in prompt
+    assert prompt.count("<tool_call>") == 1
+
+
+def test_tools_that_the_template_cannot_render_are_in_the_system_prompt(tmp_path: Path) -> None:
+    template = (
+        "{%- for tool in tools or [] if 'unit' in tool.function.parameters.properties %}"
+        "{{- 1 + tool.function.name }}{% endfor %}" + QWEN_TEMPLATE
+    )
+    adapter = adapter_of(write_model(tmp_path, template=template))
+    assert adapter.verdict.tool_delivery == "template"
+    tool = ToolSpec(name="look", parameters={"type": "object", "properties": {"unit": {"type": "string"}}})
+    assert '{"name": "look", "arguments": {}}' in prompt_of(adapter, ask(USER, tools=(tool,)))
 
 
 def test_template_that_needs_argument_descriptions_gets_them(tmp_path: Path) -> None:
@@ -308,4 +327,4 @@ def test_template_that_needs_types_of_values_gets_them(tmp_path: Path) -> None:
     properties = {"a": {"type": "object"}, "b": {"type": "object", "properties": members}}
     tool = ToolSpec(name="look", parameters={"type": "object", "properties": properties})
     shown = prompt_of(adapter, ask(USER, tools=(tool,)))
-    assert shown.startswith('<tool_call>look a: map of any; \nb: map of any; {"deep": {"type": "integer"}}\n')
+    assert shown.startswith("<tool_call>look a: map of any; \nb: map of any; (type: {deep?: integer})\n")

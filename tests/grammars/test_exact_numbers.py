@@ -84,7 +84,7 @@ def test_other_parts_of_such_a_schema_are_enforced_as_well() -> None:
 
 def test_arguments_between_tags_have_exact_numbers() -> None:
     tool = ToolSpec(name="f", parameters=held({"enum": [ID, ID + 2]}), is_strict=True)
-    notation = TagNotation(begin="<{name}>", end="</{name}>", ends=("</",))
+    notation = TagNotation(begin="<{name}>", end="</{name}>", ends=("</",), head="<call ")
     definition = call_arguments(tool, notation, LarkLiterals(()))
     assert accepts(definition, f"<v>{ID}</v>")
     assert not accepts(definition, f"<v>{ID + 1}</v>")

@@ -68,7 +68,7 @@ def test_properties_named_like_keywords_stay() -> None:
 def test_arguments_between_tags_follow_names_as_well() -> None:
     tool = ToolSpec(name="f", parameters=holding("#/$defs/List<int>", **{"$defs": {"List<int>": X}}))
     definition = call_arguments(
-        tool, TagNotation(begin="<{name}>", end="</{name}>", ends=("</",)), LarkLiterals(())
+        tool, TagNotation(begin="<{name}>", end="</{name}>", ends=("</",), head="<call "), LarkLiterals(())
     )
     assert accepts(definition, "<q>x</q>")
     assert not accepts(definition, "<q>y</q>")

@@ -4,12 +4,21 @@ PERF: Jinja is imported with the first template, not when the server starts.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from mlxctl.adapters.templates.probe_time import ProbesTooSlow
+from mlxctl.adapters.templates.tool_schemas import ShownTypes, plain_tool
+from mlxctl.adapters.templates.type_probes import (
+    PROBE_ARGUMENT,
+    PROBE_NAME,
+    find_shown_types,
+    probe_tool,
+    shows_whole_schemas,
+)
 from mlxctl.errors import BrokenModel, InvalidRequest
 from mlxctl.ir import ModelFacts
 
@@ -22,16 +31,6 @@ _ROLES: dict[str, list["TemplateMessage"]] = {
     "system": [],
     "tool": [{"role": "user", "content": "probe question"}, {"role": "assistant", "content": "probe reply"}],
 }
-
-
-def _tool_of(kind: str) -> dict[str, Any]:
-    """Return a tool with one argument of a JSON type."""
-    parameters = {"type": "object", "properties": {"subject": {"type": kind}}}
-    return {
-        "type": "function",
-        "function": {"name": "probe", "description": "A tool.", "parameters": parameters},
-    }
-
 
 _TOOLS_VARIABLES = ("xml_tools", "functions")
 # Templates add this variable to text: it is a JSON list of functions.
@@ -53,18 +52,21 @@ class TemplateInputs:
     listed_roles: frozenset[str] = frozenset()
     tools_variable: str = "tools"
     takes_no_tools: bool = True
-    wants_descriptions: bool = False
+    unwraps_tools: bool = False
+    shown_types: ShownTypes | None = None
     wants_value_types: bool = False
 
     def tools(self, tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]] | str | None:
         """Return the tool definitions as the template takes them."""
         definitions = list(tools)
-        if self.wants_descriptions:
-            definitions = [_with_arguments(tool, _with_description) for tool in definitions]
+        if self.shown_types is not None:
+            definitions = [plain_tool(tool, self.shown_types) for tool in definitions]
         if self.wants_value_types:
-            definitions = [_with_arguments(tool, _with_value_type) for tool in definitions]
+            definitions = [_with_value_types(tool) for tool in definitions]
+        if self.unwraps_tools or self.tools_variable == _TEXT_VARIABLE:
+            definitions = [tool["function"] for tool in definitions]
         if self.tools_variable == _TEXT_VARIABLE:
-            return json.dumps([tool["function"] for tool in definitions], ensure_ascii=False, indent=4)
+            return json.dumps(definitions, ensure_ascii=False, indent=4)
         return definitions or (None if self.takes_no_tools else [])
 
     def constants(self) -> dict[str, str]:
@@ -128,20 +130,31 @@ class ChatTemplate:
     ) -> str:
         """Render a conversation to the text of the prompt.
 
-        Raises InvalidRequest with the template's message when the template rejects it, and BrokenModel inside
-        `limited_probes`.
+        Tools that the template cannot render as they are get plain schemas. Raises InvalidRequest with the
+        template's message when the template rejects it, and BrokenModel inside `limited_probes`.
         """
-        from mlxctl.adapters.templates.environment import TemplateRejection, counted_steps
+        from mlxctl.adapters.templates.sizes import TemplateTooLong
 
         variables = {
             **self._special_tokens,
             **self._inputs.constants(),
             **(options or {}),
             "messages": self._inputs.messages(messages),
-            self._inputs.tools_variable: self._inputs.tools(tools),
             "documents": None,
             "add_generation_prompt": add_generation_prompt,
         }
+        name = self._inputs.tools_variable
+        try:
+            return self._rendered({**variables, name: self._inputs.tools(tools)})
+        except InvalidRequest as error:
+            if not tools or self._inputs.shown_types or isinstance(error.__cause__, TemplateTooLong):
+                raise
+            plain = replace(self._inputs, shown_types=ShownTypes())
+            return self._rendered({**variables, name: plain.tools(tools)})
+
+    def _rendered(self, variables: dict[str, Any]) -> str:
+        from mlxctl.adapters.templates.environment import TemplateRejection, counted_steps
+
         try:
             with counted_steps():
                 return self._join(variables)
@@ -176,26 +189,36 @@ class ChatTemplate:
             listed = replace(inputs, listed_roles=inputs.listed_roles | {role})
             if not self._shows(messages, inputs) and self._shows(messages, listed):
                 inputs = listed
-        inputs = self._first_that_shows(inputs, replace(inputs, wants_descriptions=True), kind="string")
-        return self._first_that_shows(inputs, replace(inputs, wants_value_types=True), kind="object")
+        return self._with_shown_types(inputs) if variable in self.variables else inputs
 
-    def _first_that_shows(
-        self, inputs: "TemplateInputs", completed: "TemplateInputs", *, kind: str
-    ) -> "TemplateInputs":
-        """Return `completed` if only these inputs render an argument of `kind`."""
-        user, tools = {"role": "user", "content": _TEXT}, (_tool_of(kind),)
-        is_needed = not self._shows([user], inputs, tools) and self._shows([user], completed, tools)
-        return completed if is_needed else inputs
+    def _with_shown_types(self, inputs: "TemplateInputs") -> "TemplateInputs":
+        """Find how the template takes the schemas of tools."""
 
-    def _shows(
-        self,
-        messages: Sequence[TemplateMessage],
-        inputs: "TemplateInputs",
-        tools: Sequence[Mapping[str, Any]] = (),
-    ) -> bool:
+        def rendering(inputs: "TemplateInputs", tool: Mapping[str, Any]) -> str:
+            self._inputs = inputs
+            try:
+                return self.render([{"role": "user", "content": _TEXT}], tools=[tool])
+            except InvalidRequest:
+                return ""
+
+        unwrapped = replace(inputs, unwraps_tools=True)
+        if not rendering(inputs, probe_tool(PROBE_ARGUMENT)) and PROBE_NAME in rendering(
+            unwrapped, probe_tool(PROBE_ARGUMENT)
+        ):
+            inputs = unwrapped
+        if shows_whole_schemas(partial(rendering, inputs)):
+            return inputs
+        plain = replace(inputs, shown_types=ShownTypes())
+        completed = replace(plain, wants_value_types=True)
+        an_object = probe_tool({"type": "object"})
+        if not rendering(plain, an_object) and rendering(completed, an_object):
+            plain = completed
+        return replace(plain, shown_types=find_shown_types(partial(rendering, plain)))
+
+    def _shows(self, messages: Sequence[TemplateMessage], inputs: "TemplateInputs") -> bool:
         self._inputs = inputs
         try:
-            return messages[-1]["content"] in self.render(messages, tools=tools)
+            return messages[-1]["content"] in self.render(messages)
         except InvalidRequest:
             return False
 
@@ -214,43 +237,22 @@ class ChatTemplate:
         return "".join(pieces)
 
 
-def _with_arguments(
-    tool: Mapping[str, Any], complete: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-) -> Mapping[str, Any]:
-    """Complete the schemas of a tool's arguments, and its required ones."""
+def _with_value_types(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add the type of their values to a plain tool's arguments."""
     function = tool["function"]
     parameters = function["parameters"]
-    properties = parameters.get("properties")
-    completed = {
-        name: complete(schema) if isinstance(schema, Mapping) else schema
-        for name, schema in (properties.items() if isinstance(properties, Mapping) else ())
-    }
-    return {
-        **tool,
-        "function": {**function, "parameters": {"required": [], **parameters, "properties": completed}},
-    }
-
-
-def _with_description(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add an empty description to an argument that has none."""
-    return {"description": "", **schema}
+    properties = {name: _with_value_type(schema) for name, schema in parameters["properties"].items()}
+    return {**tool, "function": {**function, "parameters": {**parameters, "properties": properties}}}
 
 
 def _with_value_type(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add the type of an object's values where it has none: any.
-
-    Members that the object declares are shown in its description.
-    """
-    if schema.get("type") != "object":
+    """Add the type of an object's values where it has none: any."""
+    if schema["type"] == "array" and "items" in schema:
+        return {**schema, "items": _with_value_type(schema["items"])}
+    if schema["type"] != "object":
         return schema
     values = schema.get("additionalProperties")
-    members = schema.get("properties")
-    value_type = _with_value_type(values) if isinstance(values, Mapping) else {"type": None}
-    completed = {**schema, "additionalProperties": value_type}
-    if members:
-        shown = f"{schema.get('description', '')} {json.dumps(members, ensure_ascii=False)}"
-        completed["description"] = shown.strip()
-    return completed
+    return {**schema, "additionalProperties": _with_value_type(values) if values else {"type": None}}
 
 
 def special_token_texts(tokenizer_config: Mapping[str, Any]) -> dict[str, str]:

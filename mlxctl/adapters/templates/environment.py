@@ -238,7 +238,11 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Encode as JSON; Jinja's own filter escapes HTML and sorts keys."""
+    """Encode as JSON; Jinja's own filter escapes HTML and sorts keys.
+
+    The elements of a filter such as `map` are a list.
+    """
+    value = list(value) if isinstance(value, Iterator) else value
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )

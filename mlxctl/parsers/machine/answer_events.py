@@ -1,5 +1,6 @@
 """The events of one answer, and its stop strings."""
 
+import json
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -67,6 +68,33 @@ def _certain_length(text: str, stop: str) -> int:
     return at if at >= 0 else len(text)
 
 
+class _Call:
+    """A complete call of this answer.
+
+    `squeezed` are its arguments without white space.
+    """
+
+    __slots__ = ("_arguments", "name", "squeezed")
+
+    def __init__(self, name: str, arguments: str) -> None:
+        self.name = name
+        self.squeezed = _without_space(arguments)
+        self._arguments = arguments
+
+    def has(self, arguments: str) -> bool:
+        """Whether these are its arguments, however they are written."""
+        if arguments == self._arguments:
+            return True
+        try:
+            return bool(json.loads(arguments) == json.loads(self._arguments))
+        except (ValueError, RecursionError):
+            return False
+
+
+def _without_space(text: str) -> str:
+    return "".join(text.split())
+
+
 class AnswerEvents:
     """Collects the events of one answer in order.
 
@@ -74,6 +102,8 @@ class AnswerEvents:
     the start or the last call. `is_over` is true once a stop string or the last allowed call ended the
     answer. `changes_text` is true where text may be held or removed, for a stop string or a citation tag.
     `break_before` is the kind of content that `message_break` precedes, because it begins another message.
+    With `ends_repeated` a call that repeats an earlier one is not emitted and ends the answer; a call is held
+    as long as it may be one.
     """
 
     def __init__(
@@ -81,6 +111,7 @@ class AnswerEvents:
         *,
         stop: Sequence[str],
         max_calls: int | None,
+        ends_repeated: bool,
         logprobs_between: LogprobsBetween | None,
         is_blank: bool,
         citation_tag: str,
@@ -93,7 +124,14 @@ class AnswerEvents:
         self.num_complete_calls = 0
         self.pending: list[StreamEvent] = []
         self._max_calls = max_calls
+        self._ends_repeated = ends_repeated
+        self._calls: list[_Call] = []
+        # The calls that the current one may repeat, and its events until it does not.
+        self._candidates: list[_Call] = []
+        self._held_call: list[StreamEvent] = []
+        self._name = ""
         self._arguments: list[str] = []
+        self._num_begun_chars = 0
         self._logprobs_between = logprobs_between
         self._stops = StopStrings(stop)
         self._stops_start = 0
@@ -160,12 +198,24 @@ class AnswerEvents:
         self.break_before = self._last = ""
         self._arguments.clear()
         call_id = f"call_{secrets.token_hex(12)}"
-        self.pending.append(ToolCallStarted(index=self.num_calls, id=call_id, name=name))
+        self._name, self._num_begun_chars = name, 0
+        self._candidates = [call for call in self._calls if call.name == name]
+        self._add_call_event(ToolCallStarted(index=self.num_calls, id=call_id, name=name))
 
-    def add_arguments(self, json: str) -> None:
+    def add_arguments(self, text: str) -> None:
         """Emit more of the current call's arguments."""
-        self._arguments.append(json)
-        self.pending.append(ToolArgumentsDelta(index=self.num_calls, json=json))
+        self._arguments.append(text)
+        if self._candidates:
+            begun, at = _without_space(text), self._num_begun_chars
+            self._candidates = [call for call in self._candidates if call.squeezed.startswith(begun, at)]
+            self._num_begun_chars += len(begun)
+        self._add_call_event(ToolArgumentsDelta(index=self.num_calls, json=text))
+
+    def _add_call_event(self, event: StreamEvent) -> None:
+        self._held_call.append(event)
+        if not self._candidates:
+            self.pending += self._held_call
+            self._held_call = []
 
     def end_call(self, *, is_complete: bool, lacks_only_end: bool) -> None:
         """Emit the end of the current call.
@@ -177,7 +227,15 @@ class AnswerEvents:
             is_complete = closing is not None
             if closing:
                 self.add_arguments(closing)
-        self.pending.append(ToolCallEnded(index=self.num_calls))
+        arguments = "".join(self._arguments)
+        if self._candidates and (not is_complete or any(call.has(arguments) for call in self._candidates)):
+            self._held_call = []
+            self.is_over = is_complete
+            return
+        self._candidates = []
+        self._add_call_event(ToolCallEnded(index=self.num_calls))
+        if self._ends_repeated and is_complete:
+            self._calls.append(_Call(self._name, arguments))
         self.num_calls += 1
         self.is_blank = True
         self.num_complete_calls += is_complete

@@ -45,7 +45,8 @@ class AnswerMachine:
 
     `prompt_tail` is the marker, and what follows it, that the prompt ends with and the model continues; it is
     parsed first. `tool_specs` are the available tools; without them calls are parsed as well, but
-    the types of untyped arguments are guessed. `max_calls` complete calls end the answer.
+    the types of untyped arguments are guessed. With `only_offered` a call of another tool is text.
+    `max_calls` complete calls end the answer, and with `ends_repeated` so does one that repeats another.
     `logprobs_between(start, end)` returns the log-probabilities of the tokens that begin in that span of the
     generated text, in characters.
     """
@@ -58,7 +59,9 @@ class AnswerMachine:
         tool_specs: Sequence[ToolSpec] = (),
         stop: Sequence[str] = (),
         prompt_tail: str = "",
+        only_offered: bool = False,
         max_calls: int | None = None,
+        ends_repeated: bool = False,
         logprobs_between: LogprobsBetween | None = None,
     ) -> None:
         self._tools = tools
@@ -79,6 +82,7 @@ class AnswerMachine:
         self._events = AnswerEvents(
             stop=stop,
             max_calls=max_calls,
+            ends_repeated=ends_repeated,
             logprobs_between=logprobs_between,
             is_blank=bool(markers or tools.bare_openers),
             citation_tag=thinking.citation_tag,
@@ -95,6 +99,7 @@ class AnswerMachine:
             self._events,
             tools,
             schemas,
+            only_offered=only_offered,
             other_message=self._other_message,
             control_tokens=control_tokens,
             cut_markers=self._cut_markers,

@@ -33,8 +33,8 @@ class CallBlockReader:
 
     `is_open` is true from a block's start until it ends or is rejected. `has_call` is true once the block has
     a call. A rejected block that began like a message to another recipient is passed to `other_message`.
-    `control_tokens` match the control tokens of calls, `cut_markers` find the beginning of a marker at the
-    answer's end.
+    With `only_offered` a call of a tool that is not offered is rejected. `control_tokens` match the control
+    tokens of calls, `cut_markers` find the beginning of a marker at the answer's end.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class CallBlockReader:
         tools: ToolParser,
         schemas: ToolSchemas,
         *,
+        only_offered: bool,
         other_message: OtherMessageReader,
         control_tokens: re.Pattern[str],
         cut_markers: MarkerSet,
@@ -54,6 +55,7 @@ class CallBlockReader:
         self._events = events
         self._tools = tools
         self._schemas = schemas
+        self._only_offered = only_offered
         self._other_message = other_message
         self._control_tokens = control_tokens
         self._cut_markers = cut_markers
@@ -131,6 +133,9 @@ class CallBlockReader:
     def _take_signals(self, signals: Sequence[Signal], *, is_final: bool = False) -> None:
         for signal in signals:
             match signal:
+                case CallStarted(name=name) if not self._may_call(name):
+                    self._reject(is_final=is_final)
+                    return
                 case CallStarted():
                     self.has_call = True
                     self._events.start_call(signal.name)
@@ -146,17 +151,29 @@ class CallBlockReader:
                 case BodyEnded():
                     self.is_open = False
                     self._buffer.return_trailing_space()
-                case BodyRejected(begun_call=name) if name and is_final and not self._is_cut_off:
+                case BodyRejected(begun_call=name) if (
+                    name and is_final and not self._is_cut_off and self._may_call(name)
+                ):
                     self.is_open = False
                     self._events.start_call(name)
                     self._events.end_call(is_complete=False, lacks_only_end=True)
                 case BodyRejected():
-                    self.is_open = False
-                    self._reject_held(is_final=is_final)
+                    self._reject(is_final=is_final)
+                    return
             self._buffer.clear_held()
             self._opening_length = 0
             if self._events.is_over:
                 return
+
+    def _may_call(self, name: str) -> bool:
+        return not self._only_offered or self._schemas.is_available(name)
+
+    def _reject(self, *, is_final: bool) -> None:
+        """End a block that is no call."""
+        self.is_open = False
+        self._reject_held(is_final=is_final)
+        self._buffer.clear_held()
+        self._opening_length = 0
 
     def _reject_held(self, *, is_final: bool) -> None:
         """Emit the marker of a rejected call as text, without control tokens.
