@@ -6,11 +6,19 @@ MLX thread only.
 import math
 import time
 from collections.abc import Sequence
+from typing import Protocol
 
 import mlx.core as mx
 
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.scheduling.batch import TurnLimit
+
+
+class PassInTurns(Protocol):
+    """A pass that other steps may interrupt."""
+
+    def run(self, turn: TurnLimit | None) -> bool:
+        """Continue for a turn; return whether the pass is finished."""
 
 
 class PrefillPass:

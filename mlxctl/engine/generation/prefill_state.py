@@ -5,13 +5,13 @@ MLX thread only.
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
 from mlxctl.engine.generation.caches import Caches, Tokens
-from mlxctl.engine.generation.prefill_pass import PrefillPass
+from mlxctl.engine.generation.prefill_pass import PassInTurns
 from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence, cache_capacity
 from mlxctl.engine.vision.language_model import MultimodalPrompt
 from mlxctl.prefix_cache.cache import StorageFormat
@@ -19,9 +19,6 @@ from mlxctl.prefix_cache.disk.promotion import Promotion
 from mlxctl.prefix_cache.entries import Chunk
 from mlxctl.prefix_cache.packing import Record
 from mlxctl.prefix_cache.records import growing_arrays, grows, leaves, set_arrays
-
-if TYPE_CHECKING:
-    from mlxctl.engine.generation.joint_pass import JointPass
 
 # Turns in which a long prompt's caches grow to their final size.
 _NUM_TURNS = 16
@@ -40,7 +37,7 @@ class PrefillState:
 
     sequence: Sequence
     caches: Caches | None = None
-    unfinished_pass: "PrefillPass | JointPass | None" = None
+    unfinished_pass: PassInTurns | None = None
     view: MultimodalPrompt | None = None
     preallocator: "CachePreallocator | None" = None
     last_chunk: Chunk[Record] | None = None
