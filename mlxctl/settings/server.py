@@ -101,7 +101,7 @@ class ServerSettings:
     """Maximum size of the request line and headers together."""
 
     body_timeout_seconds: float = bounded(120.0, least=0.01)
-    """Maximum time for receiving the body of a request."""
+    """Maximum time for receiving the body of a request, without the wait for its turn."""
 
     max_queue: int = bounded(256, least=0)
     """Maximum number of requests waiting for a place in the batch. Further requests are refused."""
