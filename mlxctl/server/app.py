@@ -82,7 +82,13 @@ def create_app(
         if any(operation.status == HTTPStatus.SWITCHING_PROTOCOLS for operation in route.operations)
         for path in route.paths
     ]
-    socket = ResponsesSocket(watched, paths, open_requests, max_bytes=settings.max_body_bytes)
+    socket = ResponsesSocket(
+        watched,
+        paths,
+        open_requests,
+        max_bytes=settings.max_body_bytes,
+        message_seconds=settings.body_timeout_seconds,
+    )
     return RootPath(socket, settings.root_path or "")
 
 

@@ -5,7 +5,7 @@ A body that waits for its turn is not read, so its client waits with it. Event-l
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from mlxctl.errors import BodyTooSlow, QueueFull, describe_bytes
@@ -16,6 +16,11 @@ _FREE_BYTES = 64 * 1024
 _PACE_BYTES, _PACE_SECONDS = 64 * 1024, 2.0
 _CHECK_SECONDS = 0.5
 _RETRY_AFTER_SECONDS = 5.0
+TOO_SLOW = (
+    f"brought less than {describe_bytes(_PACE_BYTES)} in {_PACE_SECONDS:g} seconds "
+    "while other bodies waited; send it again"
+)
+"""Why a body lost its turn."""
 
 
 class UploadTurns:
@@ -41,19 +46,19 @@ class UploadTurns:
 
         Raises BodyTooSlow for one that keeps others waiting, and QueueFull.
         """
-        upload = Upload(self, caller, num_bytes)
+        pace = asyncio.timeout(None)
+        upload = Upload(
+            self, caller, num_bytes, end=lambda: pace.reschedule(asyncio.get_running_loop().time())
+        )
         try:
-            async with asyncio.timeout(None) as upload.pace:
+            async with pace:
                 yield upload
         except TimeoutError:
-            if not upload.pace.expired():
+            if not pace.expired():
                 raise
-            raise BodyTooSlow(
-                f"the request body brought less than {describe_bytes(_PACE_BYTES)} in {_PACE_SECONDS:g} "
-                "seconds while other bodies waited; send it again"
-            ) from None
+            raise BodyTooSlow(f"the request body {TOO_SLOW}") from None
         finally:
-            self._end(upload)
+            self.end(upload)
 
     async def take(self, upload: "Upload") -> None:
         """Wait for the turn of a body. Raises QueueFull."""
@@ -66,13 +71,38 @@ class UploadTurns:
             async with asyncio.timeout(self._max_wait_seconds):
                 await turn
         except TimeoutError:
-            if upload.pace.expired():
-                raise
-            raise QueueFull(
-                f"the bodies that are being received take {describe_bytes(self._by_caller.total())} of "
-                f"{describe_bytes(self._max_bytes)}; send the request again",
-                retry_after_seconds=_RETRY_AFTER_SECONDS,
-            ) from None
+            raise self._full() from None
+
+    def grow(self, upload: "Upload", num_bytes: int) -> None:
+        """Give a turn of this size at once.
+
+        Raises QueueFull, and then changes nothing.
+        """
+        more = num_bytes - (upload.num_bytes if upload in self._having else 0)
+        if 2 * more > self._max_bytes - self._by_caller.total():
+            raise self._full()
+        self._by_caller[upload.caller] += more
+        upload.num_bytes = num_bytes
+        self._having.add(upload)
+
+    def end(self, upload: "Upload") -> None:
+        """Give the turn of a body to others."""
+        self._waiting.pop(upload, None)
+        if upload in self._having:
+            self._having.remove(upload)
+            self._by_caller[upload.caller] -= upload.num_bytes
+            self._give()
+        callers = {one.caller for one in (*self._having, *self._waiting)}
+        if upload.caller not in callers:
+            self._by_caller.pop(upload.caller, None)
+            self._last_turns.pop(upload.caller, None)
+
+    def _full(self) -> QueueFull:
+        return QueueFull(
+            f"the bodies that are being received take {describe_bytes(self._by_caller.total())} of "
+            f"{describe_bytes(self._max_bytes)}; send the request again",
+            retry_after_seconds=_RETRY_AFTER_SECONDS,
+        )
 
     def _give(self) -> None:
         """Give turns while a waiting body fits."""
@@ -95,17 +125,6 @@ class UploadTurns:
     def _precedence(self, upload: "Upload") -> tuple[int, int]:
         return self._by_caller[upload.caller], self._last_turns.get(upload.caller, 0)
 
-    def _end(self, upload: "Upload") -> None:
-        self._waiting.pop(upload, None)
-        if upload in self._having:
-            self._having.remove(upload)
-            self._by_caller[upload.caller] -= upload.num_bytes
-            self._give()
-        callers = {one.caller for one in (*self._having, *self._waiting)}
-        if upload.caller not in callers:
-            self._by_caller.pop(upload.caller, None)
-            self._last_turns.pop(upload.caller, None)
-
     def _watch_pace(self) -> None:
         if self._check is None:
             loop = asyncio.get_running_loop()
@@ -117,18 +136,17 @@ class UploadTurns:
         if not self._waiting:
             return
         loop = asyncio.get_running_loop()
-        for upload in self._having:
+        for upload in tuple(self._having):
             if loop.time() - max(upload.paced_at, waiting_since) >= _PACE_SECONDS:
-                upload.pace.reschedule(loop.time())
+                upload.end()
         self._check = loop.call_later(_CHECK_SECONDS, self._check_pace, waiting_since)
 
 
 class Upload:
-    """One body that is being received; `pace` ends it."""
+    """One body that is being received; `end` ends a slow one."""
 
-    pace: asyncio.Timeout
-
-    def __init__(self, turns: UploadTurns, caller: str, num_bytes: int) -> None:
+    def __init__(self, turns: UploadTurns, caller: str, num_bytes: int, *, end: Callable[[], None]) -> None:
+        self.end = end
         self.caller = caller
         self.num_bytes = num_bytes
         self.paced_at = 0.0
@@ -138,10 +156,27 @@ class Upload:
 
     async def received(self, num_bytes: int) -> None:
         """Count bytes that have arrived; wait for a turn. Raises QueueFull."""
+        self._count(num_bytes)
+        if self._num_bytes_received > _FREE_BYTES and not self._has_turn:
+            await self._turns.take(self)
+            self._has_turn = True
+
+    def received_at_once(self, num_bytes: int) -> None:
+        """Count bytes that have arrived; take a turn at once.
+
+        The turn is twice as large. Raises QueueFull.
+        """
+        self._count(num_bytes)
+        if self._num_bytes_received > max(_FREE_BYTES, self.num_bytes):
+            self._turns.grow(self, 2 * self._num_bytes_received)
+
+    def close(self) -> None:
+        """End the turn; no bytes are left."""
+        self._turns.end(self)
+        self.num_bytes = self._num_bytes_received = 0
+
+    def _count(self, num_bytes: int) -> None:
         pace = self._num_bytes_received // _PACE_BYTES
         self._num_bytes_received += num_bytes
         if self._num_bytes_received // _PACE_BYTES > pace:
             self.paced_at = asyncio.get_running_loop().time()
-        if self._num_bytes_received > _FREE_BYTES and not self._has_turn:
-            await self._turns.take(self)
-            self._has_turn = True

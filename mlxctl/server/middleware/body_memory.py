@@ -4,6 +4,7 @@ Event-loop thread only.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -57,7 +58,7 @@ class BodyMemory:
 
 
 class BodyAccount:
-    """The bytes of one request's body in the memory of all bodies."""
+    """The bytes of one request or WebSocket in that memory."""
 
     def __init__(self, memory: BodyMemory, turns: UploadTurns, caller: str) -> None:
         self._memory = memory
@@ -73,6 +74,19 @@ class BodyAccount:
     def receiving(self, num_bytes: int) -> AbstractAsyncContextManager[Upload]:
         """Receive a body of at most `num_bytes` in its turn."""
         return self._turns.receiving(self._caller, num_bytes)
+
+    def incoming(self, end: Callable[[], None]) -> Upload:
+        """Return the incoming messages of a WebSocket; `end` ends slow ones."""
+        return Upload(self._turns, self._caller, 0, end=end)
+
+    def another(self) -> "BodyAccount":
+        """Return an empty account of the same caller."""
+        return BodyAccount(self._memory, self._turns, self._caller)
+
+    def remove(self, num_bytes: int) -> None:
+        """Subtract bytes that were added."""
+        self._memory.remove(self._caller, num_bytes)
+        self._num_bytes -= num_bytes
 
     def close(self) -> None:
         """Subtract the body from the total."""
