@@ -122,7 +122,7 @@ def _middleware(settings: ServerSettings, routes: Sequence[Route], context: Rout
         RequestId(),
         _recording(settings, routes, context),
         HeaderLimit(settings.max_header_bytes),
-        AllowedHosts(bound_host=settings.host, allowed_hosts=settings.allowed_hosts),
+        AllowedHosts(context.services.policy, bound_host=settings.host, allowed_hosts=settings.allowed_hosts),
         *([CrossOrigin(settings.cors_origins)] if settings.cors_origins else []),
         BrowserRequests(settings.cors_origins, by_path),
         Authentication(context.services.policy, by_path),

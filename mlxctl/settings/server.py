@@ -79,13 +79,15 @@ class ServerSettings:
     cors_origins: tuple[str, ...] = ()
     """Web origin whose pages may call this server from a browser.
 
-    `*` allows any origin, without credentials.
+    `*` allows any origin, without credentials; on a server without keys its pages may only list models and
+    generate.
     """
 
     allowed_hosts: tuple[str, ...] = ()
     """Host header to accept in addition to the loopback names.
 
-    If the server listens on another address, an empty list accepts any.
+    If the server listens on another address, an empty list accepts addresses, the machine's own name,
+    `*.local` and `*.internal`, and any name where callers need a key.
     """
 
     max_body_bytes: int = bounded(32 * 1024**2, least=1024)
