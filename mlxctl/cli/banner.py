@@ -9,8 +9,8 @@ import typer
 
 from mlxctl import __version__
 from mlxctl.inference import ServedModel
-from mlxctl.ir.host_names import is_loopback
 from mlxctl.server import Address
+from mlxctl.server.access import describe_access
 from mlxctl.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -35,7 +35,8 @@ class Banner:
         self._requires_keys = requires_keys
         if settings.pool.preload:
             self._when_loaded = "next, if it fits beside the others (--preload)"
-        for note in _notes(settings, requires_keys=requires_keys):
+        typer.echo(f"  access {describe_access(settings.server, requires_keys=requires_keys)}")
+        for note in _notes(settings):
             typer.echo(f"  note   {note}")
         typer.echo(f"  wait   {_describe_wait(settings)} ...")
 
@@ -65,7 +66,8 @@ class StartLog:
     def listening(self, address: Address, settings: Settings, *, requires_keys: bool) -> None:
         """Log the address, before the model is loaded."""
         _log.info("mlxctl %s on %s", __version__, address.url, extra={"fields": {"url": address.url}})
-        for note in _notes(settings, requires_keys=requires_keys):
+        _log.info("access: %s", describe_access(settings.server, requires_keys=requires_keys))
+        for note in _notes(settings):
             _log.warning(note)
         _log.info(_describe_wait(settings))
 
@@ -79,10 +81,8 @@ class StartLog:
         _log.info("ready after %.1f s", seconds, extra={"fields": fields})
 
 
-def _notes(settings: Settings, *, requires_keys: bool) -> Iterator[str]:
+def _notes(settings: Settings) -> Iterator[str]:
     """Yield what the operator should know about these settings."""
-    if not is_loopback(settings.server.host) and not requires_keys:
-        yield "any client that reaches this address has access; set an API key with --api-key"
     if settings.server.log_content:
         yield (
             "the log has all prompts and answers (--log-content)"

@@ -46,6 +46,7 @@ def _run_own_checks(*, is_mac: bool) -> Iterator[CheckResult]:
     They are imported here, so that the checks above still report in a broken installation.
     """
     from mlxctl.doctor.directories import (
+        check_access,
         check_models,
         check_port,
         check_prefix_cache,
@@ -76,4 +77,5 @@ def _run_own_checks(*, is_mac: bool) -> Iterator[CheckResult]:
     yield check_temporary_files()
     yield check_models(Library(settings.library))
     yield check_port(settings)
+    yield check_access(settings)
     yield check_answer()

@@ -10,11 +10,14 @@ from pathlib import Path
 import httpx
 
 from mlxctl import locations
+from mlxctl.bootstrap.policy import policy_service
 from mlxctl.certificates import client_context
 from mlxctl.doctor.check_result import CheckResult
-from mlxctl.errors import SettingsError
+from mlxctl.errors import MlxctlError, SettingsError
+from mlxctl.ir.host_names import is_loopback
 from mlxctl.launch.background_server import default_url
 from mlxctl.models import Library
+from mlxctl.server.access import describe_access
 from mlxctl.server.address import claim_address
 from mlxctl.settings import Settings, settings_file
 
@@ -148,6 +151,23 @@ def check_port(settings: Settings) -> CheckResult:
         )
     return CheckResult(
         name="port", verdict="ok", facts=f"{port} on {host} is free" if port else f"any free one on {host}"
+    )
+
+
+def check_access(settings: Settings) -> CheckResult:
+    """Say who may use the server."""
+    server = settings.server
+    has_keys = bool(server.api_keys or server.api_key_file or server.admin_keys or settings.oidc.issuer)
+    try:
+        if not has_keys and (settings.policy.path or locations.policy_file()).exists():
+            has_keys = policy_service(settings).requires_keys
+    except (MlxctlError, OSError) as error:
+        return CheckResult(name="access", verdict="broken", facts=str(error))
+    is_open = not has_keys and not is_loopback(server.host)
+    return CheckResult(
+        name="access",
+        verdict="advice" if is_open else "ok",
+        facts=describe_access(server, requires_keys=has_keys),
     )
 
 

@@ -118,10 +118,6 @@ class EncodedBody(RequestError):
 class BodyTooSlow(RequestError):
     """The request body did not arrive in time."""
 
-    def __init__(self, *, limit_seconds: float) -> None:
-        super().__init__(f"the request body did not arrive within {limit_seconds:g} seconds; send it at once")
-        self.limit_seconds = limit_seconds
-
 
 class HeadersTooLarge(RequestError):
     """Request line and headers exceed the server's limit."""

@@ -15,7 +15,7 @@ from mlxctl.server.disconnect import Application, DisconnectWatch
 from mlxctl.server.error_handlers import ErrorHandlers
 from mlxctl.server.middleware.allowed_hosts import AllowedHosts
 from mlxctl.server.middleware.authentication import Authentication
-from mlxctl.server.middleware.body_memory import BodyAccounts
+from mlxctl.server.middleware.body_memory import BodyAccounts, BodyMemory
 from mlxctl.server.middleware.browser_requests import BrowserRequests
 from mlxctl.server.middleware.cross_origin import CrossOrigin
 from mlxctl.server.middleware.header_limit import HeaderLimit
@@ -29,6 +29,7 @@ from mlxctl.server.route import Route, RouteContext
 from mlxctl.server.routes import admin, all_routes, health, page
 from mlxctl.server.tracing import RequestTracing
 from mlxctl.server.unknown_paths import UnknownPaths
+from mlxctl.server.upload_turns import UploadTurns
 from mlxctl.settings import ServerSettings
 
 
@@ -81,7 +82,13 @@ def create_app(
         if any(operation.status == HTTPStatus.SWITCHING_PROTOCOLS for operation in route.operations)
         for path in route.paths
     ]
-    socket = ResponsesSocket(watched, paths, open_requests, max_bytes=settings.max_body_bytes)
+    socket = ResponsesSocket(
+        watched,
+        paths,
+        open_requests,
+        max_bytes=settings.max_body_bytes,
+        message_seconds=settings.body_timeout_seconds,
+    )
     return RootPath(socket, settings.root_path or "")
 
 
@@ -115,10 +122,13 @@ def _middleware(settings: ServerSettings, routes: Sequence[Route], context: Rout
         RequestId(),
         _recording(settings, routes, context),
         HeaderLimit(settings.max_header_bytes),
-        AllowedHosts(bound_host=settings.host, allowed_hosts=settings.allowed_hosts),
+        AllowedHosts(context.services.policy, bound_host=settings.host, allowed_hosts=settings.allowed_hosts),
         *([CrossOrigin(settings.cors_origins)] if settings.cors_origins else []),
         BrowserRequests(settings.cors_origins, by_path),
         Authentication(context.services.policy, by_path),
-        BodyAccounts(max(settings.max_bodies_bytes, settings.max_body_bytes)),
+        BodyAccounts(
+            BodyMemory(max(settings.max_bodies_bytes, settings.max_body_bytes)),
+            UploadTurns(2 * settings.max_body_bytes, max_wait_seconds=settings.body_timeout_seconds),
+        ),
         UnusedBodies(routes),
     ]

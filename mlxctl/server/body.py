@@ -9,6 +9,7 @@ from falcon.asgi import Request
 
 from mlxctl.errors import BodyTooLarge, EncodedBody, InvalidRequest
 from mlxctl.protocols.decoding import decode_body
+from mlxctl.server.middleware.body_memory import BodyAccount
 
 _LARGE_BYTES = 1 << 20
 _REPLACED = "replaced_body"
@@ -20,7 +21,7 @@ async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
     """Return the whole body, without a byte order mark.
 
     A large one is a bytearray. Raises EncodedBody for a compressed one, BodyTooLarge at the first byte beyond
-    the limit, and QueueFull when the bodies of open requests take too much memory.
+    the limit, QueueFull when the bodies of open requests take too much memory, and BodyTooSlow.
     """
     replaced: bytes | bytearray | None = getattr(request.context, _REPLACED, None)
     if replaced is not None:
@@ -28,11 +29,15 @@ async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
     encoding = request.get_header("content-encoding")
     if encoding not in (None, "identity"):
         raise EncodedBody(encoding)
+    account: BodyAccount = request.context.body_account
+    num_bytes = request.content_length
     # PERF: joining the chunks of a large body at its end would block the event loop.
     body = bytearray()
-    async for chunk in _chunks(request, limit_bytes):
-        request.context.body_account.add(len(chunk))
-        body += chunk
+    async with account.receiving(limit_bytes if num_bytes is None else min(num_bytes, limit_bytes)) as upload:
+        async for chunk in _chunks(request, limit_bytes):
+            account.add(len(chunk))
+            body += chunk
+            await upload.received(len(chunk))
     if body.startswith(codecs.BOM_UTF8):
         del body[: len(codecs.BOM_UTF8)]
     return bytes(body) if len(body) < _LARGE_BYTES else body

@@ -113,8 +113,8 @@ class _HttpConnection:
         self._is_first = announced.is_there
         self._num_bytes_left = announced.num_bytes
         self._seconds = seconds
+        self._seconds_left = seconds
         self._task = asyncio.current_task()
-        self._deadline = asyncio.get_running_loop().time() + seconds
         self._watcher: asyncio.Task[None] | None = None
 
     async def receive(self) -> Event:
@@ -132,11 +132,19 @@ class _HttpConnection:
         return event
 
     async def _next(self) -> Event:
+        # Only the client's time counts, not that in which the server does not read.
+        time = asyncio.get_running_loop().time
+        started = time()
         try:
-            async with asyncio.timeout_at(self._deadline):
+            async with asyncio.timeout_at(started + self._seconds_left) as limit:
                 event = await self._receive()
         except TimeoutError:
-            raise BodyTooSlow(limit_seconds=self._seconds) from None
+            if not limit.expired():
+                raise
+            raise BodyTooSlow(
+                f"the request body did not arrive within {self._seconds:g} seconds; send it at once"
+            ) from None
+        self._seconds_left -= time() - started
         if event["type"] == "http.disconnect":
             raise InvalidRequest(
                 "the request body broke off: its chunks are malformed, or it is shorter than announced"

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import os
 import resource
 import socket
@@ -21,10 +22,13 @@ from granian.server.embed import Server
 from mlxctl.errors import SettingsError
 from mlxctl.server.address import Address
 from mlxctl.server.disconnect import Application
+from mlxctl.server.socket_places import SHARE_OF_FILES
 from mlxctl.settings import ServerSettings
 
 # Further connections wait. The limit on requests is `max_queue`.
 _MAX_CONNECTIONS = 4096
+# Open files besides connections and WebSockets: databases, pipes, downloads; at most a quarter of all.
+_OTHER_FILES = 256
 _STOP_SECONDS = 2.0
 _TLS_START_SECONDS = 30.0
 _TLS_RETRY_SECONDS = 0.01
@@ -32,6 +36,9 @@ _POLL_SECONDS = 0.001
 # Kernel buffer of unread data by connection: about 200 tokens of a stream. By default it grows to megabytes,
 # and an answer that its client does not read would be computed whole.
 _SEND_BUFFER_BYTES = 32 * 1024
+
+
+_log = logging.getLogger(__name__)
 
 
 class _Server(Server):
@@ -49,6 +56,7 @@ class Listener:
     """Serves `application` at `address` from `start` to `stop`. Event-loop thread only."""
 
     def __init__(self, application: Application, address: Address, settings: ServerSettings) -> None:
+        num_connections = _num_connections()
         # Errors go to our log; lower levels only warn at each start that embedding is experimental.
         self._server = _Server(
             application,
@@ -59,7 +67,7 @@ class Listener:
             http1_settings=HTTP1Settings(max_buffer_size=settings.max_header_bytes),
             websockets=True,
             backlog=_MAX_CONNECTIONS,
-            backpressure=_MAX_CONNECTIONS,
+            backpressure=num_connections,
             ssl_cert=settings.tls_cert,
             ssl_key=settings.tls_key,
             ssl_protocol_min=SSLProtocols.tls13 if settings.tls_min_version == "1.3" else SSLProtocols.tls12,
@@ -87,7 +95,6 @@ class Listener:
 
         The TLS files have been read when this returns. `on_end` is called when listening ends for any reason.
         """
-        _raise_file_limit()
         self._other_threads = _native_threads()
         self._task = asyncio.create_task(self._server.serve(), name="listener")
         # The task opens the socket in its first step.
@@ -179,6 +186,22 @@ def _native_threads() -> frozenset[int]:
     # It names every thread that has a state of the interpreter, also one without a Python frame.
     attached = frozenset(sys._current_exceptions())  # noqa: SLF001
     return attached - {thread.ident for thread in threading.enumerate()}
+
+
+def _num_connections() -> int:
+    """Return how many connections are accepted; raises the limit of open files.
+
+    Without a free descriptor no connection would be accepted, and Granian would not say so.
+    """
+    _raise_file_limit()
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    number = limit - limit // SHARE_OF_FILES - min(_OTHER_FILES, limit // 4)
+    if number >= _MAX_CONNECTIONS:
+        return _MAX_CONNECTIONS
+    _log.warning(
+        "%d files may be open (ulimit -n), so at most %d connections are accepted at a time", limit, number
+    )
+    return number
 
 
 def _raise_file_limit() -> None:

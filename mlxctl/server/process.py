@@ -1,6 +1,7 @@
 """Life cycle of the server process: bind, listen, load, serve, drain, exit."""
 
 import asyncio
+import ctypes
 import gc
 import os
 import signal
@@ -18,6 +19,9 @@ from mlxctl.server.tls_key import tls_key_password, unencrypted_key
 from mlxctl.settings import Settings
 
 _COLLECTION_THRESHOLDS = (700, 10, 10)
+# glibc's <malloc.h>.
+_M_MMAP_THRESHOLD = -3
+_LARGE_BLOCK_BYTES = 1 << 20
 
 
 class Announcer(Protocol):
@@ -53,6 +57,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
         listener = Listener(hosted.application, address, replace(server, tls_key=key))
         await listener.start(on_end=stop.set)
     _tune_garbage_collection()
+    _return_large_blocks()
     services = hosted.services
     announcer.listening(address, settings, requires_keys=services.policy.requires_keys)
     await hosted.open()
@@ -86,6 +91,16 @@ def _tune_garbage_collection() -> None:
     """
     gc.freeze()
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
+
+
+def _return_large_blocks() -> None:
+    """Make the allocator return freed memory of large bodies.
+
+    glibc keeps blocks of a size that was freed before: 33 MB after one body of 30 MB, else 1 MB.
+    """
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
 
 
 def _stop_signals() -> asyncio.Event:

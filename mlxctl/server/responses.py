@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from pickle import PickleBuffer
 
 import falcon
 import msgspec
 from falcon.asgi import Request, Response
 
-from mlxctl.errors import InvalidRequest, StoreError, UnknownResource
+from mlxctl.errors import InvalidRequest, QueueFull, StoreError, UnknownResource
 from mlxctl.inference import InferenceService
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import SamplingParams, StoredItem, StoredResponse
@@ -26,6 +27,7 @@ from mlxctl.server.body import read_body
 from mlxctl.server.caller import with_caller
 from mlxctl.server.deadline import deadline_of
 from mlxctl.server.generation import GenerationResource, ParsedRequest
+from mlxctl.server.middleware.body_memory import BodyAccount
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.rate_limits import admit
 from mlxctl.settings import ServerSettings
@@ -41,19 +43,25 @@ UNSTORED_RESPONSE = "mlxctl.unstored_response"
 class UnstoredResponse:
     """The latest response of a connection with `store: false`.
 
-    Its conversation may have `max_bytes`; a larger one is dropped.
+    Its conversation may have `max_bytes`, and counts in the connection's account; a larger one is dropped.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, account: BodyAccount, max_bytes: int) -> None:
+        self._account = account
         self._max_bytes = max_bytes
         self._response_id: str | None = None
         self._conversation: tuple[StoredItem, ...] = ()
 
     def keep(self, record: StoredResponse, earlier: Sequence[StoredItem]) -> None:
         """Keep a response with its conversation; the last one is dropped."""
+        self.drop()
         conversation = (*earlier, *record.input, *record.output)
-        fits = sum(len(item.body) for item in conversation) <= self._max_bytes
-        self._response_id, self._conversation = (record.id, conversation) if fits else (None, ())
+        num_bytes = _num_bytes(conversation)
+        if num_bytes > self._max_bytes:
+            return
+        with suppress(QueueFull):
+            self._account.add(num_bytes)
+            self._response_id, self._conversation = record.id, conversation
 
     def take(self, response_id: str) -> tuple[StoredItem, ...] | None:
         """Return the conversation of a response and forget it.
@@ -63,8 +71,17 @@ class UnstoredResponse:
         if response_id != self._response_id:
             return None
         conversation = self._conversation
-        self._response_id, self._conversation = None, ()
+        self.drop()
         return conversation
+
+    def drop(self) -> None:
+        """Forget the response."""
+        self._account.remove(_num_bytes(self._conversation))
+        self._response_id, self._conversation = None, ()
+
+
+def _num_bytes(conversation: Sequence[StoredItem]) -> int:
+    return sum(len(item.body) for item in conversation)
 
 
 class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
@@ -104,6 +121,7 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
         if wanted.item_ids:
             items = await asyncio.to_thread(self._store.items, caller, wanted.item_ids)
         context = StoredContext(conversation=conversation, items=items)
+        request.context.body_account.add(context.num_bytes)
         num_bytes = len(body) + context.num_bytes
         packed = await preparation.run_with(
             formatter, "parse_again", PickleBuffer(body), context, num_bytes=num_bytes

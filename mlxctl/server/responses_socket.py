@@ -13,24 +13,34 @@ from typing import Any
 import msgspec
 from falcon.asgi import Request, Response
 
-from mlxctl.errors import InvalidRequest, MethodNotAllowed, describe_bytes
+from mlxctl.errors import InvalidRequest, MethodNotAllowed, MlxctlError, QueueFull, describe_bytes
 from mlxctl.protocols import openai_error
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.server.disconnect import Application, Event, Receive, Scope, Send
+from mlxctl.server.middleware.body_memory import BodyAccount
 from mlxctl.server.open_requests import OpenHttpRequests
+from mlxctl.server.received_bytes import ReceivedBytes
 from mlxctl.server.responses import UNSTORED_RESPONSE, ResponsesResource, UnstoredResponse
+from mlxctl.server.socket_places import SocketPlaces
+from mlxctl.server.upload_turns import TOO_SLOW
 
 # As at OpenAI: https://developers.openai.com/api/docs/guides/websocket-mode
 _MAX_SECONDS = 3600.0
+# Time without a message; a client that opens another one loses only what was not stored.
+_IDLE_SECONDS = 300.0
 # Messages that a client may send while a response runs; further ones end the connection.
 _MAX_WAITING = 4
-_HANDSHAKE = "mlxctl.handshake"
+HANDSHAKE = "mlxctl.handshake"
+"""Key of the Handshake in the ASGI scope of a request that opens a WebSocket."""
 # Headers of the handshake that do not belong to the responses.
 _HANDSHAKE_HEADERS = frozenset(
     {b"connection", b"content-length", b"content-type", b"transfer-encoding", b"upgrade", b"x-request-id"}
 )
-_SWITCHING_PROTOCOLS, _OK = 101, 200
+_SWITCHING_PROTOCOLS, _OK, _UNAUTHORIZED = 101, 200, 401
 _NORMAL_CLOSURE, _GOING_AWAY, _NO_STATUS, _POLICY_VIOLATION, _TOO_BIG = 1000, 1001, 1005, 1008, 1009
+# Code and reason of a close frame; the reason may have 123 bytes.
+_FULL = 1013, "the bodies of open requests take all memory that they may have; try again later"
+_KEY_ENDED = _POLICY_VIOLATION, "the API key is no longer valid"
 _TOO_BIG_REASON = "a message may have 16 MB in one frame; send a larger one in several frames, or by POST"
 _DATA, _END = b"data: ", b"data: [DONE]"
 _CREATE, _TRUE = msgspec.Raw(b'"response.create"'), msgspec.Raw(b"true")
@@ -40,13 +50,48 @@ _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
 
+class Handshake:
+    """What a WebSocket takes from its caller.
+
+    `on_revoked` is called once the caller's key is no longer valid.
+    """
+
+    account: BodyAccount
+
+    def __init__(self, places: SocketPlaces) -> None:
+        self.on_revoked: Callable[[], None] = lambda: None
+        self._places = places
+        self._at_end: list[Callable[[], object]] = []
+
+    def accept(self, request: Request) -> None:
+        """Count a WebSocket of the caller. Raises CapacityError."""
+        context = request.context
+        self._at_end.append(self._places.take(context.caller or ""))
+        self.account = context.body_account.another()
+        self._at_end.append(self.account.close)
+        self._at_end.append(context.policy.track(context.identity, self._revoked))
+
+    def close(self) -> None:
+        """Give back what the WebSocket had."""
+        while self._at_end:
+            self._at_end.pop()()
+
+    def _revoked(self) -> None:
+        self.on_revoked()
+
+
 class ResponsesSocketResource(ResponsesResource):
     """/v1/responses: POST creates a response, GET opens a WebSocket."""
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """Accept a WebSocket. Raises MethodNotAllowed for a plain GET."""
-        if _HANDSHAKE not in request.scope:
+        """Accept a WebSocket.
+
+        Raises CapacityError, and MethodNotAllowed for a plain GET.
+        """
+        handshake: Handshake | None = request.scope.get(HANDSHAKE)
+        if handshake is None:
             raise MethodNotAllowed(request.method, ("POST",))
+        handshake.accept(request)
         response.status = _SWITCHING_PROTOCOLS
 
     on_head = on_get
@@ -55,7 +100,8 @@ class ResponsesSocketResource(ResponsesResource):
 class ResponsesSocket:
     """ASGI wrapper that serves WebSockets at `paths`; HTTP requests pass.
 
-    `max_bytes` limits the conversation that a connection keeps, and its messages without a response.
+    `max_bytes` limits the conversation that a connection keeps, and its messages without a response. A
+    message is received within `message_seconds`.
     """
 
     def __init__(
@@ -65,44 +111,66 @@ class ResponsesSocket:
         open_requests: OpenHttpRequests,
         *,
         max_bytes: int,
+        message_seconds: float,
         max_seconds: float = _MAX_SECONDS,
+        idle_seconds: float = _IDLE_SECONDS,
     ) -> None:
         self.application = application
         self._paths = frozenset(paths)
         self._open_requests = open_requests
         self._max_bytes = max_bytes
+        self._message_seconds = message_seconds
         self._max_seconds = max_seconds
+        self._idle_seconds = idle_seconds
+        self._places = SocketPlaces()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "websocket":
             await self.application(scope, receive, send)
             return
         await receive()
-        refusal = await self._refusal(_http_scope(scope))
-        if refusal is not None:
-            # Before a WebSocket is accepted, the answer is that of HTTP.
-            await send({**refusal.started, "type": "websocket.http.response.start"})
-            await send({"type": "websocket.http.response.body", "body": refusal.received})
-            return
+        handshake = Handshake(self._places)
+        try:
+            refusal = await self._refusal(_http_scope(scope), handshake)
+            if refusal is None:
+                await self._serve(scope, receive, send, handshake)
+                return
+        finally:
+            handshake.close()
+        # Before a WebSocket is accepted, the answer is that of HTTP.
+        await send({**refusal.started, "type": "websocket.http.response.start"})
+        await send({"type": "websocket.http.response.body", "body": refusal.received})
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, handshake: Handshake) -> None:
         await send({"type": "websocket.accept"})
         headers = [(name, value) for name, value in scope["headers"] if name not in _HANDSHAKE_HEADERS]
         scope = {**_http_scope(scope), "headers": headers}
-        scope[UNSTORED_RESPONSE] = UnstoredResponse(self._max_bytes)
-        connection = _Connection(self.application, scope, receive, send, max_bytes=self._max_bytes)
+        unstored = scope[UNSTORED_RESPONSE] = UnstoredResponse(handshake.account, self._max_bytes)
+        connection = _Connection(
+            self.application,
+            scope,
+            receive,
+            send,
+            account=handshake.account,
+            max_bytes=self._max_bytes,
+            message_seconds=self._message_seconds,
+        )
+        handshake.on_revoked = connection.revoke
         closed = self._open_requests.call_at_stop(connection.close)
         try:
-            await connection.serve(seconds=self._max_seconds)
+            await connection.serve(seconds=self._max_seconds, idle_seconds=self._idle_seconds)
         finally:
             closed()
+            unstored.drop()
 
-    async def _refusal(self, scope: Scope) -> "_HttpExchange | None":
+    async def _refusal(self, scope: Scope, handshake: Handshake) -> "_HttpExchange | None":
         """Return the answer of an application that refuses the handshake.
 
         It checks host, origin, key and path. Other paths get its answer to a plain GET.
         """
         opening = _HttpExchange(b"")
         has_socket = scope["path"].rstrip("/") in self._paths
-        marked = {_HANDSHAKE: True} if has_socket else {}
+        marked = {HANDSHAKE: handshake} if has_socket else {}
         await self.application({**scope, "method": "GET", **marked}, opening.receive, opening.send)
         return None if opening.status == _SWITCHING_PROTOCOLS else opening
 
@@ -114,7 +182,15 @@ class _Connection:
     """
 
     def __init__(
-        self, application: Application, scope: Scope, receive: Receive, send: Send, *, max_bytes: int
+        self,
+        application: Application,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        account: BodyAccount,
+        max_bytes: int,
+        message_seconds: float,
     ) -> None:
         self._application = application
         self._scope = scope
@@ -125,31 +201,38 @@ class _Connection:
         self._num_open, self._num_open_bytes = 0, 0
         self._is_over = asyncio.Event()
         self._close_frame: tuple[int, str] | None = (_GOING_AWAY, "the server stops")
+        self._account = account
+        self._incoming = _IncomingMessage(account, scope, end=self._end, seconds=message_seconds)
         self._reader = asyncio.create_task(self._read(), name="read-websocket")
 
-    async def serve(self, *, seconds: float) -> None:
+    async def serve(self, *, seconds: float, idle_seconds: float) -> None:
         """Answer messages until the client leaves, at most for `seconds`.
 
-        A response that runs then is finished first.
+        A response that runs then is finished first. `idle_seconds` is the longest time without a message.
         """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
         try:
             async with asyncio.timeout_at(None) as idle:
-                end = asyncio.get_running_loop().time() + seconds
                 while True:
-                    idle.reschedule(end)
+                    idle.reschedule(min(end, loop.time() + idle_seconds))
                     message = await self._messages.get()
                     if message is None:
                         break
                     idle.reschedule(None)
+                    # The request counts its own body.
+                    self._account.remove(len(message))
                     await self._answer(message)
                     self._num_open -= 1
                     self._num_open_bytes -= len(message)
         except TimeoutError:
-            reason = f"a WebSocket may be open for {round(seconds / 60)} minutes; open another one"
+            state, limit = ("open", seconds) if loop.time() >= end else ("without a message", idle_seconds)
+            reason = f"a WebSocket may be {state} for {limit / 60:g} minutes; open another one"
             await self._send_error(InvalidRequest(reason, code="websocket_connection_limit_reached"))
             self._close_frame = _NORMAL_CLOSURE, reason
         finally:
             self._reader.cancel()
+            self._incoming.close()
         # Granian does not close it while a task waits for a message.
         await asyncio.wait({self._reader})
         if self._close_frame is not None:
@@ -160,15 +243,37 @@ class _Connection:
         """Close the WebSocket after the waiting messages; the server stops."""
         self._messages.put_nowait(None)
 
+    def revoke(self) -> None:
+        """Close the WebSocket: the key of its caller is no longer valid."""
+        self._end(*_KEY_ENDED)
+
+    def _end(self, code: int, reason: str) -> None:
+        """Close the WebSocket without the answers that it waits for."""
+        if self._is_over.is_set():
+            return
+        self._close_frame = code, reason
+        self._reader.cancel()
+        self._is_over.set()
+        while not self._messages.empty():
+            self._messages.get_nowait()
+        self._messages.put_nowait(None)
+
     async def _read(self) -> None:
         """Queue messages until the client leaves or sends too many."""
         while (event := await self._receive())["type"] == "websocket.receive":
             message = event.get("bytes") or (event.get("text") or "").encode()
+            self._incoming.has_come()
             num_bytes = self._num_open_bytes + len(message)
             if self._num_open and (self._num_open > _MAX_WAITING or num_bytes > self._max_bytes):
                 limit = f"{_MAX_WAITING} messages or {describe_bytes(self._max_bytes)}"
                 self._close_frame = _POLICY_VIOLATION, f"more than {limit} wait for a response"
                 break
+            try:
+                self._account.add(len(message))
+            except QueueFull as error:
+                await self._send_error(error)
+                self._end(*_FULL)
+                return
             self._num_open, self._num_open_bytes = self._num_open + 1, num_bytes
             self._messages.put_nowait(message)
         else:
@@ -197,14 +302,73 @@ class _Connection:
         )
         if isinstance(failure, Exception):
             _log.warning("a response over a WebSocket ended early: %r", failure)
+        if exchange.status == _UNAUTHORIZED:
+            # A token whose time is over, say.
+            self.revoke()
 
-    async def _send_error(self, error: InvalidRequest) -> None:
+    async def _send_error(self, error: MlxctlError) -> None:
         answer = openai_error(error)
-        await self._send_text(_error_message(answer.status, answer.body))
+        await self._send_text(_error_message(answer.status, answer.body, answer.headers.get("Retry-After")))
 
     async def _send_text(self, text: bytes) -> None:
         if not self._is_over.is_set():
             await self._send({"type": "websocket.send", "text": text.decode()})
+
+
+class _IncomingMessage:
+    """The message that a WebSocket receives, before it is whole.
+
+    It counts in the account of the caller and takes a turn with the other bodies. `end` closes the WebSocket,
+    with a code and a reason.
+    """
+
+    def __init__(
+        self, account: BodyAccount, scope: Scope, *, end: Callable[[int, str], None], seconds: float
+    ) -> None:
+        self._account = account
+        self._end = end
+        self._seconds = seconds
+        self._upload = account.incoming(lambda: end(_POLICY_VIOLATION, f"a message {TOO_SLOW}"))
+        self._received = ReceivedBytes.of(scope, self._count)
+        self._num_bytes_before = 0 if self._received is None else self._received.num_bytes
+        self._num_bytes = 0
+        self._limit: asyncio.TimerHandle | None = None
+
+    def has_come(self) -> None:
+        """The message is whole; the next one begins."""
+        self._account.remove(self._num_bytes)
+        self._upload.close()
+        self._num_bytes = 0
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+        if self._received is not None:
+            self._num_bytes_before = self._received.num_bytes
+
+    def close(self) -> None:
+        """Stop counting; the WebSocket ends."""
+        self.has_come()
+        if self._received is not None:
+            self._received.close()
+            self._received = None
+
+    def _count(self) -> None:
+        """Count what has arrived of the message."""
+        assert self._received is not None, "it counts while the WebSocket is open"
+        more = self._received.num_bytes - self._num_bytes_before - self._num_bytes
+        if more <= 0:
+            return
+        if self._limit is None:
+            self._limit = asyncio.get_running_loop().call_later(self._seconds, self._is_late)
+        try:
+            self._account.add(more)
+            self._num_bytes += more
+            self._upload.received_at_once(more)
+        except QueueFull:
+            self._end(*_FULL)
+
+    def _is_late(self) -> None:
+        self._end(_POLICY_VIOLATION, f"a message did not arrive within {self._seconds:g} seconds")
 
 
 class _HttpExchange:

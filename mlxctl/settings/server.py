@@ -79,13 +79,15 @@ class ServerSettings:
     cors_origins: tuple[str, ...] = ()
     """Web origin whose pages may call this server from a browser.
 
-    `*` allows any origin, without credentials.
+    `*` allows any origin, without credentials; on a server without keys its pages may only list models and
+    generate.
     """
 
     allowed_hosts: tuple[str, ...] = ()
     """Host header to accept in addition to the loopback names.
 
-    If the server listens on another address, an empty list accepts any.
+    If the server listens on another address, an empty list accepts addresses, the machine's own name,
+    `*.local` and `*.internal`, and any name where callers need a key.
     """
 
     max_body_bytes: int = bounded(32 * 1024**2, least=1024)
@@ -101,7 +103,7 @@ class ServerSettings:
     """Maximum size of the request line and headers together."""
 
     body_timeout_seconds: float = bounded(120.0, least=0.01)
-    """Maximum time for receiving the body of a request."""
+    """Maximum time for receiving the body of a request, without the wait for its turn."""
 
     max_queue: int = bounded(256, least=0)
     """Maximum number of requests waiting for a place in the batch. Further requests are refused."""

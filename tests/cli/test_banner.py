@@ -8,7 +8,7 @@ from mlxctl.cli.banner import Banner
 from mlxctl.inference import ServedModel
 from mlxctl.models import DEMO_MODEL, read_model
 from mlxctl.server import Address
-from mlxctl.settings import PoolSettings, Settings
+from mlxctl.settings import PoolSettings, ServerSettings, Settings
 from tests import tiny_models
 
 
@@ -43,3 +43,26 @@ def test_a_model_that_is_not_loaded_says_when_it_will_be(
     banner.listening(address, Settings(pool=PoolSettings(preload=preloads)), requires_keys=False)
     banner.ready(address, (model,), seconds=1.0)
     assert f"tokens, loaded {when}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("server", "requires_keys", "access"),
+    [
+        (ServerSettings(), False, "programs of this machine may use and change everything without a key"),
+        (ServerSettings(host="0.0.0.0"), True, "every machine that reaches 0.0.0.0 with an API key"),
+        (
+            ServerSettings(host="0.0.0.0", cors_origins=("*",)),
+            False,
+            (
+                "every machine that reaches 0.0.0.0 may use and change everything without a key; web pages "
+                "may generate and list models; set an API key with --api-key"
+            ),
+        ),
+    ],
+)
+def test_access_is_one_line(
+    server: ServerSettings, requires_keys: bool, access: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = Address(ip="127.0.0.1", port=8080)
+    Banner().listening(address, Settings(server=server), requires_keys=requires_keys)
+    assert f"  access {access}\n" in capsys.readouterr().out

@@ -12,14 +12,14 @@ import pytest
 
 from mlxctl.doctor import CheckResult, run_checks
 from mlxctl.doctor.backend import assess_backend, assess_blas
-from mlxctl.doctor.directories import assess_directory, check_models, check_port
+from mlxctl.doctor.directories import assess_directory, check_access, check_models, check_port
 from mlxctl.doctor.install_commands import install_command, reinstall_command
 from mlxctl.doctor.memory import assess_wired_limit, check_memory
 from mlxctl.doctor.packages import assess_packages
 from mlxctl.doctor.platform import assess_file_limit, assess_platform
 from mlxctl.models import Library, Machine
 from mlxctl.models.machine import GIB
-from mlxctl.settings import LibrarySettings, ServerSettings, Settings
+from mlxctl.settings import LibrarySettings, PolicySettings, ServerSettings, Settings
 from tests.permissions import restricted_directory
 
 
@@ -255,6 +255,21 @@ class _Greeting(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+@pytest.mark.parametrize(
+    ("server", "verdict"),
+    [
+        (ServerSettings(host="0.0.0.0"), "advice"),
+        (ServerSettings(host="0.0.0.0", api_keys=("sk",)), "ok"),
+        (ServerSettings(), "ok"),
+    ],
+)
+def test_access_of_every_machine_without_a_key_is_advice(
+    tmp_path: Path, server: ServerSettings, verdict: str
+) -> None:
+    settings = Settings(server=server, policy=PolicySettings(path=tmp_path / "policy.sqlite"))
+    assert check_access(settings).verdict == verdict
 
 
 def test_port_of_a_running_mlxctl_is_fine() -> None:

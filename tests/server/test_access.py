@@ -1,7 +1,10 @@
 """API keys, CORS and host names over HTTP."""
 
+import socket
 from pathlib import Path
+from typing import Any
 
+import falcon
 import pytest
 from falcon import testing
 
@@ -101,11 +104,55 @@ def test_loopback_refuses_foreign_hosts(locked: testing.TestClient, host: str) -
     assert (result.status_code, result.json["error"]["code"]) == (400, "host_not_allowed")
 
 
-def test_any_host_is_accepted_beyond_loopback_without_configured_hosts(endless_model: Path) -> None:
-    open_door = unstarted_app(endless_model, ServerSettings(host="0.0.0.0"))
+NAMES = ["192.168.0.5:8080", "[fe80::1]:8080", "mac.local", "host.docker.internal", socket.gethostname()]
+FOREIGN_NAMES = ["evil.example", "127.0.0.1.nip.io", "mac.local.evil.example", "local", "2130706433"]
+
+
+@pytest.mark.parametrize(
+    ("host", "status"), [*((name, 200) for name in NAMES), *((name, 400) for name in FOREIGN_NAMES)]
+)
+def test_server_without_keys_knows_only_private_names(endless_model: Path, host: str, status: int) -> None:
+    client = unstarted_app(endless_model, ServerSettings(host="0.0.0.0"))
+    assert client.simulate_get("/livez", host=host).status_code == status
+
+
+def test_any_host_is_accepted_with_keys_and_without_configured_hosts(endless_model: Path) -> None:
+    keyed = unstarted_app(endless_model, ServerSettings(host="0.0.0.0", api_keys=(KEY,)))
     chosen = unstarted_app(endless_model, ServerSettings(host="0.0.0.0", allowed_hosts=("mac.local",)))
-    assert open_door.simulate_get("/livez", host="tower.example").status_code == 200
+    assert keyed.simulate_get("/livez", host="tower.example").status_code == 200
     assert chosen.simulate_get("/livez", host="tower.example").status_code == 400
+
+
+@pytest.mark.parametrize(("host", "is_opened"), [("mac.local", True), ("evil.example", False)])
+def test_origin_that_equals_an_unknown_host_is_foreign(
+    endless_model: Path, host: str, is_opened: bool
+) -> None:
+    client = unstarted_app(endless_model, ServerSettings(host="0.0.0.0", api_keys=(KEY,)))
+    headers = {"x-api-key": KEY, "origin": f"http://{host}", "sec-fetch-site": "same-origin"}
+    assert opens_socket(client, host, headers) is is_opened
+
+
+@pytest.mark.parametrize("upgrade", ["websocket", "websocket, foo"])
+def test_socket_of_a_foreign_origin_is_refused(endless_model: Path, upgrade: str) -> None:
+    client = unstarted_app(endless_model, ServerSettings())
+    headers = {"origin": "http://evil.example", "upgrade": upgrade}
+    assert not opens_socket(client, "localhost", headers)
+
+
+def opens_socket(client: testing.TestClient, host: str, headers: dict[str, str]) -> bool:
+    """Whether the application accepts a WebSocket."""
+    scope = testing.create_scope_ws("/v1/responses", host=host, headers=headers)
+    received = [{"type": "websocket.disconnect", "code": 1000}, {"type": "websocket.connect"}]
+    sent = []
+
+    async def receive() -> dict[str, Any]:
+        return received.pop()
+
+    async def send(event: dict[str, Any]) -> None:
+        sent.append(event["type"])
+
+    falcon.async_to_sync(client.app, scope, receive, send)
+    return sent[0] == "websocket.accept"
 
 
 @pytest.mark.parametrize("path", ["/cache/clear", "/v1/chat/completions", "/models/unload"])
@@ -125,6 +172,60 @@ CHANGES = [
     ("POST", "/models/unload"),
     ("DELETE", "/v1/adapters/x"),
 ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/cache",
+        "/requests",
+        "/slots",
+        "/stats",
+        "/v1/agents",
+        "/v1/agents/a/messages",
+        "/v1/responses/r",
+        "/v1/responses/r/input_items",
+    ],
+)
+def test_any_origin_does_not_read_texts_of_others_without_keys(endless_model: Path, path: str) -> None:
+    client = unstarted_app(endless_model, ServerSettings(cors_origins=("*",)))
+    result = client.simulate_get(path, headers={"origin": "https://evil.example"})
+    assert (result.status_code, "may only list models and generate" in result.text) == (400, True)
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/api/tags", "/livez", "/props"])
+def test_any_origin_reads_models_without_keys(endless_model: Path, path: str) -> None:
+    client = unstarted_app(endless_model, ServerSettings(cors_origins=("*",)))
+    result = client.simulate_get(path, headers={"origin": "https://page.example"})
+    assert (result.status_code, result.headers["access-control-allow-origin"]) == (200, "*")
+
+
+def test_any_origin_generates_but_unloads_nothing_without_keys(endless_model: Path) -> None:
+    client = unstarted_app(endless_model, ServerSettings(cors_origins=("*",)))
+    headers = {"origin": "https://page.example"}
+    asked = {"model": "tiny", "messages": [{"role": "user", "content": 3}]}
+    generation = client.simulate_post("/v1/chat/completions", json=asked, headers=headers)
+    changes = [
+        client.simulate_request(method, path, json={}, headers=headers)
+        for method, path in (
+            ("DELETE", "/v1/agents/work"),
+            ("POST", "/v1/agents"),
+            ("POST", "/v1/agents/work/reset"),
+            ("DELETE", "/v1/responses/r"),
+            ("DELETE", "/requests/r"),
+            ("POST", "/api/v1/models/unload"),
+        )
+    ]
+    assert "messages" in generation.json["error"]["message"]
+    assert all("origin_not_allowed" in change.text for change in changes)
+
+
+def test_form_of_another_site_without_an_origin_is_refused(endless_model: Path) -> None:
+    for origins in ((), ("*",)):
+        client = unstarted_app(endless_model, ServerSettings(cors_origins=origins))
+        headers = {"sec-fetch-site": "cross-site", "content-type": "text/plain"}
+        result = client.simulate_post("/cache/clear", body="{}", headers=headers)
+        assert "origin_not_allowed" in result.text
 
 
 @pytest.mark.parametrize(("method", "path"), CHANGES)

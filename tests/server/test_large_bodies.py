@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -20,11 +19,13 @@ from mlxctl.errors import QueueFull
 from mlxctl.inference.preparation.frames import ConnectionEnded, receive_async
 from mlxctl.server.body import read_body
 from mlxctl.server.middleware.body_memory import BodyAccount, BodyMemory
+from mlxctl.server.upload_turns import UploadTurns
 
 from .process import ServerProcess, serving, wait_for
 
 _MIB = 1 << 20
-_ACCOUNT = BodyAccount(BodyMemory(64 * _MIB), "")
+_TURNS = UploadTurns(64 * _MIB, max_wait_seconds=60)
+_ACCOUNT = BodyAccount(BodyMemory(64 * _MIB), _TURNS, "")
 _SMALL = [{"role": "user", "content": "hello"}]
 
 
@@ -120,10 +121,10 @@ def test_body_is_not_copied() -> None:
 def test_caller_reads_bodies_up_to_its_share_of_a_full_memory() -> None:
     async def run() -> None:
         memory = BodyMemory(8 * _MIB)
-        many = [BodyAccount(memory, "many") for _ in range(8)]
+        many = [BodyAccount(memory, _TURNS, "many") for _ in range(8)]
         for account in many:
             await read_body(cast("Request", sent(num_chunks=1, account=account)), limit_bytes=32 * _MIB)
-        other, late = BodyAccount(memory, "other"), BodyAccount(memory, "many")
+        other, late = BodyAccount(memory, _TURNS, "other"), BodyAccount(memory, _TURNS, "many")
 
         await read_body(cast("Request", sent(num_chunks=4, account=other)), limit_bytes=32 * _MIB)
         for refused_account in (late, other):
@@ -141,21 +142,23 @@ def test_caller_reads_bodies_up_to_its_share_of_a_full_memory() -> None:
 
 
 def test_full_memory_of_bodies_answers_429_until_others_end(server: ServerProcess) -> None:
-    address = urlsplit(server.url)
-    body = json.dumps({"model": "tiny", "max_tokens": 1, "messages": _SMALL}).encode()
+    asked = {"model": "tiny", "max_tokens": 1, "messages": _SMALL}
+
+    def content(num_mib: int, **more: Any) -> bytes:
+        return json.dumps({**asked, **more}).encode().ljust(num_mib * _MIB)
 
     def statuses(num_mib: int) -> list[int]:
-        content, headers = body.ljust(num_mib * _MIB), {"content-type": "application/json"}
         paths = ("/v1/chat/completions", "/v1/messages")
         return [
-            httpx.post(f"{server.url}{path}", content=content, headers=headers, timeout=60).status_code
+            httpx.post(f"{server.url}{path}", content=content(num_mib), timeout=60).status_code
             for path in paths
         ]
 
-    with socket.create_connection((address.hostname, address.port)) as slow:
-        head = f"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: {32 * _MIB}\r\n\r\n"
-        slow.sendall(head.encode() + bytes(32 * _MIB - 1))
-        wait_for(lambda: statuses(20) == [429, 429], seconds=20)
+    running = content(31, stream=True, max_tokens=20_000)
+    with httpx.stream("POST", f"{server.url}/v1/chat/completions", content=running) as stream:
+        answer = stream.iter_raw()
+        next(answer)
+        assert statuses(20) == [429, 429]
         # Without keys, each connection has a share of its own.
         assert statuses(5) == [200, 200]
     wait_for(lambda: statuses(20) == [200, 200], seconds=20)

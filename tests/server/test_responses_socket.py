@@ -14,8 +14,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from mlxctl.server.disconnect import Event, Receive, Scope, Send
+from mlxctl.server.middleware.body_memory import BodyAccount, BodyMemory
 from mlxctl.server.open_requests import OpenHttpRequests
-from mlxctl.server.responses_socket import ResponsesSocket
+from mlxctl.server.responses_socket import HANDSHAKE, ResponsesSocket
+from mlxctl.server.upload_turns import UploadTurns
 
 from .process import ServerProcess, serving, wait_for
 
@@ -245,11 +247,12 @@ def test_stopping_server_closes_idle_connections(endless_model: Path) -> None:
             socket.recv()
 
 
-def events_sent(*received: Event, max_seconds: float) -> list[Event]:
+def events_sent(*received: Event, max_seconds: float, idle_seconds: float = 60) -> list[Event]:
     """Return what the server sends when a client sends these events."""
     sent: list[Event] = []
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        scope[HANDSHAKE].account = BodyAccount(BodyMemory(1), UploadTurns(1, max_wait_seconds=1), "")
         await send({"type": "http.response.start", "status": 101, "headers": []})
 
     async def open_and_wait() -> None:
@@ -262,7 +265,13 @@ def events_sent(*received: Event, max_seconds: float) -> list[Event]:
             sent.append(event)
 
         socket = ResponsesSocket(
-            application, ["/v1/responses"], OpenHttpRequests(), max_bytes=1, max_seconds=max_seconds
+            application,
+            ["/v1/responses"],
+            OpenHttpRequests(),
+            max_bytes=1,
+            message_seconds=60,
+            max_seconds=max_seconds,
+            idle_seconds=idle_seconds,
         )
         scope = {"type": "websocket", "path": "/v1/responses", "scheme": "ws", "headers": []}
         await socket(scope, receive, send)
@@ -271,8 +280,9 @@ def events_sent(*received: Event, max_seconds: float) -> list[Event]:
     return sent
 
 
-def test_connection_ends_after_its_time() -> None:
-    sent = events_sent(max_seconds=0.01)
+@pytest.mark.parametrize("limits", [{"max_seconds": 0.01}, {"max_seconds": 60, "idle_seconds": 0.01}])
+def test_connection_ends_after_its_time(limits: dict[str, float]) -> None:
+    sent = events_sent(**limits)
     assert [event["type"] for event in sent] == ["websocket.accept", "websocket.send", "websocket.close"]
     assert json.loads(sent[1]["text"])["error"]["code"] == "websocket_connection_limit_reached"
 

@@ -4,6 +4,8 @@ Event-loop thread only.
 """
 
 from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from falcon.asgi import Request, Response
@@ -11,6 +13,7 @@ from falcon.asgi import Request, Response
 from mlxctl.errors import QueueFull, describe_bytes
 from mlxctl.server.caller import fairness_key
 from mlxctl.server.disconnect import call_at_end
+from mlxctl.server.upload_turns import Upload, UploadTurns
 
 
 class BodyMemory:
@@ -55,10 +58,11 @@ class BodyMemory:
 
 
 class BodyAccount:
-    """The bytes of one request's body in the memory of all bodies."""
+    """The bytes of one request or WebSocket in that memory."""
 
-    def __init__(self, memory: BodyMemory, caller: str) -> None:
+    def __init__(self, memory: BodyMemory, turns: UploadTurns, caller: str) -> None:
         self._memory = memory
+        self._turns = turns
         self._caller = caller
         self._num_bytes = 0
 
@@ -66,6 +70,23 @@ class BodyAccount:
         """Count bytes that have arrived. Raises QueueFull."""
         self._memory.add(self._caller, num_bytes)
         self._num_bytes += num_bytes
+
+    def receiving(self, num_bytes: int) -> AbstractAsyncContextManager[Upload]:
+        """Receive a body of at most `num_bytes` in its turn."""
+        return self._turns.receiving(self._caller, num_bytes)
+
+    def incoming(self, end: Callable[[], None]) -> Upload:
+        """Return the incoming messages of a WebSocket; `end` ends slow ones."""
+        return Upload(self._turns, self._caller, 0, end=end)
+
+    def another(self) -> "BodyAccount":
+        """Return an empty account of the same caller."""
+        return BodyAccount(self._memory, self._turns, self._caller)
+
+    def remove(self, num_bytes: int) -> None:
+        """Subtract bytes that were added."""
+        self._memory.remove(self._caller, num_bytes)
+        self._num_bytes -= num_bytes
 
     def close(self) -> None:
         """Subtract the body from the total."""
@@ -77,8 +98,9 @@ class BodyAccount:
 class BodyAccounts:
     """Middleware that gives every request an account, after authentication."""
 
-    def __init__(self, max_bytes: int) -> None:
-        self._memory = BodyMemory(max_bytes)
+    def __init__(self, memory: BodyMemory, turns: UploadTurns) -> None:
+        self._memory = memory
+        self._turns = turns
 
     async def process_resource(
         self,
@@ -88,6 +110,6 @@ class BodyAccounts:
         __: dict[str, Any],
     ) -> None:
         """Open the account of a request until it ends."""
-        account = request.context.body_account = BodyAccount(self._memory, fairness_key(request))
+        account = request.context.body_account = BodyAccount(self._memory, self._turns, fairness_key(request))
         request.context.record.reserve = account.add
         call_at_end(request.scope, account.close)
