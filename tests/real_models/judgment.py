@@ -1,0 +1,48 @@
+"""What is wrong with an answer: of tool calls, and of structured output."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jsonschema
+
+
+def problems_of_calls(choice: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what is wrong with the calls of a choice of a chat completion.
+
+    The arguments of the last call may end early where `max_tokens` cut the answer off.
+    """
+    offered = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
+    calls = [call["function"] for call in choice["message"].get("tool_calls") or ()]
+    problems = []
+    for call in calls:
+        if call["name"] not in offered:
+            problems.append(f"{call['name']} was not offered")
+        elif not (choice["finish_reason"] == "length" and call is calls[-1]):
+            found = problems_of(call["arguments"], offered[call["name"]])
+            problems += [f"{call['name']}: {problem}" for problem in found]
+    return problems
+
+
+def problems_of(text: str, schema: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with a JSON text for the schema, invented properties included."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        return [f"no JSON: {error}"]
+    return [error.message for error in jsonschema.Draft202012Validator(closed(schema)).iter_errors(value)]
+
+
+def closed(schema: Any) -> Any:
+    """Return the schema with objects that have no property but the listed ones.
+
+    An object that says itself what else it may have, or lists nothing, stays as it is.
+    """
+    if isinstance(schema, list):
+        return [closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    parts = {name: closed(part) for name, part in schema.items()}
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
+        return {"additionalProperties": False, **parts}
+    return parts

@@ -1,0 +1,67 @@
+"""Structured output and tool calls of a real model."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.real_models.asking import ask_all, calling, question
+from tests.real_models.judgment import problems_of, problems_of_calls
+from tests.real_models.prompts import PROMPTS
+from tests.real_models.schemas import SHORT, response_format
+from tests.real_models.tools import QUESTIONS, TOOLS
+from tests.server.process import ServerProcess, serving
+
+_TOOLS = [TOOLS[name] for name in ("get_weather", "convert_currency", "create_issue")]
+_FORCED = {
+    f"{text} {choice}": calling(text, _TOOLS, choice, parallel_tool_calls=False)
+    for name, text in QUESTIONS[:10:9]
+    for choice in (name, "required")
+}
+_FREE = [text for _, text in QUESTIONS[::5]] + [PROMPTS[kind] for kind in ("greeting", "capital", "poem")]
+
+
+@pytest.fixture(scope="module")
+def server(real_model: Path) -> Iterator[ServerProcess]:
+    with serving(real_model) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def structured(server: ServerProcess) -> dict[str, dict[str, Any]]:
+    """Answers by the name of their schema, generated in one batch."""
+    bodies = [
+        question(text, model="tiny", max_tokens=64, response_format=response_format(name))
+        for name, (text, _) in SHORT.items()
+    ]
+    return dict(zip(SHORT, ask_all(server.url, bodies), strict=True))
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_structured_answer_is_valid_and_ends(structured: dict[str, dict[str, Any]], name: str) -> None:
+    (choice,) = structured[name]["choices"]
+    assert choice["finish_reason"] == "stop"
+    assert problems_of(choice["message"]["content"], SHORT[name][1]) == []
+
+
+@pytest.fixture(scope="module")
+def forced(server: ServerProcess) -> dict[str, dict[str, Any]]:
+    """The choices with forced calls, generated in one batch."""
+    bodies = [{"model": "tiny", "max_tokens": 64, **body} for body in _FORCED.values()]
+    answers = ask_all(server.url, bodies)
+    return {name: answer["choices"][0] for name, answer in zip(_FORCED, answers, strict=True)}
+
+
+@pytest.mark.parametrize("name", _FORCED)
+def test_forced_call_is_valid(forced: dict[str, dict[str, Any]], name: str) -> None:
+    choice = forced[name]
+    assert choice["finish_reason"] == "tool_calls"
+    assert problems_of_calls(choice, _TOOLS) == []
+
+
+def test_automatic_calls_are_of_offered_tools(server: ServerProcess) -> None:
+    bodies = [calling(text, _TOOLS, "auto", model="tiny", max_tokens=32) for text in _FREE]
+    choices = [answer["choices"][0] for answer in ask_all(server.url, bodies)]
+    assert [problems_of_calls(choice, _TOOLS) for choice in choices] == [[]] * len(_FREE)
+    assert all(choice["message"]["content"] or choice["message"]["tool_calls"] for choice in choices)
