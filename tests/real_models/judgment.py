@@ -1,4 +1,4 @@
-"""What is wrong with an answer: of tool calls, and of structured output."""
+"""What is wrong with tool calls and structured output."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,9 +8,9 @@ import jsonschema
 
 
 def problems_of_calls(choice: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what is wrong with the calls of a choice of a chat completion.
+    """Return what is wrong with the calls of a choice.
 
-    The arguments of the last call may end early where `max_tokens` cut the answer off.
+    It is one of a chat completion. The arguments of the last call may end early where `max_tokens` cut the answer off.
     """
     offered = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
     calls = [call["function"] for call in choice["message"].get("tool_calls") or ()]
@@ -25,7 +25,10 @@ def problems_of_calls(choice: Mapping[str, Any], tools: Sequence[Mapping[str, An
 
 
 def problems_of(text: str, schema: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with a JSON text for the schema, invented properties included."""
+    """Return what is wrong with a JSON text for the schema.
+
+    A property that the schema does not list is wrong.
+    """
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -34,7 +37,7 @@ def problems_of(text: str, schema: Mapping[str, Any]) -> list[str]:
 
 
 def closed(schema: Any) -> Any:
-    """Return the schema with objects that have no property but the listed ones.
+    """Return the schema with objects closed to unlisted properties.
 
     An object that says itself what else it may have, or lists nothing, stays as it is.
     """

@@ -32,10 +32,10 @@ def server(real_model: Path) -> Iterator[ServerProcess]:
 def structured(server: ServerProcess) -> dict[str, dict[str, Any]]:
     """Answers by the name of their schema, generated in one batch."""
     bodies = [
-        question(text, model="tiny", max_tokens=64, response_format=response_format(name))
+        question(text, max_tokens=64, response_format=response_format(name))
         for name, (text, _) in SHORT.items()
     ]
-    return dict(zip(SHORT, ask_all(server.url, bodies), strict=True))
+    return dict(zip(SHORT, ask_all(server.url, "tiny", bodies), strict=True))
 
 
 @pytest.mark.parametrize("name", SHORT)
@@ -48,8 +48,8 @@ def test_structured_answer_is_valid_and_ends(structured: dict[str, dict[str, Any
 @pytest.fixture(scope="module")
 def forced(server: ServerProcess) -> dict[str, dict[str, Any]]:
     """The choices with forced calls, generated in one batch."""
-    bodies = [{"model": "tiny", "max_tokens": 64, **body} for body in _FORCED.values()]
-    answers = ask_all(server.url, bodies)
+    bodies = [{"max_tokens": 64, **body} for body in _FORCED.values()]
+    answers = ask_all(server.url, "tiny", bodies)
     return {name: answer["choices"][0] for name, answer in zip(_FORCED, answers, strict=True)}
 
 
@@ -61,7 +61,7 @@ def test_forced_call_is_valid(forced: dict[str, dict[str, Any]], name: str) -> N
 
 
 def test_automatic_calls_are_of_offered_tools(server: ServerProcess) -> None:
-    bodies = [calling(text, _TOOLS, "auto", model="tiny", max_tokens=32) for text in _FREE]
-    choices = [answer["choices"][0] for answer in ask_all(server.url, bodies)]
+    bodies = [calling(text, _TOOLS, "auto", max_tokens=32) for text in _FREE]
+    choices = [answer["choices"][0] for answer in ask_all(server.url, "tiny", bodies)]
     assert [problems_of_calls(choice, _TOOLS) for choice in choices] == [[]] * len(_FREE)
     assert all(choice["message"]["content"] or choice["message"]["tool_calls"] for choice in choices)

