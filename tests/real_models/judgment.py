@@ -10,7 +10,8 @@ import jsonschema
 def problems_of_calls(choice: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return what is wrong with the calls of a choice.
 
-    It is one of a chat completion. The arguments of the last call may end early where `max_tokens` cut the answer off.
+    It is one of a chat completion. The arguments of the last call may end early where `max_tokens` cut the
+    answer off.
     """
     offered = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
     calls = [call["function"] for call in choice["message"].get("tool_calls") or ()]

@@ -33,8 +33,8 @@ generate(sys.argv[1], sys.stdin.read())
 class ReferenceAnswer:
     """The first NUM_TOKENS tokens that mlx-lm generates.
 
-    The end token is one like any other. `logprobs` are those of the tokens, `top` the ids of the NUM_TOP most likely ones of each position: of
-    numpy's log-softmax in float64 over the logits.
+    The end token is one like any other. `logprobs` are those of the tokens, `top` the ids of the NUM_TOP most
+    likely ones of each position: of numpy's log-softmax in float64 over the logits.
     """
 
     prompt_ids: list[int]
