@@ -5,8 +5,14 @@ answers are greedy.
 """
 
 import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +35,17 @@ _CONTEXT_TOKENS = 8192
 _SPEED_TOKENS = 40
 _SPEED_SCHEMAS = ("invoice", "booking", "bug report", "contacts")
 
+# What the model can do, whatever mlxctl makes of it.
+_VERDICTS = {
+    "chat": "yes",
+    "thinking": "no",
+    "batch_safe": "yes",
+    "trimmable_cache": "yes",
+    "practical_context": "yes",
+    "structured_output": "yes",
+    "vision": "no",
+}
+
 Answers = list[dict[str, Any]]
 _Case = TypeVar("_Case")
 
@@ -41,6 +58,7 @@ def main() -> None:
         "structured": _structured,
         "speed": _speed,
         "document": _document,
+        "probe": _probe,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
@@ -186,6 +204,21 @@ def _document(server: Server, options: argparse.Namespace) -> tuple[list[Finding
     name = f"tokens of mlx-lm after a document of {len(prompt)} tokens"
     equal = [one == other for one, other in zip(choice["token_ids"], expected, strict=True)]
     return [_share(name, equal, f", {seconds:.0f} s")], [{"asked": name, "content": choice["text"]}]
+
+
+def _probe(server: Server, options: argparse.Namespace) -> tuple[list[Finding], Answers]:
+    """Verdicts of `mlxctl probe`, and the calls that a server makes with them."""
+    with tempfile.TemporaryDirectory() as state:
+        command = [sys.executable, "-m", "mlxctl", "probe", str(smollm2()), "--force", "--json"]
+        environment = os.environ | {"XDG_STATE_HOME": state}
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+        (report,) = json.loads(done.stdout)
+        with mlxctl_server(smollm2(), state_directory=Path(state)) as probed:
+            findings, answers = _forced(probed, options)
+    verdicts = {finding["question"]: finding["verdict"] for finding in report["findings"]}
+    right = [verdicts[name] == verdict for name, verdict in _VERDICTS.items()]
+    named = [replace(finding, name=f"after a probe, {finding.name}") for finding in findings]
+    return [_share("verdicts of a probe", right, f", {report['duration_seconds']:.0f} s"), *named], answers
 
 
 def _three_with(name: str) -> list[dict[str, Any]]:

@@ -87,9 +87,13 @@ def installed_environment() -> dict[str, str]:
 
 @contextmanager
 def mlxctl_server(
-    model: Path, *, cache_directory: Path | None = None, config: Path | None = None
+    model: Path,
+    *,
+    cache_directory: Path | None = None,
+    config: Path | None = None,
+    state_directory: Path | None = None,
 ) -> Iterator[Server]:
-    """Run `mlxctl serve` with an empty or the given cache directory."""
+    """Run `mlxctl serve` with empty or the given directories."""
     port = free_port()
     command = [
         sys.executable,
@@ -105,10 +109,9 @@ def mlxctl_server(
     ]
     with tempfile.TemporaryDirectory() as scratch:
         command += ["--cache-dir", str(cache_directory or scratch)]
+        environment = installed_environment() | {"XDG_STATE_HOME": str(state_directory or scratch)}
         command += ["--config", str(config)] if config is not None else []
-        yield from _running(
-            "mlxctl", command, port, live="/livez", ready="/readyz", environment=installed_environment()
-        )
+        yield from _running("mlxctl", command, port, live="/livez", ready="/readyz", environment=environment)
 
 
 @contextmanager
