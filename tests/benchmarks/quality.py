@@ -143,7 +143,7 @@ def _structured(server: Server, options: argparse.Namespace) -> tuple[list[Findi
     for name, answer in zip(names, whole, strict=True):
         choice, num_tokens = answer["choices"][0], answer["usage"]["completion_tokens"]
         is_cut = choice["finish_reason"] == "length"
-        problems = [] if is_cut else problems_of(choice["message"]["content"], SCHEMAS[name][1])
+        problems = problems_of(choice["message"]["content"], SCHEMAS[name][1], is_cut=is_cut)
         answers.append(_answer(name, choice, problems, num_tokens=num_tokens))
         if not is_cut:
             num_generated += num_tokens

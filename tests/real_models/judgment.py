@@ -1,9 +1,9 @@
 """What is wrong with tool calls and structured output."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jiter
 import jsonschema
 
 
@@ -11,7 +11,7 @@ def problems_of_calls(choice: Mapping[str, Any], tools: Sequence[Mapping[str, An
     """Return what is wrong with the calls of a choice.
 
     It is one of a chat completion. The arguments of the last call may end early where `max_tokens` cut the
-    answer off.
+    answer off: of these only invented properties count.
     """
     offered = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
     calls = [call["function"] for call in choice["message"].get("tool_calls") or ()]
@@ -19,22 +19,24 @@ def problems_of_calls(choice: Mapping[str, Any], tools: Sequence[Mapping[str, An
     for call in calls:
         if call["name"] not in offered:
             problems.append(f"{call['name']} was not offered")
-        elif not (choice["finish_reason"] == "length" and call is calls[-1]):
-            found = problems_of(call["arguments"], offered[call["name"]])
+        else:
+            is_cut = choice["finish_reason"] == "length" and call is calls[-1]
+            found = problems_of(call["arguments"], offered[call["name"]], is_cut=is_cut)
             problems += [f"{call['name']}: {problem}" for problem in found]
     return problems
 
 
-def problems_of(text: str, schema: Mapping[str, Any]) -> list[str]:
+def problems_of(text: str, schema: Mapping[str, Any], *, is_cut: bool = False) -> list[str]:
     """Return what is wrong with a JSON text for the schema.
 
-    A property that the schema does not list is wrong.
+    A property that the schema does not list is wrong. Of a text that `is_cut` nothing else counts.
     """
     try:
-        value = json.loads(text)
+        value = jiter.from_json(text.encode(), partial_mode="trailing-strings" if is_cut else "off")
     except ValueError as error:
-        return [f"no JSON: {error}"]
-    return [error.message for error in jsonschema.Draft202012Validator(closed(schema)).iter_errors(value)]
+        return [] if is_cut else [f"no JSON: {error}"]
+    errors = jsonschema.Draft202012Validator(closed(schema)).iter_errors(value)
+    return [error.message for error in errors if not is_cut or error.validator == "additionalProperties"]
 
 
 def closed(schema: Any) -> Any:

@@ -36,9 +36,11 @@ def test_wrong_call_is_found(name: str, arguments: str, words: str) -> None:
 
 def test_only_the_last_call_of_a_cut_off_answer_may_be_incomplete() -> None:
     whole, cut = ("get_weather", '{"city": "Oslo"}'), ("get_weather", '{"ci')
+    invented = ("get_weather", '{"city": "Oslo", "type": "obj')
     tools = [TOOLS["get_weather"]]
     assert problems_of_calls(choice(whole, cut, reason="length"), tools) == []
     assert len(problems_of_calls(choice(cut, whole, reason="length"), tools)) == 1
+    assert len(problems_of_calls(choice(whole, invented, reason="length"), tools)) == 1
 
 
 def test_invented_property_of_a_recursive_schema_is_found() -> None:
