@@ -19,7 +19,9 @@ _FORCED = {
     for name, text in QUESTIONS[:10:9]
     for choice in (name, "required")
 }
-_FREE = [text for _, text in QUESTIONS[::5]] + [PROMPTS[kind] for kind in ("greeting", "capital", "poem")]
+_FREE = {
+    text: _TOOLS for text in (QUESTIONS[0][1], QUESTIONS[18][1], PROMPTS["greeting"], PROMPTS["capital"])
+}
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +62,11 @@ def test_forced_call_is_valid(forced: dict[str, dict[str, Any]], name: str) -> N
     assert problems_of_calls(choice, _TOOLS) == []
 
 
-def test_automatic_calls_are_of_offered_tools(server: ServerProcess) -> None:
-    bodies = [calling(text, _TOOLS, "auto", max_tokens=32) for text in _FREE]
+def test_automatic_calls_are_valid_ones_of_offered_tools(server: ServerProcess) -> None:
+    bodies = [calling(text, tools, "auto", max_tokens=40) for text, tools in _FREE.items()]
     choices = [answer["choices"][0] for answer in ask_all(server.url, "tiny", bodies)]
-    assert [problems_of_calls(choice, _TOOLS) for choice in choices] == [[]] * len(_FREE)
+    problems = [
+        problems_of_calls(choice, tools) for choice, tools in zip(choices, _FREE.values(), strict=True)
+    ]
+    assert problems == [[]] * len(_FREE)
     assert all(choice["message"]["content"] or choice["message"]["tool_calls"] for choice in choices)

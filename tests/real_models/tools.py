@@ -103,7 +103,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("get_weather", "What is the weather in Oslo?"),
     ("get_weather", "Do I need an umbrella in London today?"),
     ("get_weather", "How warm is it in Phoenix, in Fahrenheit?"),
-    ("send_email", "Send an e-mail to bob@example.org with the subject Hello and the text See you tomorrow."),
+    ("send_email", "Send an e-mail to bob@example.org with the subject Hello and the body See you tomorrow."),
     ("send_email", "Tell ann@example.com by mail that the build is green."),
     ("send_email", "Write to team@example.net that lunch is at noon, and copy eve@example.net."),
     ("create_order", "Order two of BK-1021 for Ada."),
