@@ -28,7 +28,8 @@ async def describe_server(target: BenchTarget) -> MeasuredServer:
         context_length=target.context_length,
         num_parameters=listed.num_parameters if listed else None,
         number_format=listed.number_format if listed else None,
-        version=health.version,
+        # Other servers may have a version, too.
+        version=health.version if health.engine else None,
         engine=health.engine or EngineFacts(),
     )
 

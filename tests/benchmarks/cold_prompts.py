@@ -119,7 +119,7 @@ async def _target(server: Server) -> BenchTarget:
 
 
 def _facts(target: BenchTarget) -> dict[str, Any]:
-    """Return what the server runs, without the paths and ports of this machine."""
+    """Return what the server runs, without paths and ports."""
     facts: dict[str, Any] = msgspec.to_builtins(asyncio.run(describe_server(target)))
     return {name: value for name, value in facts.items() if name not in ("label", "model", "url")}
 

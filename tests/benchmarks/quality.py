@@ -207,7 +207,7 @@ def _document(server: Server, options: argparse.Namespace) -> tuple[list[Finding
 
 
 def _probe(server: Server, options: argparse.Namespace) -> tuple[list[Finding], Answers]:
-    """Verdicts of `mlxctl probe`, and the calls that a server makes with them."""
+    """Verdicts of `mlxctl probe`, and calls of a server with them."""
     with tempfile.TemporaryDirectory() as state:
         command = [sys.executable, "-m", "mlxctl", "probe", str(smollm2()), "--force", "--json"]
         environment = os.environ | {"XDG_STATE_HOME": state}
