@@ -214,7 +214,10 @@ def _probe(server: Server, options: argparse.Namespace) -> tuple[list[Finding], 
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
         (report,) = json.loads(done.stdout)
         with mlxctl_server(smollm2(), state_directory=Path(state)) as probed:
-            findings, answers = _forced(probed, options)
+            try:
+                findings, answers = _forced(probed, options)
+            except RuntimeError as error:
+                findings, answers = [_share("forced calls are served", [False])], [{"error": str(error)}]
     verdicts = {finding["question"]: finding["verdict"] for finding in report["findings"]}
     right = [verdicts[name] == verdict for name, verdict in _VERDICTS.items()]
     named = [replace(finding, name=f"after a probe, {finding.name}") for finding in findings]
