@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.real_models.asking import ask_all, calling, question
@@ -16,11 +17,15 @@ from tests.server.process import ServerProcess, serving
 _TOOLS = [TOOLS[name] for name in ("get_weather", "convert_currency", "create_issue")]
 _FORCED = {
     f"{text} {choice}": calling(text, _TOOLS, choice, parallel_tool_calls=False)
-    for name, text in QUESTIONS[:10:9]
+    for name, text in QUESTIONS[:19:9]
     for choice in (name, "required")
 }
 _FREE = {
-    text: _TOOLS for text in (QUESTIONS[0][1], QUESTIONS[18][1], PROMPTS["greeting"], PROMPTS["capital"])
+    QUESTIONS[0][1]: _TOOLS,
+    QUESTIONS[3][1]: [TOOLS["send_email"]],
+    QUESTIONS[18][1]: _TOOLS,
+    PROMPTS["greeting"]: _TOOLS,
+    PROMPTS["capital"]: _TOOLS,
 }
 
 
@@ -45,6 +50,20 @@ def test_structured_answer_is_valid_and_ends(structured: dict[str, dict[str, Any
     (choice,) = structured[name]["choices"]
     assert choice["finish_reason"] == "stop"
     assert problems_of(choice["message"]["content"], SHORT[name][1]) == []
+
+
+def test_structured_answers_have_the_tokens_of_their_texts(
+    server: ServerProcess, structured: dict[str, dict[str, Any]]
+) -> None:
+    num_generated = num_canonical = 0
+    for answer in structured.values():
+        text = answer["choices"][0]["message"]["content"]
+        body = {"model": "tiny", "prompt": text, "add_special_tokens": False}
+        tokens = httpx.post(f"{server.url}/tokenize", json=body).raise_for_status().json()["tokens"]
+        num_generated += answer["usage"]["completion_tokens"]
+        # The end token is one more.
+        num_canonical += len(tokens) + 1
+    assert num_generated <= 1.01 * num_canonical
 
 
 @pytest.fixture(scope="module")
