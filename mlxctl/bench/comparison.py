@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlxctl.bench.figures import Better, Unit
-from mlxctl.bench.result import Measurement, Result
+from mlxctl.bench.result import MeasuredServer, Measurement, Result
 from mlxctl.errors import SettingsError
 
 # Two runs are not paired, so every round of one is compared with every round of the other. A difference
@@ -97,9 +97,24 @@ def _notes(before: Result, after: Result) -> tuple[str, ...]:
         for name, result in (("A", before), ("B", after))
         if result.is_partial
     ]
-    models = _differences("model", {"": before.servers[0].model}, {"": after.servers[0].model})
+    one, other = before.servers[0], after.servers[0]
+    models = _differences("model", {"": one.model}, {"": other.model})
+    models += _differences("server's", _server_facts(one), _server_facts(other))
     settings = _differences("setting", before.settings, after.settings)
     return (*partial, *models, *settings, *_differences("machine:", before.environment, after.environment))
+
+
+def _server_facts(server: MeasuredServer) -> dict[str, Any]:
+    """Return what the server runs, under the names of a note."""
+    engine = server.engine
+    return {
+        "parameters": server.num_parameters,
+        "number format": server.number_format,
+        "MLX": engine.mlx_version,
+        "backend": engine.backend,
+        "device": engine.device,
+        "BLAS": engine.blas,
+    }
 
 
 def _differences(what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

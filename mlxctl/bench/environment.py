@@ -6,8 +6,10 @@ Package versions are read from metadata, not imported, so that the client stays 
 import os
 import platform
 import subprocess
+from pathlib import Path
 from typing import Any
 
+import mlxctl
 from mlxctl import __version__
 from mlxctl.installed import version_of
 from mlxctl.models.machine import Machine
@@ -32,11 +34,12 @@ def describe_environment(machine: Machine) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """Return the commit of the working directory, `+` marks changes.
+    """Return the commit of mlxctl's checkout, `+` marks changes.
 
-    None outside a repository or without git.
+    None for an installed package, which the repository around it does not track, or without git.
     """
-    head = _git("rev-parse", "--short", "HEAD")
+    is_checkout = _git("ls-files", "__init__.py")
+    head = _git("rev-parse", "--short", "HEAD") if is_checkout else None
     if not head:
         return None
     return f"{head}+" if _git("status", "--porcelain", "--untracked-files=no") else head
@@ -46,6 +49,7 @@ def _git(*arguments: str) -> str:
     try:
         done = subprocess.run(  # noqa: S603
             ["git", *arguments],  # noqa: S607
+            cwd=Path(mlxctl.__file__).parent,
             capture_output=True,
             text=True,
             timeout=_GIT_SECONDS,

@@ -5,7 +5,8 @@ from itertools import pairwise
 from typing import assert_never
 
 from mlxctl.bench.figures import Better, Spread, Unit
-from mlxctl.bench.result import ClientCost, Result
+from mlxctl.bench.result import ClientCost, MeasuredServer, Result
+from mlxctl.models.weights import format_parameters
 
 _TICKS = "▁▂▃▄▅▆▇█"
 _MAX_TICKS = 10
@@ -78,6 +79,32 @@ def ceiling_line(result: Result) -> str | None:
     bandwidth = f"{ceiling.bandwidth_bytes_per_second / 1e9:,.0f} GB/s, {ceiling.source}"
     line = f"predicted ceiling of one stream: {ceiling.tokens_per_second:,.0f} tokens/s ({bandwidth})"
     return f"{line}; reached {reached.median / ceiling.tokens_per_second:.0%}" if reached else line
+
+
+def server_line(server: MeasuredServer) -> str:
+    """Describe the model's weights and what computes with them; empty if unknown."""
+    number, engine = server.num_parameters, server.engine
+    words = [f"{format_parameters(number)} parameters"] if number else []
+    words += [server.number_format] if server.number_format else []
+    words += [f"mlxctl {server.version}"] if server.version else []
+    words += [f"MLX {engine.mlx_version}"] if engine.mlx_version else []
+    words += [f"{engine.backend} backend"] if engine.backend else []
+    words += [engine.device] if engine.device else []
+    # The other libraries belong to the system, or to MLX.
+    words += ["OpenBLAS"] if engine.blas == "openblas" else []
+    return ", ".join(words)
+
+
+def machine_line(result: Result) -> str:
+    """Describe the client's machine and versions."""
+    facts = result.environment
+    packages = ", ".join(
+        f"{name} {version}" for name, version in facts.get("packages", {}).items() if version
+    )
+    memory = f"{facts.get('memory_bytes', 0) / 1024**3:.0f} GiB"
+    machine = f"{facts.get('chip')}, {facts.get('num_cores')} cores, {memory}, {facts.get('platform')}"
+    commit = f" ({facts['commit']})" if facts.get("commit") else ""
+    return f"{machine}; mlxctl {facts.get('mlxctl')}{commit}, {packages}; load {facts.get('load_average')}"
 
 
 def state_line(result: Result) -> str:

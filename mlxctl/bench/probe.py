@@ -9,6 +9,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 
@@ -26,16 +27,20 @@ from mlxctl.bench.runner import (
 )
 from mlxctl.bench.scenarios import Chart
 from mlxctl.errors import EngineDied, SettingsError
-from mlxctl.models import this_machine
+from mlxctl.models import describe_model, this_machine
 
 _STOP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeTimes:
-    """Duration of one probe in seconds: total, and by phase."""
+    """Duration of one probe in seconds: total, and by phase.
+
+    `path` is the directory of the probed model.
+    """
 
     model: str
+    path: Path
     seconds: float
     phases: dict[str, float]
 
@@ -57,6 +62,7 @@ class _ProbeReport(msgspec.Struct):
     """The used fields of `mlxctl probe --json`."""
 
     model: str
+    path: str | None
     phases: dict[str, float]
     problem: str | None
 
@@ -103,7 +109,9 @@ def _read(seconds: float, stdout: bytes, stderr: bytes) -> ProbeTimes:
         raise EngineDied(f"`mlxctl probe` failed: {lines[-1].removeprefix('mlxctl: ')}") from None
     if report.problem is not None:
         raise SettingsError(report.problem)
-    return ProbeTimes(model=report.model, seconds=seconds, phases=report.phases)
+    return ProbeTimes(
+        model=report.model, path=Path(report.path or report.model), seconds=seconds, phases=report.phases
+    )
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -133,7 +141,8 @@ async def _run(model: str, num_rounds: int, num_warmups: int, observer: Observer
     cancel_on_signals()
     started = datetime.now(UTC).isoformat(timespec="seconds")
     environment = await asyncio.to_thread(lambda: describe_environment(this_machine()))
-    rounds, last = Rounds(samples={_LABEL: []}), ProbeTimes(model=model, seconds=0.0, phases={})
+    rounds = Rounds(samples={_LABEL: []})
+    last = ProbeTimes(model=model, path=Path(model), seconds=0.0, phases={})
     command = ProbeCommand(model)
     with keep_finished_rounds(rounds):
         for iteration in iterations(num_rounds=num_rounds, num_warmups=num_warmups):
@@ -143,6 +152,7 @@ async def _run(model: str, num_rounds: int, num_warmups: int, observer: Observer
             observer.end(iteration.label, _LABEL, is_last=True)
             if iteration.is_measured:
                 rounds.samples[_LABEL].append(last.sample)
+    described = await asyncio.to_thread(describe_model, last.path)
     return Result(
         scenario="probe",
         started=started,
@@ -153,7 +163,15 @@ async def _run(model: str, num_rounds: int, num_warmups: int, observer: Observer
         settings={"num_warmups": num_warmups},
         environment=environment,
         servers=(
-            MeasuredServer(label=_LABEL, name="mlxctl probe", url="", model=last.model, context_length=None),
+            MeasuredServer(
+                label=_LABEL,
+                name="mlxctl probe",
+                url="",
+                model=last.model,
+                context_length=described.context_length,
+                num_parameters=described.weights.num_parameters if described.weights else None,
+                number_format=described.number_format,
+            ),
         ),
         measurements=measurements(_figures(last), rounds),
         ratios=(),

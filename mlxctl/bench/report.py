@@ -4,7 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlxctl.bench.formatting import ceiling_line, client_line, format_value, ratio_verdict, state_line
+from mlxctl.bench.formatting import (
+    ceiling_line,
+    client_line,
+    format_value,
+    machine_line,
+    ratio_verdict,
+    server_line,
+    state_line,
+)
 from mlxctl.bench.result import Result
 from mlxctl.bench.scenarios import Chart
 from mlxctl.bench.svg import Bar, draw_bars
@@ -47,8 +55,12 @@ def _section(prefix: str, name: str, result: Result, images: dict[str, str]) -> 
     yield f"## {result.scenario}\n"
     state = state_line(result)
     yield f"{'**' + state + '**' if result.is_partial else state}, begun {result.started} ({_code(name)}).\n"
-    yield from (f"- {server.label}: {_code(server.model)}, {_code(server.name)}" for server in result.servers)
-    yield f"- {_machine(result)}\n"
+    for server in result.servers:
+        facts = server_line(server)
+        yield f"- {server.label}: {_code(server.model)}, {_code(server.name)}" + (
+            f" ({_plain(facts)})" if facts else ""
+        )
+    yield f"- {_plain(machine_line(result))}\n"
     yield from _pair_table(result) if result.ratios else _figure_table(result)
     for number, chart in enumerate(result.charts, start=1):
         if bars := _bars(result, chart):
@@ -99,19 +111,6 @@ def _bars(result: Result, chart: Chart) -> list[Bar]:
         for server in result.servers
         if (found := result.find(name, server.label))
     ]
-
-
-def _machine(result: Result) -> str:
-    facts = result.environment
-    packages = ", ".join(
-        f"{name} {version}" for name, version in facts.get("packages", {}).items() if version
-    )
-    memory = f"{facts.get('memory_bytes', 0) / 1024**3:.0f} GiB"
-    machine = f"{facts.get('chip')}, {facts.get('num_cores')} cores, {memory}, {facts.get('platform')}"
-    commit = f" ({facts['commit']})" if facts.get("commit") else ""
-    return _plain(
-        f"{machine}; mlxctl {facts.get('mlxctl')}{commit}, {packages}; load {facts.get('load_average')}"
-    )
 
 
 def _code(text: str) -> str:

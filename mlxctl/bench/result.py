@@ -58,14 +58,34 @@ class PairedRatio:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFacts:
+    """What the engine of a server computes with; None is unknown.
+
+    `backend` is cpu, metal or cuda, `device` the name of the chip, `blas` the library of the CPU backend.
+    """
+
+    backend: str | None = None
+    device: str | None = None
+    blas: str | None = None
+    mlx_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredServer:
-    """The identity of a measured server."""
+    """The identity of a measured server.
+
+    None is what it does not tell. `number_format` is that of the model's weights, `version` that of mlxctl.
+    """
 
     label: str
     name: str
     url: str
     model: str
     context_length: int | None
+    num_parameters: int | None = None
+    number_format: str | None = None
+    version: str | None = None
+    engine: EngineFacts = EngineFacts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from mlxctl import __version__
 from mlxctl.bench.environment import describe_environment
 from mlxctl.bench.prompts import Prompts
-from mlxctl.bench.result import Ceiling, MeasuredServer, Result
+from mlxctl.bench.result import Ceiling, Result
 from mlxctl.bench.runner import Observer, measurements, paired_ratios, run_rounds
 from mlxctl.bench.scenarios import Scenario
+from mlxctl.bench.server_facts import describe_server
 from mlxctl.bench.server_process import ServerSubprocess
 from mlxctl.bench.target import BenchTarget, open_target
 from mlxctl.models import Machine, ModelDescription, fit_model, this_machine
@@ -71,6 +72,7 @@ async def _run(scenario: Scenario, options: RunOptions, observer: Observer) -> R
         ]
         for target in targets:
             target.is_last = target is targets[-1]
+        servers = [await describe_server(target) for target in targets]
         rounds = await run_rounds(
             scenario,
             targets,
@@ -94,7 +96,7 @@ async def _run(scenario: Scenario, options: RunOptions, observer: Observer) -> R
         num_rounds_wanted=options.num_rounds,
         settings=settings | {"serve_arguments": [list(choice.serve_arguments) for choice in options.servers]},
         environment=environment,
-        servers=tuple(map(_server, targets)),
+        servers=tuple(servers),
         measurements=measurements(scenario.figures, rounds),
         ratios=paired_ratios(scenario, rounds),
         charts=scenario.charts,
@@ -158,16 +160,6 @@ def _ceiling(options: RunOptions, machine: Machine) -> Ceiling | None:
         machine,
         context_tokens=_CEILING_CONTEXT_TOKENS,
         bandwidth_bytes_per_second=options.bandwidth_bytes_per_second,
-    )
-
-
-def _server(target: BenchTarget) -> MeasuredServer:
-    return MeasuredServer(
-        label=target.label,
-        name=target.name,
-        url=target.endpoint.base_url,
-        model=target.model,
-        context_length=target.context_length,
     )
 
 

@@ -12,7 +12,7 @@ from mlxctl.bench.client import Stream, run_stream
 from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.bench.prompts import Prompts, user
 from mlxctl.errors import CapacityError, InvalidRequest, ServerUnreachable, SettingsError
-from mlxctl.inference.remote import RemoteInference
+from mlxctl.inference.remote import RemoteInference, RemoteModel
 
 _CALIBRATION_WORDS = 200
 # Margin for the template, and for words with more tokens than those of the calibration.
@@ -32,16 +32,16 @@ class Restarter(Protocol):
 class BenchTarget:
     """One measured server; `label` is A or B.
 
-    `is_last` marks the target that ends a round. `context_length` is in tokens, None if unknown. `num_tokens`
-    counts all answers. `notes` are shown with the result. `fields` are added to every request.
-    `accepts_tools` becomes false when the server rejected tools.
+    `is_last` marks the target that ends a round. `listed` is the model in the server's list, None if it lists
+    none. `num_tokens` counts all answers. `notes` are shown with the result. `fields` are added to every
+    request. `accepts_tools` becomes false when the server rejected tools.
     """
 
     label: str
     name: str
     endpoint: ChatEndpoint
     model: str
-    context_length: int | None = None
+    listed: RemoteModel | None = None
     is_last: bool = True
     restarter: Restarter | None = None
     accepts_tools: bool = True
@@ -98,6 +98,11 @@ class BenchTarget:
             return prompts.tokens_per_word
         return stream.num_prompt_tokens / len(words.split())
 
+    @property
+    def context_length(self) -> int | None:
+        """The model's context in tokens; None if unknown."""
+        return self.listed.context_length if self.listed else None
+
     def room(self, *, max_tokens: int) -> int | None:
         """Return the longest prompt beside an answer; None if unknown."""
         if self.context_length is None:
@@ -146,4 +151,4 @@ async def open_target(
         return BenchTarget(label, name or endpoint.base_url, endpoint, model)
     finally:
         await remote.close()
-    return BenchTarget(label, name or endpoint.base_url, endpoint, found.name, found.context_length)
+    return BenchTarget(label, name or endpoint.base_url, endpoint, found.name, found)

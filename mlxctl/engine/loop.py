@@ -218,6 +218,7 @@ class EngineLoop:
             Hello(
                 pid=os.getpid(),
                 device=describe_device(),
+                backend=current_backend().name,
                 mlx_version=mlx_version,
                 mlx_lm_version=mlx_lm_version,
                 blas=self._blas,

@@ -74,6 +74,14 @@ class ModelDescription:
         """
         return count_experts(text_part(self.config))
 
+    @property
+    def number_format(self) -> str | None:
+        """The format of the weights: `4-bit`, or `16-bit float`."""
+        if self.quantization is not None:
+            return self.quantization.label
+        float_bytes = self.weights.float_bytes if self.weights else None
+        return f"{8 * float_bytes}-bit float" if float_bytes else None
+
     def served_with(self, options: TextModelOptions) -> "ModelDescription":
         """Return the description of a text model served with `options`."""
         kv_format = options.kv_format

@@ -42,6 +42,11 @@ class Weights:
         return 8 * self.num_bytes / self.num_parameters if self.num_parameters else 0.0
 
 
+def format_parameters(number: int) -> str:
+    """Return a number of parameters in billions or millions."""
+    return f"{number / 1e9:.2f} B" if number >= 1e9 else f"{number / 1e6:.1f} M"
+
+
 def sum_tensors(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> Weights:
     """Return the totals of a model with this configuration."""
     return Weights(

@@ -43,10 +43,17 @@ class Healthz(Struct, omit_defaults=True):
 
 
 class EngineFacts(Struct):
-    """The running engine process."""
+    """The running engine process, and what MLX computes with.
+
+    `backend` is cpu, metal or cuda; `blas` is openblas, bundled or native.
+    """
 
     pid: int
     device: str
+    backend: str
+    blas: str
+    mlx_version: str
+    mlx_lm_version: str
     num_restarts: int
 
 
@@ -245,5 +252,11 @@ class HealthResource:
         if engine is None:
             return None
         return EngineFacts(
-            pid=engine.pid, device=engine.device, num_restarts=self._inference.num_engine_restarts
+            pid=engine.pid,
+            device=engine.device,
+            backend=engine.backend,
+            blas=engine.blas,
+            mlx_version=engine.mlx_version,
+            mlx_lm_version=engine.mlx_lm_version,
+            num_restarts=self._inference.num_engine_restarts,
         )

@@ -1,9 +1,30 @@
 """Sample results for comparison and report tests."""
 
+from typing import Any
+
 from mlxctl.bench.figures import Spread
-from mlxctl.bench.result import Ceiling, ClientCost, MeasuredServer, Measurement, PairedRatio, Result
+from mlxctl.bench.result import (
+    Ceiling,
+    ClientCost,
+    EngineFacts,
+    MeasuredServer,
+    Measurement,
+    PairedRatio,
+    Result,
+)
 from mlxctl.bench.scenarios import Chart, Latency, Scenario, Throughput
 
+_FACTS: dict[str, Any] = {
+    "num_parameters": 8_190_735_360,
+    "number_format": "4-bit",
+    "version": "0.1.0",
+    "engine": EngineFacts(backend="metal", device="Apple M4 Pro", blas="native", mlx_version="0.32.4"),
+}
+# Other servers tell nothing.
+_SERVERS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("mlxctl serve", _FACTS),
+    ("http://127.0.0.1:8081/v1", {}),
+)
 LATENCY = Latency()
 THROUGHPUT = Throughput(streams=(1, 8))
 
@@ -44,8 +65,9 @@ def sample_result(
                 url="http://127.0.0.1:8080/v1",
                 model="org/model-4bit",
                 context_length=32768,
+                **facts,
             )
-            for (label, _), name in zip(labeled, ("mlxctl serve", "http://127.0.0.1:8081/v1"), strict=False)
+            for (label, _), (name, facts) in zip(labeled, _SERVERS, strict=False)
         ),
         measurements=tuple(
             Measurement.of(label, figures[name], values)

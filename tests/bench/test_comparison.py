@@ -122,3 +122,15 @@ def test_comparison_notes_name_differences() -> None:
     )
     notes = compare_results(BEFORE, other).notes
     assert notes == ("B is partial: 5 of 5 rounds (interrupted)", "setting seed differs: 1 in A, 2 in B")
+
+
+def test_comparison_notes_name_another_backend_and_other_weights() -> None:
+    (server,) = AFTER.servers
+    changed = dataclasses.replace(
+        server, number_format="8-bit", engine=dataclasses.replace(server.engine, backend="cpu")
+    )
+    notes = compare_results(BEFORE, dataclasses.replace(AFTER, servers=(changed,))).notes
+    assert notes == (
+        "server's number format differs: 4-bit in A, 8-bit in B",
+        "server's backend differs: metal in A, cpu in B",
+    )

@@ -1,17 +1,21 @@
 """Complete runs on servers of known speed."""
 
 import asyncio
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mlxctl.bench.result import Result, encode_result, load_result, save_result
+import mlxctl
+from mlxctl import __version__
+from mlxctl.bench.environment import describe_environment
+from mlxctl.bench.result import EngineFacts, Result, encode_result, load_result, save_result
 from mlxctl.bench.run import RunOptions, ServerChoice, measured_speed, run_bench
 from mlxctl.bench.scenarios import Latency, Throughput
 from mlxctl.bench.target import open_target
 from mlxctl.errors import CapacityError, ConnectionLost, SettingsError, UnknownModel
-from mlxctl.models import DEMO_MODEL, describe_model
+from mlxctl.models import DEMO_MODEL, describe_model, this_machine
 from tests.bench.fixed_rate_server import fixed_rate_server
 from tests.bench.recording_observer import RecordingObserver
 from tests.inference.scripted_server import ScriptedServer, listening
@@ -48,6 +52,7 @@ def test_result_stores_environment_settings_and_figures(tmp_path: Path) -> None:
         result = run_bench(SMALL, options(server.url), RecordingObserver())
     assert not result.is_partial
     assert result.servers[0].model == "fixed-rate"
+    assert (result.servers[0].version, result.servers[0].engine) == (None, EngineFacts())
     assert result.environment["packages"]["mlx"]
     assert result.settings | SMALL.settings == result.settings
     assert result.client.num_tokens == 3 * 2 * 5
@@ -169,8 +174,23 @@ def test_own_server_is_started_and_measured() -> None:
     result = run_bench(
         scenario, RunOptions(servers=(choice,), num_rounds=1, num_warmups=0), RecordingObserver()
     )
-    assert result.servers[0].model == "mlxctl-demo"
+    (server,) = result.servers
+    assert (server.model, server.version) == ("mlxctl-demo", __version__)
+    assert (server.num_parameters, server.number_format) == (1_576_480, "16-bit float")
+    assert server.engine.backend in ("cpu", "metal", "cuda")
+    assert server.engine.mlx_version == result.environment["packages"]["mlx"]
     assert result.find("ttft_p50") is not None
+
+
+def test_commit_is_that_of_mlxctl_wherever_the_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    expected = describe_environment(this_machine())["commit"]
+    monkeypatch.chdir(tmp_path)
+    assert describe_environment(this_machine())["commit"] == expected
+    monkeypatch.setattr(mlxctl, "__file__", str(tmp_path / "site-packages" / "mlxctl" / "__init__.py"))
+    assert describe_environment(this_machine())["commit"] is None
 
 
 def test_own_server_that_cannot_start_reports_its_error() -> None:

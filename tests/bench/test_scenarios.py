@@ -25,6 +25,7 @@ from mlxctl.bench.scenarios import (
 )
 from mlxctl.bench.scenarios.throughput import decode_rate
 from mlxctl.bench.target import BenchTarget
+from mlxctl.inference.remote import RemoteModel
 from tests.bench.fixed_rate_server import FixedRateServer, fixed_rate_server
 
 SMALL: list[Scenario] = [
@@ -41,7 +42,8 @@ SMALL: list[Scenario] = [
 
 
 def target_on(server: FixedRateServer) -> BenchTarget:
-    return BenchTarget("A", "fixed-rate", ChatEndpoint.of(server.url), "fixed-rate", context_length=4096)
+    listed = RemoteModel(name="fixed-rate", context_length=4096)
+    return BenchTarget("A", "fixed-rate", ChatEndpoint.of(server.url), listed.name, listed)
 
 
 def measure(scenario: Scenario, target: BenchTarget, key: str = "round 1") -> Sample:

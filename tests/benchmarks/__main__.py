@@ -4,20 +4,12 @@ The last line on standard output is one JSON document.
 """
 
 import argparse
-import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
-from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from tests import tiny_models
 from tests.benchmarks import (
@@ -34,6 +26,7 @@ from tests.benchmarks import (
 )
 from tests.benchmarks.client_cost import client_cost
 from tests.benchmarks.raw import Raw
+from tests.benchmarks.reporting import print_findings, store_findings
 from tests.benchmarks.rounds import Finding, Ratio
 from tests.benchmarks.servers import installed_environment, mlx_lm_server, mlxctl_server
 
@@ -67,11 +60,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=_RESULT)
     options = parser.parse_args()
     findings = list(_measure(options))
-    _print(findings)
-    document = {"environment": _environment(), "findings": [_to_dict(finding) for finding in findings]}
-    options.out.parent.mkdir(exist_ok=True)
-    options.out.write_text(json.dumps(document, indent=2) + "\n")
-    print(json.dumps(document))
+    print_findings(
+        findings, title="mlxctl beside mlx_lm", caption="median of alternating rounds (lowest to highest)"
+    )
+    print(store_findings(findings, options.out))
 
 
 def _measure(options: argparse.Namespace) -> Any:
@@ -148,44 +140,6 @@ def _start(model: Path, rounds: int) -> Any:
     for name, seconds, bar in (("/livez answers after start, s", live_seconds, 0.7), *timings):
         ratio = Ratio(statistics.median(seconds), min(seconds), max(seconds))
         yield Finding(name, ratio, bar, False, f"{ratio.median * 1e3:.0f} ms")
-
-
-def _print(findings: list[Finding]) -> None:
-    table = Table(title="mlxctl beside mlx_lm", caption="median of alternating rounds (lowest to highest)")
-    for column in ("measurement", "value", "spread", "bar", "", "detail"):
-        table.add_column(column)
-    for finding in findings:
-        spread = f"{finding.ratio.lowest:.2f} to {finding.ratio.highest:.2f}"
-        bar = f"{'≥' if finding.at_least else '≤'} {finding.bar:g}"
-        table.add_row(
-            finding.name,
-            f"{finding.ratio.median:.2f}",
-            spread,
-            bar,
-            "ok" if finding.is_met else "no",
-            finding.detail,
-        )
-    Console(stderr=True, width=160).print(table)
-
-
-def _to_dict(finding: Finding) -> dict[str, Any]:
-    return asdict(finding) | {"is_met": finding.is_met}
-
-
-def _environment() -> dict[str, Any]:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    return {
-        "commit": commit,
-        "platform": platform.platform(),
-        "processor": platform.processor() or platform.machine(),
-        "num_cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "mlx": version("mlx"),
-        "mlx_lm": version("mlx-lm"),
-        "granian": version("granian"),
-    }
 
 
 if __name__ == "__main__":

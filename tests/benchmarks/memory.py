@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.benchmarks.load import chat_body, run_stream
 from tests.benchmarks.rounds import Finding, Ratio
-from tests.benchmarks.servers import Server, mlxctl_server
+from tests.benchmarks.servers import Server, mlxctl_server, process_tree
 
 _AT_ONCE = 16
 # The engine returns what the allocator holds unused a second after its last work.
@@ -40,16 +40,7 @@ async def _requests(server: Server, num: int) -> None:
 def _resident_bytes(server: Server) -> int:
     """Return the resident bytes of front and engine at rest, from /proc."""
     time.sleep(_REST_SECONDS)
-    pids = [server.process.pid, *_children(server.process.pid)]
-    return sum(_pages(pid) for pid in pids) * 4096
-
-
-def _children(pid: int) -> list[int]:
-    return [
-        int(child)
-        for task in Path(f"/proc/{pid}/task").iterdir()
-        for child in (task / "children").read_text().split()
-    ]
+    return sum(_pages(pid) for pid in process_tree(server.process.pid)) * 4096
 
 
 def _pages(pid: int) -> int:

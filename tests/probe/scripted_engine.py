@@ -55,6 +55,7 @@ class ScriptedEngine:
         hello = Hello(
             pid=1,
             device="script",
+            backend="script",
             mlx_version="0",
             mlx_lm_version="0",
             blas="none",

@@ -17,7 +17,9 @@ from mlxctl.bench.formatting import (
     client_line,
     format_like,
     format_value,
+    machine_line,
     ratio_verdict,
+    server_line,
     sparkline,
     state_line,
 )
@@ -158,6 +160,9 @@ def _print_head(console: Console, result: Result) -> None:
     console.print(f"[bold]{result.scenario}[/]  {escape(state)}", style="yellow" if result.is_partial else "")
     for server in result.servers:
         console.print(Text(f"{server.label}  {server.model}, {server.name}", style=_STYLES[server.label]))
+        if facts := server_line(server):
+            console.print(Text(facts, style="dim"))
+    console.print(Text(machine_line(result), style="dim"))
     console.print()
 
 

@@ -4,12 +4,13 @@ import shlex
 from datetime import datetime
 
 from mlxctl.cli.console import console
-from mlxctl.cli.models.tables import WIDE, bits_of, count, facts_table, size
+from mlxctl.cli.models.tables import WIDE, facts_table, size
 from mlxctl.cli.probe.tables import findings_table, when
 from mlxctl.ir import AdapterVerdict
 from mlxctl.models import ModelDescription
 from mlxctl.models.capability_lookup import ProbedModel
 from mlxctl.models.draft_models import Drafters
+from mlxctl.models.weights import format_parameters
 from mlxctl.stores import MeasuredSpeed
 
 
@@ -39,10 +40,11 @@ def print_facts(
             ", ".join(model.runtimes) or "no installed package" if model.runtimes is not None else "unknown",
         ),
         ("on disk", size(model.disk_bytes)),
-        ("parameters", count(weights.num_parameters) if weights else "unknown"),
+        ("parameters", format_parameters(weights.num_parameters) if weights else "unknown"),
         (
             "weights",
-            bits_of(model) + (f", {weights.bits_per_weight:.2f} bits per parameter" if weights else ""),
+            (model.number_format or "–")
+            + (f", {weights.bits_per_weight:.2f} bits per parameter" if weights else ""),
         ),
         ("context", f"{model.context_length:,} tokens" if model.context_length else "unknown"),
         *_vectors(model),

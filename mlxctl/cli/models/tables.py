@@ -11,6 +11,7 @@ from rich.text import Text
 from mlxctl.cli.console import console, print_names
 from mlxctl.models import Fit, Library, ModelDescription
 from mlxctl.models.fit import SPEED_FORMULA
+from mlxctl.models.weights import format_parameters
 
 WIDE = 200
 """Width for output to a file or a pipe, so that names are not cut."""
@@ -27,8 +28,8 @@ def library_table(models: Sequence[tuple[ModelDescription, Fit | None]], probed:
             plain(model.name),
             model.detection.kind,
             model.detection.family or "–",
-            bits_of(model),
-            count(weights.num_parameters) if weights else "–",
+            model.number_format or "–",
+            format_parameters(weights.num_parameters) if weights else "–",
             size(model.disk_bytes),
             f"{model.context_length:,}" if model.context_length else "–",
             verdict(fit),
@@ -111,15 +112,6 @@ def fit_legend() -> str:
     )
 
 
-def bits_of(model: ModelDescription) -> str:
-    """Return the number format of the weights."""
-    if model.quantization is not None:
-        return model.quantization.label
-    return (
-        f"{8 * model.weights.float_bytes}-bit float" if model.weights and model.weights.float_bytes else "–"
-    )
-
-
 def verdict(fit: Fit | None) -> str:
     """Return yes, no or unknown."""
     return {True: "yes", False: "no", None: "unknown"}[fit.fits if fit else None]
@@ -128,11 +120,6 @@ def verdict(fit: Fit | None) -> str:
 def size(num_bytes: int) -> str:
     """Return bytes as text, in decimal units."""
     return f"{num_bytes / 1e9:.2f} GB" if num_bytes >= 5e7 else f"{num_bytes / 1e6:.2f} MB"
-
-
-def count(number: int) -> str:
-    """Return a number of parameters in billions or millions."""
-    return f"{number / 1e9:.2f} B" if number >= 1e9 else f"{number / 1e6:.1f} M"
 
 
 def plain(text: str) -> Text:

@@ -32,10 +32,12 @@ class Hello(Report, frozen=True, kw_only=True):
     """The engine is ready for commands.
 
     Weights and caches together are limited to `memory_limit_bytes`, cached prefixes to `prefix_cache_bytes`.
+    `backend` is MLX's: cpu, metal or cuda.
     """
 
     pid: int
     device: str
+    backend: str
     mlx_version: str
     mlx_lm_version: str
     blas: str

@@ -14,7 +14,8 @@ _CHAT_KINDS = (None, "unknown", "text", "vision")
 class RemoteModel:
     """A model of another server; implements `ModelInfo`.
 
-    None is a property that the server does not list.
+    None is a property that the server does not list. `number_format` is that of the weights: `4-bit`, or
+    `16-bit float`.
     """
 
     name: str
@@ -24,6 +25,8 @@ class RemoteModel:
     supports_images: bool | None = None
     is_demo: bool = False
     kind: str | None = None
+    num_parameters: int | None = None
+    number_format: str | None = None
 
     @property
     def can_chat(self) -> bool:
@@ -56,6 +59,9 @@ class _Card(msgspec.Struct, frozen=True):
     capabilities: _Capabilities | None = None
     is_demo: bool = False
     kind: str | None = None
+    num_parameters: int | None = None
+    quantization: str | None = None
+    size_bytes: int | None = None
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -96,7 +102,15 @@ def _read_card(body: bytes) -> RemoteModel:
         supports_images=image_input.supported if image_input else None,
         is_demo=card.is_demo,
         kind=card.kind,
+        num_parameters=card.num_parameters,
+        number_format=card.quantization or _float_format(card),
     )
+
+
+def _float_format(card: _Card) -> str | None:
+    if not card.num_parameters or not card.size_bytes:
+        return None
+    return f"{8 * card.size_bytes / card.num_parameters:.0f}-bit float"
 
 
 class _Named(msgspec.Struct, frozen=True):

@@ -1,0 +1,45 @@
+"""What a measured server runs: the model, mlxctl's version, and the engine.
+
+mlxctl says it in its model list and in GET /health; of other servers less is known, or nothing.
+"""
+
+import httpx
+import msgspec
+
+from mlxctl.bench.result import EngineFacts, MeasuredServer
+from mlxctl.bench.target import BenchTarget
+
+_SECONDS = 10.0
+
+
+class _Health(msgspec.Struct):
+    version: str | None = None
+    engine: EngineFacts | None = None
+
+
+async def describe_server(target: BenchTarget) -> MeasuredServer:
+    """Return the identity of the server. Never raises for what it answers."""
+    health, listed = await _read_health(target), target.listed
+    return MeasuredServer(
+        label=target.label,
+        name=target.name,
+        url=target.endpoint.base_url,
+        model=target.model,
+        context_length=target.context_length,
+        num_parameters=listed.num_parameters if listed else None,
+        number_format=listed.number_format if listed else None,
+        # Other servers may have a version, too.
+        version=health.version if health.engine else None,
+        engine=health.engine or EngineFacts(),
+    )
+
+
+async def _read_health(target: BenchTarget) -> _Health:
+    endpoint = target.endpoint
+    headers = {"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
+    try:
+        async with httpx.AsyncClient(trust_env=False, timeout=_SECONDS) as client:
+            response = await client.get(f"{endpoint.base_url.removesuffix('/v1')}/health", headers=headers)
+        return msgspec.json.decode(response.content, type=_Health)
+    except (httpx.HTTPError, msgspec.MsgspecError):
+        return _Health()
