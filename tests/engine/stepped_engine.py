@@ -116,14 +116,14 @@ class SteppedEngine:
             prefill = row.prefill
             has_more = prefill.num_computed_tokens > prefill.num_cached_tokens
             is_checkpoint = prefill.num_computed_tokens in prefill.checkpoint_positions
-            if prefill.unfinished_pass and has_more and not is_checkpoint:
+            if row.unfinished_pass and has_more and not is_checkpoint:
                 return row
         return None
 
     @property
     def has_unfinished_joint_pass(self) -> bool:
         """Whether a pass over several prompts is interrupted."""
-        passes = (row.prefill.unfinished_pass for row in self._workload._scheduler.sequences)
+        passes = (row.unfinished_pass for row in self._workload._scheduler.sequences)
         return any(unfinished is not None and len(unfinished.prompts) > 1 for unfinished in passes)
 
     def num_cached_tokens(self, number: int) -> int:

@@ -133,7 +133,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert self.on_disk or self.paused
             return
         if batch.turn is not None:
-            unfinished = batch.prompts[0].prefill.unfinished_pass
+            unfinished = batch.prompts[0].unfinished_pass
             begun = unfinished.prompts if unfinished is not None else tuple(batch.prompts)
             begun = tuple(row for row in begun if not row.is_finished)
             assert begun == tuple(batch.prompts), "a pass goes on as it began"

@@ -226,7 +226,10 @@ def finish_forward(caches: Caches, paddings: list[int]) -> None:
 
 
 def _layers_with_lengths(caches: Caches) -> list[Any]:
-    """Return the layers that do not grow, which need the length of each row."""
+    """Return the layers that need the length of each row.
+
+    These do not grow.
+    """
     return [layer for layer in leaves(caches) if not grows(layer)]
 
 

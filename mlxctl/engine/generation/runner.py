@@ -265,7 +265,7 @@ class ModelRunner:
         return scores
 
     def _prefill_together(self, states: Many[PrefillState], turn: TurnLimit | None) -> list[RowResult]:
-        """Begin or continue to compute the rest of several prompts in one batch.
+        """Compute the rest of several prompts in one batch, for a turn.
 
         They are one decode batch from then on.
         """

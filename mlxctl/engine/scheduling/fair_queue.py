@@ -67,7 +67,10 @@ class FairQueue:
 
     @staticmethod
     def let_overtake(sequence: Sequence, num_tokens: int) -> None:
-        """Let others overtake a sequence anew, after the first turn of a pass over `num_tokens`."""
+        """Let others overtake a sequence anew.
+
+        That is after the first turn of its pass over `num_tokens`.
+        """
         sequence.standing.let_overtake(_OVERTAKING_SHARE * num_tokens)
 
     def ranked(self, candidates: Iterable[Sequence], *, now: float) -> list[Sequence]:
@@ -95,7 +98,7 @@ class FairQueue:
     def _ranks(self, sequences: list[Sequence], now: float) -> Iterator[tuple[tuple[float, ...], Sequence]]:
         """Yield the ranks of the candidates of one priority."""
         age = max(self._age(sequence, now) for sequence in sequences)
-        begun = [sequence for sequence in sequences if sequence.prefill.has_begun]
+        begun = [sequence for sequence in sequences if sequence.has_begun_prefill]
         current = min(begun, key=lambda sequence: sequence.num_uncomputed_tokens, default=None)
         for sequence in sequences:
             wait = now - sequence.standing.served_at + _INITIAL_WAIT * self.aging_seconds
@@ -129,6 +132,6 @@ def _group(sequence: Sequence, current: Sequence | None) -> _Group:
         return _Group.OVERTAKEN if sequence.standing.num_overtaking_tokens < 0 else _Group.CURRENT
     if current is None:
         return _Group.CURRENT
-    if sequence.prefill.has_begun or sequence.num_uncomputed_tokens >= current.num_uncomputed_tokens:
+    if sequence.has_begun_prefill or sequence.num_uncomputed_tokens >= current.num_uncomputed_tokens:
         return _Group.LATER
     return _Group.SMALL if sequence.num_uncomputed_tokens <= _SMALL_TOKENS else _Group.CURRENT

@@ -1,4 +1,4 @@
-"""Prefill pacer: sizes of prefill passes and of their turns. Pure; MLX thread.
+"""Prefill pacer: sizes of prefill passes and turns. Pure; MLX thread.
 
 A pass computes the next tokens of one prompt, or the rest of several. Its layers are evaluated in turns: in
 between, the rows decode one step, or another prompt comes first. Policy, in steps (the duration of a decode
@@ -185,7 +185,7 @@ class PrefillPacer:
         return self._tokens(seconds, context, least=self._least_tokens(0, context), most=self.max_tokens)
 
     def delays_first_tokens(self, num_tokens: int) -> bool:
-        """Whether the first tokens of rows wait for a pass over the rest of their burst."""
+        """Whether first tokens wait for the rest of their burst."""
         cost = self._cost(0)
         return cost is not None and cost.seconds(num_tokens) <= _DELAYING_STEPS * self._single_row_step()
 
@@ -285,7 +285,10 @@ class PrefillPacer:
 
     @staticmethod
     def _least_tokens(rows: int, context: int) -> int:
-        """Return the least size of a pass; without rows, its turns matter less."""
+        """Return the least size of a pass.
+
+        It is larger without rows, where the duration of a layer matters less.
+        """
         least = _LEAST_TOKENS * _HALVING_CONTEXT // (_HALVING_CONTEXT + context)
         return max(least, _FEWEST_TOKENS) * (1 if rows else 2)
 

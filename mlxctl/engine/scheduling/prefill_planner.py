@@ -73,7 +73,7 @@ class PrefillPlanner:
             prompts = self._admit(queue, followers or ranked, available_bytes)
             return Batch(phase="restore", model=model, prompts=prompts)
         rows = 0 if self.is_burst(queue, ranked) else queue.num_decoding
-        if unfinished := ranked[0].prefill.unfinished_pass:
+        if unfinished := ranked[0].unfinished_pass:
             prompts = [row for row in unfinished.prompts if not row.is_finished]
             num_tokens, ends_in_one_turn = unfinished.num_tokens, False
         else:
@@ -216,7 +216,7 @@ class PrefillPlanner:
 def _next_pass(
     queue: ModelQueue, ranked: Iterable[Sequence], rows: int, *, lateness: float
 ) -> tuple[list[Sequence], int, bool]:
-    """Return the prompts of the next pass, its tokens, and whether it takes one turn.
+    """Return the next pass: prompts, tokens, whether it takes one turn.
 
     0 tokens are all that remain.
     """

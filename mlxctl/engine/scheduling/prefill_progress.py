@@ -3,23 +3,6 @@
 from bisect import insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from mlxctl.engine.scheduling.sequence import Sequence
-
-
-@dataclass(slots=True, eq=False)
-class UnfinishedPass:
-    """A pass that was interrupted between two of its layers.
-
-    It computes the next `num_tokens` of one prompt, or, with 0, the rest of several. Its turns took `seconds`
-    so far.
-    """
-
-    prompts: "tuple[Sequence, ...]"
-    num_tokens: int
-    seconds: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -29,8 +12,6 @@ class PrefillProgress:
     `num_computed_tokens` of it are in the cache, of which `num_cached_tokens` were restored; until then,
     `expected_cached_tokens` is an estimate of them. Prefill ends at `end`, before the last token, which is
     the first input of decoding: so prefill needs no logits. It pauses at `checkpoint_positions`.
-
-    `unfinished_pass` is shared by the prompts of the pass.
     """
 
     end: int
@@ -39,7 +20,6 @@ class PrefillProgress:
     num_cached_tokens: int = 0
     num_computed_tokens: int = 0
     checkpoint_positions: list[int] = field(default_factory=list)
-    unfinished_pass: UnfinishedPass | None = None
 
     def after_preemption(self, num_tokens: int) -> "PrefillProgress":
         """Return that of the same sequence, whose `num_tokens` were computed before."""
@@ -64,12 +44,11 @@ class PrefillProgress:
     def finish_pass(self, num_tokens: int) -> None:
         """Note that the next `num_tokens` are computed."""
         self.num_computed_tokens += num_tokens
-        self.unfinished_pass = None
 
     @property
     def has_begun(self) -> bool:
         """Whether a pass over the prompt has begun."""
-        return self.num_computed_tokens > self.num_cached_tokens or self.unfinished_pass is not None
+        return self.num_computed_tokens > self.num_cached_tokens
 
     @property
     def num_remaining_tokens(self) -> int:

@@ -13,8 +13,7 @@ from mlxctl.engine.scheduling.model_queue import ModelQueue
 from mlxctl.engine.scheduling.preemption import FairnessCounters
 from mlxctl.engine.scheduling.prefill_batching import padded_tokens
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
-from mlxctl.engine.scheduling.prefill_progress import UnfinishedPass
-from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.scheduling.sequence import Sequence, UnfinishedPass
 from mlxctl.engine.wire.reports import PreemptionReason, RowUpdate, Score
 
 # PERF: shortest interval of progress reports, since each one wakes the front and its client.
@@ -78,8 +77,9 @@ class ResultProcessor:
         for sequence in batch.prompts:
             is_alone = len(batch.prompts) == 1
             num_tokens = batch.num_tokens if is_alone else sequence.prefill.num_remaining_tokens
-            if sequence.prefill.unfinished_pass is None:
+            if sequence.unfinished_pass is None:
                 self._fair.let_overtake(sequence, num_tokens)
+            sequence.unfinished_pass = None
             sequence.prefill.finish_pass(num_tokens)
             sequence.standing.serve(now=now)
             self._fair.overtake(queue.prefilling, sequence, num_tokens)
@@ -99,11 +99,11 @@ class ResultProcessor:
     def _interrupt(self, batch: Batch, added_seconds: float, now: float) -> None:
         """Note that the pass of the batch continues in a later one."""
         is_alone = len(batch.prompts) == 1
-        unfinished = batch.prompts[0].prefill.unfinished_pass
+        unfinished = batch.prompts[0].unfinished_pass
         if unfinished is None:
             unfinished = UnfinishedPass(tuple(batch.prompts), batch.num_tokens if is_alone else 0)
             for prompt in batch.prompts:
-                prompt.prefill.unfinished_pass = unfinished
+                prompt.unfinished_pass = unfinished
                 remaining = prompt.prefill.num_remaining_tokens
                 self._fair.let_overtake(prompt, batch.num_tokens if is_alone else remaining)
         unfinished.seconds += added_seconds
@@ -131,7 +131,7 @@ class ResultProcessor:
             return
         num_tokens = batch.num_tokens if len(batch.prompts) == 1 else padded_tokens(batch.prompts)
         context = max(prompt.prefill.num_computed_tokens for prompt in batch.prompts)
-        unfinished = batch.prompts[0].prefill.unfinished_pass
+        unfinished = batch.prompts[0].unfinished_pass
         pacer.observe_prefill(
             num_tokens,
             seconds,

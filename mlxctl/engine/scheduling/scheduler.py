@@ -252,7 +252,7 @@ class Scheduler:
     def _next_of_burst(
         self, model: str, queue: ModelQueue, candidates: list[Sequence], available_bytes: int, *, now: float
     ) -> Batch:
-        """Return the step that gives new rows their first tokens, or a prefill batch.
+        """Return a step for the first tokens of new rows, or prompts.
 
         The rows wait for that step, too, if all prompts take only a short pass.
         """

@@ -59,6 +59,19 @@ class SharedPrefix:
         )
 
 
+@dataclass(slots=True, eq=False)
+class UnfinishedPass:
+    """A prefill pass that was interrupted between two of its layers.
+
+    It computes the next `num_tokens` of one prompt, or, with 0, the rest of several. Its turns took `seconds`
+    so far.
+    """
+
+    prompts: "tuple[Sequence, ...]"
+    num_tokens: int
+    seconds: float = 0.0
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class Sequence:
     """A prompt and its output tokens. Owned by the MLX thread.
@@ -66,9 +79,10 @@ class Sequence:
     The fields up to `arrived_at` are those of the request. `salts` are those of the client's cache namespace
     and of the images. `priority` is raised by sequences that wait for a shared prefix.
 
-    `prefill`, `standing` and `statistics` are written by their own methods, `state` by ModelQueue and
-    `output_token_ids` by ResultProcessor. `num_sampled_tokens`, written by the decode batch, counts tokens of
-    which sampling has started; at most one of them is in flight and not yet in `output_token_ids`.
+    `prefill`, `standing` and `statistics` are written by their own methods, `state` by ModelQueue,
+    `output_token_ids` and `unfinished_pass`, which the prompts of a pass share, by ResultProcessor.
+    `num_sampled_tokens`, written by the decode batch, counts tokens of which sampling has started; at most
+    one of them is in flight and not yet in `output_token_ids`.
 
     A preempted sequence waits again: its first `num_resumed_tokens` output tokens are then the end of
     `prompt_token_ids`.
@@ -96,6 +110,7 @@ class Sequence:
     prefill: PrefillProgress = field(init=False)
     standing: Standing = field(init=False)
     statistics: PrefillStatistics = field(default_factory=PrefillStatistics, init=False)
+    unfinished_pass: UnfinishedPass | None = field(default=None, init=False)
     num_resumed_tokens: int = field(default=0, init=False)
     num_sampled_tokens: int = field(default=0, init=False)
     output_token_ids: list[int] = field(default_factory=list, init=False)
@@ -219,13 +234,18 @@ class Sequence:
         return self.scores_prompt and not self.was_preempted
 
     @property
+    def has_begun_prefill(self) -> bool:
+        """Whether a pass over the prompt has begun."""
+        return self.prefill.has_begun or self.unfinished_pass is not None
+
+    @property
     def prefills_alone(self) -> bool:
         """Whether prefill of the prompt cannot be batched with others."""
         return (
             bool(self.images)
             or self.computes_prompt_scores
             or not self.max_tokens
-            or self.prefill.unfinished_pass is not None
+            or self.unfinished_pass is not None
         )
 
     @property
