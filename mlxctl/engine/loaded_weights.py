@@ -14,7 +14,8 @@ class LoadedWeights:
     """A loaded model and its measurements.
 
     `model` must stay on the MLX thread. `create_caches` returns empty caches of a sequence, one per layer,
-    quantized to `kv_bits`; `kv_windows` are those of its layers with sliding windows. `can_pad_prompts` is
+    quantized to `kv_bits`; `kv_windows` are those of its layers with sliding windows, `state_bytes` those of a
+    row's recurrent states. `can_pad_prompts` is
     False where padding would change the state of recurrent layers. `dimensions` is the length of an embedding
     model's vectors. `model` is a VisionLanguageModel where `has_vision`; `vision_problem` is why its vision
     part could not be loaded. `draft_model` and `mtp_head` are None without one; their weights and their keys
@@ -33,6 +34,7 @@ class LoadedWeights:
     create_caches: Callable[[], list[Any]] = list
     kv_bits: KVPrecision = None
     kv_windows: tuple[KVWindow, ...] = ()
+    state_bytes: int = 0
     pass_memory: PassMemory = UNBOUNDED_PASSES
     dimensions: int | None = None
     has_vision: bool = False

@@ -12,7 +12,7 @@ from mlxctl.engine.backend import Backend
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import Loader, ModelLoad
 from mlxctl.engine.prefix_caches import PrefixCaches
-from mlxctl.engine.process_memory import ProcessOverhead
+from mlxctl.engine.process_memory import MachineMemory, ProcessOverhead
 from mlxctl.errors import describe_bytes
 from mlxctl.ir import ModelSpec
 from mlxctl.ir.cache_policy import CachePolicy
@@ -46,8 +46,10 @@ class WorkingCaches(Protocol):
 class EngineMemory:
     """Loaded models, the loading model and prefix caches, under one limit.
 
-    `limit_bytes` bounds weights and caches together, with the `overhead` of the process if it is given. One
-    model is loaded at a time, piece by piece between steps.
+    `limit_bytes` bounds the arrays of MLX (weights, caches, what passes compute) with the freed buffers that
+    MLX keeps for reuse, and the `overhead` of the process if it is given. `machine` is the memory that the
+    machine has left: where others take it, caches are dropped and prompts wait, but no row ends. One model is
+    loaded at a time, piece by piece between steps.
     """
 
     def __init__(
@@ -59,9 +61,11 @@ class EngineMemory:
         disk: DiskTier | None = None,
         packing: Packing | None = None,
         overhead: ProcessOverhead | None = None,
+        machine: MachineMemory | None = None,
     ) -> None:
         self.limit_bytes = limit_bytes
         self._overhead = overhead
+        self._machine = machine
         self.prefixes = PrefixCaches(
             max_bytes=(
                 int(limit_bytes * _PREFIX_CACHE_SHARE) if prefix_cache_bytes is None else prefix_cache_bytes
@@ -77,6 +81,8 @@ class EngineMemory:
         self._weights: dict[str, LoadedWeights] = {}
         self._loading: ModelLoad | None = None
         mx.set_cache_limit(backend.buffer_cache_bytes(limit_bytes))
+        # Above it, an evaluation waits for its first operations before it allocates for later ones.
+        mx.set_memory_limit(limit_bytes)
 
     @property
     def loading(self) -> ModelSpec | None:
@@ -183,6 +189,16 @@ class EngineMemory:
             "shorten the prompt, wait, unload a model, or raise --memory-limit"
         )
 
+    def describe_limit(self, num_tokens: int, needed_bytes: int) -> str:
+        """Return why a row of this length ends that has the memory for itself."""
+        weights = sum(weights.weights_bytes for weights in self._weights.values())
+        return (
+            f"at {num_tokens} tokens the cache of the request fills the memory limit of "
+            f"{describe_bytes(self.limit_bytes)} beside {describe_bytes(weights)} of weights: the next step "
+            f"needs {describe_bytes(needed_bytes)} more; shorten the prompt, lower max_tokens, unload a model, "
+            "or raise --memory-limit"
+        )
+
     @property
     def available_bytes(self) -> int:
         """Bytes that can still be allocated.
@@ -193,20 +209,30 @@ class EngineMemory:
             max(0, self._loading.spec.weights_bytes - self._loading.num_bytes_read) if self._loading else 0
         )
         freeable = self.kept_bytes + self.preempted_bytes
-        return self.limit_bytes - self._used_bytes - still_to_read + freeable
+        return min(self.limit_bytes - self._used_bytes - still_to_read, self._machine_bytes) + freeable
 
-    def make_room(self) -> None:
-        """Free cached prefixes above the memory or cache limit.
+    def make_room(self, num_bytes: int = 0) -> bool:
+        """Free cached prefixes until `num_bytes` can be allocated within the limit.
 
-        Freed buffers that MLX keeps for reuse count as in use, and are released first.
+        Returns whether that suffices. Freed buffers that MLX keeps for reuse count as in use, and are
+        released first, then working caches, then prefixes. Until the next call, what the prefix cache stores
+        takes no more than is left.
         """
-        excess = self._used_bytes - self.limit_bytes
+        index = self.prefixes.index
+        excess = self._used_bytes + num_bytes - min(self.limit_bytes, self._used_bytes + self._machine_bytes)
         if excess + int(mx.get_cache_memory()) > 0:
             mx.clear_cache()
         if excess > 0:
+            before = self._used_bytes
             self._free(excess)
-        if self.kept_bytes > self.prefixes.index.max_bytes:
+            mx.clear_cache()
+            if self._machine is not None:
+                self._machine.note_freed(before - self._used_bytes)
+        if self.kept_bytes > index.max_bytes:
             self.release_working_caches()
+        left = self.limit_bytes - self._used_bytes - num_bytes
+        index.ceiling_bytes = max(0, index.num_bytes + left)
+        return left >= 0
 
     @property
     def kept_bytes(self) -> int:
@@ -234,6 +260,11 @@ class EngineMemory:
     @property
     def _used_bytes(self) -> int:
         return int(mx.get_active_memory()) + self._overhead_bytes
+
+    @property
+    def _machine_bytes(self) -> int:
+        """Bytes that the machine has left, for all its processes."""
+        return self.limit_bytes if self._machine is None else self._machine.num_bytes()
 
     @property
     def _overhead_bytes(self) -> int:

@@ -7,6 +7,7 @@ import time
 from array import array
 from collections.abc import Generator
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import mlx.core as mx
@@ -20,6 +21,7 @@ from mlxctl.engine.generation.lora_changes import LoraChanges
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.generation.runner import ModelRunner
 from mlxctl.engine.generation.statistics import GenerationStatistics
+from mlxctl.engine.generation.step_memory import StepMemory
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.model_queue import ModelCosts
@@ -43,10 +45,13 @@ from mlxctl.engine.wire.reports import FailureKind, LookedUp, RowUpdate, Step
 from mlxctl.engine.workload import Workload, WorkloadContext
 from mlxctl.ir import ModelSpec, TextGenerationTask
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE
+from mlxctl.ir.pass_memory import PassMemory
 from mlxctl.prefix_cache.records import CacheLayout
 from mlxctl.settings import EngineSettings, scheduler_policy
 
 _TRIM_EVERY_STEPS = 512
+# Maximum share of the memory beside the weights for a prefill pass; it is less where the machine is large.
+_PASS_SHARE = 1 / 8
 
 
 class GenerationWorkload(Workload):
@@ -121,21 +126,28 @@ class GenerationWorkload(Workload):
         if self._allocation_stream is None:
             # MLX keeps a thread for every stream until the process ends.
             self._allocation_stream = mx.new_stream(mx.default_device())
-        self._runners[spec.name] = ModelRunner(
-            weights, prefixes, self._backend, lora, drafts, allocation_stream=self._allocation_stream
-        )
-        self._memory.add_working_caches(spec.name, prefixes)
-        self._compiler.open_model(spec.name, spec.path)
         costs = ModelCosts(
             weights_bytes=weights.weights_bytes,
             kv_bytes_per_token=weights.kv_bytes_per_token,
             kv_windows=weights.kv_windows,
             num_layers=len(caches),
-            pass_memory=weights.pass_memory,
+            state_bytes=weights.state_bytes,
+            pass_memory=self._pass_memory(weights),
             can_batch=weights.can_batch,
             can_pad_prompts=weights.can_pad_prompts,
         )
+        memory = StepMemory(self._memory, costs, vocabulary_size=weights.vocabulary_size)
+        self._runners[spec.name] = ModelRunner(
+            weights, prefixes, self._backend, lora, drafts, memory, allocation_stream=self._allocation_stream
+        )
+        self._memory.add_working_caches(spec.name, prefixes)
+        self._compiler.open_model(spec.name, spec.path)
         self._scheduler.open_model(spec.name, costs)
+
+    def _pass_memory(self, weights: LoadedWeights) -> PassMemory:
+        """Return the memory of the model's passes, bounded by a share of what the limit leaves."""
+        room = max(1, int(self._memory.cache_capacity_bytes * _PASS_SHARE))
+        return replace(weights.pass_memory, max_bytes=min(weights.pass_memory.max_bytes or room, room))
 
     def close_model(self, name: str) -> None:
         self._scheduler.close_model(name)
@@ -198,7 +210,7 @@ class GenerationWorkload(Workload):
         self._fail_short_of_memory(available_bytes, started)
         batch = self._scheduler.next_batch(now=started, available_bytes=available_bytes)
         self._is_waiting = batch is None
-        if batch is not None:
+        if batch is not None and (batch := self._within_memory(batch)):
             self._run(batch, started)
 
     def close(self) -> None:
@@ -304,6 +316,28 @@ class GenerationWorkload(Workload):
         self._memory.make_room()
         if self._statistics.num_steps % _TRIM_EVERY_STEPS == 0:
             self._memory.trim()
+
+    def _within_memory(self, batch: Batch) -> Batch | None:
+        """Return the batch, or what runs in its place where memory is short.
+
+        None after a row has ended that does not fit alone.
+        """
+        while batch.phase in ("decode", "restore", "prefill"):
+            needed = self._runners[batch.model].needed_bytes(batch)
+            if not needed or self._memory.make_room(needed):
+                break
+            instead = self._scheduler.instead_of(batch)
+            if instead is None:
+                self._end_for_memory(batch, needed)
+                return None
+            batch = instead
+        return batch
+
+    def _end_for_memory(self, batch: Batch, needed: int) -> None:
+        row = self._scheduler.end_for_memory(batch)
+        self._fail(row, self._memory.describe_limit(row.length, needed), "over_budget")
+        self._runners[batch.model].drop([row])
+        self._memory.make_room()
 
     def _look_up(self, query: LookUp) -> LookedUp:
         """Return how much of a prompt the prefix cache holds.

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mlxctl.engine.scheduling.grouping import affordable_padding, plan_joins
+from mlxctl.engine.scheduling.output_lengths import OutputLengths
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence, SequenceState
 from mlxctl.ir.kv_cache_size import KVWindow, cache_bytes
@@ -18,7 +19,7 @@ from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 class ModelCosts:
     """Sizes of a loaded model in bytes.
 
-    `num_layers` are those with a cache. `can_batch` is False for caches that cannot be merged,
+    `num_layers` are those with a cache. `state_bytes` are those of a row's recurrent states. `can_batch` is False for caches that cannot be merged,
     `can_pad_prompts` for recurrent layers that read padding like tokens.
     """
 
@@ -26,13 +27,15 @@ class ModelCosts:
     kv_bytes_per_token: int
     kv_windows: tuple[KVWindow, ...] = ()
     num_layers: int = 1
+    state_bytes: int = 0
     pass_memory: PassMemory = UNBOUNDED_PASSES
     can_batch: bool = True
     can_pad_prompts: bool = True
 
     def cache_bytes(self, num_tokens: int) -> int:
         """Return the bytes of a sequence's cache."""
-        return cache_bytes(num_tokens, bytes_per_token=self.kv_bytes_per_token, windows=self.kv_windows)
+        growing = cache_bytes(num_tokens, bytes_per_token=self.kv_bytes_per_token, windows=self.kv_windows)
+        return growing + self.state_bytes
 
     @property
     def affordable_prompt_padding_tokens(self) -> int:
@@ -62,6 +65,8 @@ class ModelQueue:
     restoring: list[Sequence] = field(default_factory=list)
     prefilling: list[Sequence] = field(default_factory=list)
     groups: list[list[Sequence]] = field(default_factory=list)
+    output_lengths: OutputLengths = field(default_factory=OutputLengths)
+    _groups_before_join: list[list[Sequence]] = field(default_factory=list)
 
     @property
     def num_decoding(self) -> int:
@@ -84,6 +89,22 @@ class ModelQueue:
     def prompt_bytes(self, num_prompt_tokens: int, max_tokens: int) -> int:
         """Return a prompt's cache bytes, with room for first output tokens."""
         return self.costs.cache_bytes(num_prompt_tokens + min(max_tokens, OUTPUT_RESERVE_TOKENS))
+
+    def likely_bytes(self, row: Sequence) -> int:
+        """Return the bytes that a prompt's cache is likely to take at its end."""
+        return self.costs.cache_bytes(row.num_prompt_tokens + self.output_lengths.remaining(row))
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes by which the caches of admitted prompts and rows are likely to grow."""
+        costs = self.costs
+        return sum(
+            self.likely_bytes(row) - costs.cache_bytes(row.prefill.num_computed_tokens)
+            for row in self.admitted
+        ) + sum(
+            costs.cache_bytes(row.length + self.output_lengths.remaining(row)) - costs.cache_bytes(row.length)
+            for row in self.decoding
+        )
 
     def remove(self, sequence: Sequence) -> None:
         match sequence.state:
@@ -110,13 +131,12 @@ class ModelQueue:
         sequence.standing.take_place()
 
     def preempt(self, sequence: Sequence, *, resumes_first: bool, now: float) -> None:
-        """Move a decoding sequence back to the waiting ones.
+        """Move a decoding or admitted sequence back to the waiting ones.
 
         It keeps its output. With `resumes_first` it continues before new sequences of its caller and
         priority.
         """
-        self.groups = [[row for row in group if row is not sequence] for group in self.groups]
-        self.groups = [group for group in self.groups if group]
+        self.remove(sequence)
         sequence.append_output_to_prompt()
         sequence.standing.note_preemption(resumes_first=resumes_first, now=now)
         self.waiting.append(sequence)
@@ -152,8 +172,16 @@ class ModelQueue:
         plan = self._plan_joins()
         joins = len(plan) < len(self.groups)
         if joins:
+            self._groups_before_join = self.groups
             self.groups = [[row for index in members for row in self.groups[index]] for members in plan]
         return joins
+
+    def undo_join(self) -> bool:
+        """Take back the last `regroup`, which did not happen; return whether there is one."""
+        before, self._groups_before_join = self._groups_before_join, []
+        if before:
+            self.groups = before
+        return bool(before)
 
     def _plan_joins(self) -> list[list[int]]:
         lengths = [[row.length for row in group] for group in self.groups]

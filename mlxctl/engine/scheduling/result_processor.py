@@ -138,6 +138,7 @@ class ResultProcessor:
         elif len(sequence.output_token_ids) >= sequence.max_tokens:
             reason = "length"
         if reason:
+            self._queues[sequence.model].output_lengths.note(len(sequence.output_token_ids))
             self._remove(sequence)
         return RowUpdate(
             sequence_id=sequence.sequence_id,

@@ -16,7 +16,7 @@ from mlxctl.ir.tokens import Salt
 FailureKind = Literal["failed", "over_budget", "memory_shortage"]
 LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
 CacheKind = Literal["plain", "sliding", "hybrid"]
-PreemptionReason = Literal["priority", "timeslice", "share", "pause"]
+PreemptionReason = Literal["priority", "timeslice", "share", "pause", "memory"]
 """Why a row gives up its place.
 
 To a row of higher priority, at the end of its time slice, to a caller with fewer rows than its share, or
@@ -182,7 +182,7 @@ class Stats(QueryReport, frozen=True, kw_only=True):
     `batch_rows` have one value per decode step. `draft_tokens` are the accepted and rejected ones of each
     drafter, `draft_accepted` has the accepted tokens of each verified draft. `num_preempted` rows were
     interrupted and wait; their caches take `preempted_bytes`. Rows gave their place to others in
-    `num_preemptions` for priority and in `num_yields` after a time slice or share, and lost it in
+    `num_preemptions` for priority or memory, in `num_yields` after a time slice or share, and in
     `num_pauses` because their clients did not read; `num_resumes` continued. `num_paused` rows wait for their
     clients. `tokens_by_priority` counts computed tokens.
     """
