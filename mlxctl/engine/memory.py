@@ -211,6 +211,11 @@ class EngineMemory:
         freeable = self.kept_bytes + self.preempted_bytes
         return min(self.limit_bytes - self._used_bytes - still_to_read, self._machine_bytes) + freeable
 
+    @property
+    def unused_bytes(self) -> int:
+        """Bytes that can be allocated without freeing anything."""
+        return self.limit_bytes - self._used_bytes
+
     def make_room(self, num_bytes: int = 0) -> bool:
         """Free cached prefixes until `num_bytes` can be allocated within the limit.
 

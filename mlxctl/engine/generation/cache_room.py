@@ -66,9 +66,12 @@ def join_bytes(parts: Many[kv.Caches], num_rows: Many[int]) -> int:
     return max(0, sum(sizes) - held) + max(sizes, default=0)
 
 
-def largest_array_bytes(caches: kv.Caches) -> int:
-    """Return the size of the largest array, which growing or dropping rows copies."""
-    sizes = (array.nbytes for layer in leaves(caches) if grows(layer) for array in growing_arrays(layer))
+def largest_layer_bytes(caches: kv.Caches) -> int:
+    """Return the size of the largest layer.
+
+    Attention on CPUs, growing and dropping rows copy up to one layer at a time.
+    """
+    sizes = (sum(array.nbytes for array in growing_arrays(layer)) for layer in leaves(caches) if grows(layer))
     return max(sizes, default=0)
 
 

@@ -195,7 +195,7 @@ class ModelRunner:
         if is_alone:
             self.prefixes.keep_last(self._states[batch.rows[0].sequence_id], batch.caches)
         if staying := [row for row in batch.rows if row.sequence_id not in dropped]:
-            batch.keep(staying)
+            batch.keep(staying, frees=self._memory.is_short_for(batch))
         else:
             batch.rows = []
 

@@ -57,14 +57,9 @@ class StepMemory:
         beside = self._scratch_bytes(batches)
         if len(states) == 1:
             (state,) = states
-            progress = state.sequence.prefill
-            if state.unfinished_pass is not None:
-                return beside
-            return (
-                beside
-                + self._pass_bytes(num_tokens, progress.num_computed_tokens + num_tokens)
-                + self._room_bytes(state, num_tokens)
-            )
+            end = state.sequence.prefill.num_computed_tokens + num_tokens
+            grown = 0 if state.unfinished_pass is not None else self._room_bytes(state, num_tokens)
+            return beside + self._pass_bytes(num_tokens, end) + grown
         longest = max(state.sequence.prefill.num_remaining_tokens for state in states)
         end = max(state.sequence.prefill.end for state in states)
         new = len(states) * self._costs.cache_bytes(end + OUTPUT_RESERVE_TOKENS)
@@ -95,6 +90,10 @@ class StepMemory:
     def affords_room(self, num_tokens: int) -> bool:
         """Whether a prompt's caches can be allocated anew, with others."""
         return self._costs.cache_bytes(num_tokens) <= self._memory.available_bytes // 2
+
+    def is_short_for(self, batch: DecodeBatch) -> bool:
+        """Whether the batch cannot be copied without freeing anything."""
+        return sum(array.nbytes for array in kv.arrays(batch.caches)) > self._memory.unused_bytes
 
     def spare_bytes(self) -> int:
         """Return the bytes that spare rows may take."""
@@ -133,7 +132,7 @@ class StepMemory:
             states = sum(array.nbytes for array in kv.arrays(others))
             longest = max(row.length for row in batch.rows)
             total += states + self._pass_bytes(num_rows, longest) + num_rows * self._logits_bytes
-            total += room.largest_array_bytes(batch.caches)
+            total += room.largest_layer_bytes(batch.caches)
         return total
 
     def _pass_bytes(self, num_tokens: int, end: int) -> int:
