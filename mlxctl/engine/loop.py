@@ -234,6 +234,8 @@ def _loaded(name: str, weights: LoadedWeights) -> ModelLoaded:
         weights_bytes=weights.weights_bytes,
         kv_bytes_per_token=weights.kv_bytes_per_token,
         kv_windows=list(weights.kv_windows),
+        work_bytes_per_token=weights.conversation.work_bytes_per_token,
+        fixed_bytes=weights.conversation.fixed_bytes,
         kv_bits=weights.kv_bits,
         cache_kind=weights.cache_kind,
         load_seconds=weights.load_seconds,

@@ -81,7 +81,9 @@ def available_bytes() -> int | None:
     """
     if sys.platform == "darwin":
         percent, size = ctypes.c_int(), ctypes.c_size_t(ctypes.sizeof(ctypes.c_int))
-        if _libc().sysctlbyname(b"kern.memorystatus_level", ctypes.byref(percent), ctypes.byref(size), None, 0):
+        if _libc().sysctlbyname(
+            b"kern.memorystatus_level", ctypes.byref(percent), ctypes.byref(size), None, 0
+        ):
             return None
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * percent.value // 100
     try:

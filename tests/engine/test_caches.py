@@ -84,7 +84,9 @@ def test_rows_keep_their_tokens_when_others_join_and_leave(data: st.DataObject) 
 
 
 def test_a_row_that_joins_or_leaves_moves_no_other_row(model: Any) -> None:
-    batch = kv.join([read(model, [20] * 100), read(model, [21] * 100)], [1, 1], spare_bytes=kv.SPARE_ROWS_BYTES)
+    batch = kv.join(
+        [read(model, [20] * 100), read(model, [21] * 100)], [1, 1], spare_bytes=kv.SPARE_ROWS_BYTES
+    )
     kv.keep_rows(batch, [0])
     shapes = [layer.keys.shape for layer in batch]
 

@@ -212,9 +212,7 @@ class DecodeBatch:
         mx.eval(self.inputs)
         kv.evaluate(self.caches)
         if len(indices) == 1:
-            self.caches = kv.take_row(
-                self.caches, indices[0], piece_bytes=0 if frees else kv.PIECE_BYTES
-            )
+            self.caches = kv.take_row(self.caches, indices[0], piece_bytes=0 if frees else kv.PIECE_BYTES)
         else:
             kv.keep_rows(self.caches, indices, frees=frees)
         self.inputs = self.inputs[mx.array(indices)]

@@ -67,6 +67,9 @@ def measure(
         kv_bytes_per_token=sum(map(bytes_per_token, leaves(caches))),
         kv_windows=_windows(caches),
         state_bytes=_state_bytes(caches),
+        layer_bytes_per_token=max(
+            (bytes_per_token(each) for each in leaves(caches) if grows(each)), default=0
+        ),
         cache_kind=_cache_kind(caches),
         can_batch=all(grows(layer) or hasattr(layer, "merge") for layer in leaves(caches)),
         can_pad_prompts=embedding is not None or leaves_padding_out(model, create_caches),

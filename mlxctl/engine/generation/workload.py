@@ -7,7 +7,6 @@ import time
 from array import array
 from collections.abc import Generator
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import mlx.core as mx
@@ -45,13 +44,10 @@ from mlxctl.engine.wire.reports import FailureKind, LookedUp, RowUpdate, Step
 from mlxctl.engine.workload import Workload, WorkloadContext
 from mlxctl.ir import ModelSpec, TextGenerationTask
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE
-from mlxctl.ir.pass_memory import PassMemory
 from mlxctl.prefix_cache.records import CacheLayout
 from mlxctl.settings import EngineSettings, scheduler_policy
 
 _TRIM_EVERY_STEPS = 512
-# Maximum share of the memory beside the weights for a prefill pass; it is less where the machine is large.
-_PASS_SHARE = 1 / 8
 
 
 class GenerationWorkload(Workload):
@@ -132,7 +128,8 @@ class GenerationWorkload(Workload):
             kv_windows=weights.kv_windows,
             num_layers=len(caches),
             state_bytes=weights.state_bytes,
-            pass_memory=self._pass_memory(weights),
+            conversation=weights.conversation,
+            pass_memory=weights.pass_memory.within(self._memory.cache_capacity_bytes),
             can_batch=weights.can_batch,
             can_pad_prompts=weights.can_pad_prompts,
         )
@@ -143,11 +140,6 @@ class GenerationWorkload(Workload):
         self._memory.add_working_caches(spec.name, prefixes)
         self._compiler.open_model(spec.name, spec.path)
         self._scheduler.open_model(spec.name, costs)
-
-    def _pass_memory(self, weights: LoadedWeights) -> PassMemory:
-        """Return the memory of the model's passes, bounded by a share of what the limit leaves."""
-        room = max(1, int(self._memory.cache_capacity_bytes * _PASS_SHARE))
-        return replace(weights.pass_memory, max_bytes=min(weights.pass_memory.max_bytes or room, room))
 
     def close_model(self, name: str) -> None:
         self._scheduler.close_model(name)

@@ -15,8 +15,7 @@ from dataclasses import replace
 from mlxctl.engine.scheduling.batch import Batch
 from mlxctl.engine.scheduling.model_queue import ModelQueue
 from mlxctl.engine.scheduling.sequence import Sequence
-
-_LEAST_PASS_TOKENS = 16
+from mlxctl.ir.pass_memory import LEAST_TOKENS
 
 
 class MemoryRelief:
@@ -52,7 +51,9 @@ class MemoryRelief:
         """Return the batch that interrupts the least important row; None for the last one."""
         rows = [row for queue in self._queues.values() for row in (*queue.admitted, *queue.decoding)]
         decoding = {row.sequence_id for queue in self._queues.values() for row in queue.decoding}
-        rows.sort(key=lambda row: (row.priority, row.sequence_id not in decoding, row.arrived_at, row.sequence_id))
+        rows.sort(
+            key=lambda row: (row.priority, row.sequence_id not in decoding, row.arrived_at, row.sequence_id)
+        )
         if keep is None and rows:
             keep = rows[0]
         others = [row for row in rows if row is not keep]
@@ -73,5 +74,5 @@ def _smaller(batch: Batch) -> Batch | None:
     if batch.phase == "restore" or batch.prompts[0].prefill.has_unfinished_pass:
         return None
     (prompt,) = batch.prompts
-    num_tokens = prompt.slice_tokens(max(_LEAST_PASS_TOKENS, batch.num_tokens // 2))
+    num_tokens = prompt.slice_tokens(max(LEAST_TOKENS, batch.num_tokens // 2))
     return replace(batch, num_tokens=num_tokens) if num_tokens < batch.num_tokens else None

@@ -11,6 +11,7 @@ from mlxctl.engine.scheduling.grouping import affordable_padding, plan_joins
 from mlxctl.engine.scheduling.output_lengths import OutputLengths
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence, SequenceState
+from mlxctl.ir.conversation_size import ConversationSize
 from mlxctl.ir.kv_cache_size import KVWindow, cache_bytes
 from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 
@@ -19,7 +20,8 @@ from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 class ModelCosts:
     """Sizes of a loaded model in bytes.
 
-    `num_layers` are those with a cache. `state_bytes` are those of a row's recurrent states. `can_batch` is False for caches that cannot be merged,
+    `num_layers` are those with a cache. `state_bytes` are those of a row's recurrent states, `conversation` is what a row
+    needs alone. `can_batch` is False for caches that cannot be merged,
     `can_pad_prompts` for recurrent layers that read padding like tokens.
     """
 
@@ -28,6 +30,7 @@ class ModelCosts:
     kv_windows: tuple[KVWindow, ...] = ()
     num_layers: int = 1
     state_bytes: int = 0
+    conversation: ConversationSize | None = None
     pass_memory: PassMemory = UNBOUNDED_PASSES
     can_batch: bool = True
     can_pad_prompts: bool = True
@@ -87,8 +90,12 @@ class ModelQueue:
         return self.restoring + self.prefilling
 
     def prompt_bytes(self, num_prompt_tokens: int, max_tokens: int) -> int:
-        """Return a prompt's cache bytes, with room for first output tokens."""
-        return self.costs.cache_bytes(num_prompt_tokens + min(max_tokens, OUTPUT_RESERVE_TOKENS))
+        """Return what a prompt needs at least, with room for first output tokens."""
+        num_tokens, alone = (
+            num_prompt_tokens + min(max_tokens, OUTPUT_RESERVE_TOKENS),
+            self.costs.conversation,
+        )
+        return self.costs.cache_bytes(num_tokens) if alone is None else alone.needed_bytes(num_tokens)
 
     def likely_bytes(self, row: Sequence) -> int:
         """Return the bytes that a prompt's cache is likely to take at its end."""

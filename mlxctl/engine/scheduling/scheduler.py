@@ -153,7 +153,7 @@ class Scheduler:
         return QueueCounts.of(self._queues.values())
 
     def prompt_bytes(self, model: str, num_prompt_tokens: int, max_tokens: int) -> int:
-        """Return a prompt's cache bytes, with room for first output tokens."""
+        """Return what a prompt needs at least, with room for first output tokens."""
         return self._queues[model].prompt_bytes(num_prompt_tokens, max_tokens)
 
     def take_short_of_memory(

@@ -9,6 +9,7 @@ import msgspec
 
 from mlxctl.ir import FinishReason
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
+from mlxctl.ir.conversation_size import ConversationSize
 from mlxctl.ir.distribution import Distribution
 from mlxctl.ir.kv_cache_size import KVPrecision, KVWindow
 from mlxctl.ir.tokens import Salt
@@ -49,7 +50,7 @@ class ModelLoaded(Report, frozen=True, kw_only=True):
     `vocabulary_size` is the width of its logits. `kv_windows` are the sliding windows among the layers of
     `kv_bytes_per_token`. `kv_bits` is the precision of keys and values. `dimensions` is
     the length of an embedding model's vectors. `vision_problem` is why a model with a vision recipe reads
-    text only.
+    text only. `work_bytes_per_token` and `fixed_bytes` are those of its `conversation`.
     """
 
     name: str
@@ -57,11 +58,23 @@ class ModelLoaded(Report, frozen=True, kw_only=True):
     weights_bytes: int
     kv_bytes_per_token: int
     kv_windows: list[KVWindow] = []
+    work_bytes_per_token: int = 0
+    fixed_bytes: int = 0
     kv_bits: KVPrecision = None
     cache_kind: CacheKind
     load_seconds: float
     dimensions: int | None = None
     vision_problem: str | None = None
+
+    @property
+    def conversation(self) -> ConversationSize:
+        """The least memory of a conversation."""
+        return ConversationSize(
+            bytes_per_token=self.kv_bytes_per_token,
+            windows=self.kv_windows,
+            work_bytes_per_token=self.work_bytes_per_token,
+            fixed_bytes=self.fixed_bytes,
+        )
 
 
 class ModelLoadStep(Report, frozen=True, kw_only=True):
