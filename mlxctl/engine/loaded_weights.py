@@ -15,8 +15,8 @@ class LoadedWeights:
     """A loaded model and its measurements.
 
     `model` must stay on the MLX thread. `create_caches` returns empty caches of a sequence, one per layer,
-    quantized to `kv_bits`; `kv_windows` are those of its layers with sliding windows, `state_bytes` those of a
-    row's recurrent states; its largest growing layer takes `layer_bytes_per_token`. `can_pad_prompts` is
+    quantized to `kv_bits`; `kv_windows` are those of its layers with sliding windows, `state_bytes` those of
+    a row's recurrent states; its largest growing layer takes `layer_bytes_per_token`. `can_pad_prompts` is
     False where padding would change the state of recurrent layers. `dimensions` is the length of an embedding
     model's vectors. `model` is a VisionLanguageModel where `has_vision`; `vision_problem` is why its vision
     part could not be loaded. `draft_model` and `mtp_head` are None without one; their weights and their keys

@@ -15,7 +15,7 @@ from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading import loader
 from mlxctl.engine.mailbox import FrontGoneError, Mailbox
 from mlxctl.engine.memory import EngineMemory
-from mlxctl.engine.process_memory import ProcessOverhead, return_free_memory
+from mlxctl.engine.process_memory import MachineMemory, ProcessOverhead, return_free_memory
 from mlxctl.engine.waker import Waker
 from mlxctl.engine.wire.commands import Cancel, LoadModel, Stop, UnloadModel
 from mlxctl.engine.wire.messages import AnyCommand
@@ -59,7 +59,7 @@ class EngineLoop:
         blas: str,
         overhead: ProcessOverhead | None = None,
     ) -> None:
-        """`overhead` of the process counts in the memory limit."""
+        """`overhead` of the process counts in the memory limit; without it others share the process."""
         self._mailbox = mailbox
         self._blas = blas
         self._waker = Waker()
@@ -71,6 +71,7 @@ class EngineLoop:
             disk=self._open_disk(settings),
             packing=Packing.of(cache_policy(settings)),
             overhead=overhead,
+            machine=None if overhead is None else MachineMemory(),
         )
         context = WorkloadContext(
             settings=settings,

@@ -16,11 +16,10 @@ from mlxctl.engine.process_memory import MachineMemory, ProcessOverhead
 from mlxctl.errors import describe_bytes
 from mlxctl.ir import ModelSpec
 from mlxctl.ir.cache_policy import CachePolicy
+from mlxctl.ir.conversation_size import PREFIX_CACHE_SHARE
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.packing import Packing
 
-# Share of the memory limit for cached prefixes, where the settings give no size.
-_PREFIX_CACHE_SHARE = 0.2
 # A process may have a limited number of buffers, however small. The prefix cache may hold this share of them.
 _BUFFERS_SHARE = 0.5
 
@@ -68,7 +67,7 @@ class EngineMemory:
         self._machine = machine
         self.prefixes = PrefixCaches(
             max_bytes=(
-                int(limit_bytes * _PREFIX_CACHE_SHARE) if prefix_cache_bytes is None else prefix_cache_bytes
+                int(limit_bytes * PREFIX_CACHE_SHARE) if prefix_cache_bytes is None else prefix_cache_bytes
             ),
             max_buffers=int(
                 int(mx.device_info().get("resource_limit", backend.max_buffers)) * _BUFFERS_SHARE
@@ -104,7 +103,7 @@ class EngineMemory:
         if excess > 0:
             self._free(excess)
         self._loading = ModelLoad(
-            spec, load, available_bytes=self.available_bytes, limit_bytes=self.limit_bytes
+            spec, load, available_bytes=self._limited_bytes, limit_bytes=self.limit_bytes
         )
 
     def load_step(self, *, seconds: float) -> LoadedWeights | None:
@@ -193,23 +192,29 @@ class EngineMemory:
         """Return why a row of this length ends that has the memory for itself."""
         weights = sum(weights.weights_bytes for weights in self._weights.values())
         return (
-            f"at {num_tokens} tokens the cache of the request fills the memory limit of "
+            f"at {num_tokens} tokens the request fills the memory limit of "
             f"{describe_bytes(self.limit_bytes)} beside {describe_bytes(weights)} of weights: the next step "
-            f"needs {describe_bytes(needed_bytes)} more; shorten the prompt, lower max_tokens, unload a model, "
-            "or raise --memory-limit"
+            f"needs {describe_bytes(needed_bytes)} more; shorten the prompt, lower max_tokens, "
+            "unload a model, or raise --memory-limit"
         )
 
     @property
     def available_bytes(self) -> int:
         """Bytes that can still be allocated.
 
-        Caches that can be freed count as available.
+        Caches that can be freed count as available. Memory that other processes take does not.
         """
+        freeable = self.kept_bytes + self.preempted_bytes
+        return min(self._limited_bytes, self._machine_bytes + freeable)
+
+    @property
+    def _limited_bytes(self) -> int:
+        """Bytes that the limit leaves, with caches that can be freed."""
         still_to_read = (
             max(0, self._loading.spec.weights_bytes - self._loading.num_bytes_read) if self._loading else 0
         )
         freeable = self.kept_bytes + self.preempted_bytes
-        return min(self.limit_bytes - self._used_bytes - still_to_read, self._machine_bytes) + freeable
+        return self.limit_bytes - self._used_bytes - still_to_read + freeable
 
     @property
     def unused_bytes(self) -> int:

@@ -6,6 +6,22 @@ from dataclasses import dataclass
 from mlxctl.ir.kv_cache_size import KVWindow, cache_bytes, tokens_within
 from mlxctl.ir.pass_memory import LEAST_TOKENS, PassMemory
 
+PREFIX_CACHE_SHARE = 0.2
+"""Share of the memory limit for cached prefixes, where the settings give no size."""
+
+OUTPUT_RESERVE_TOKENS = 256
+"""Cache room for the first output tokens, which then need no new copy."""
+_NEXT_TURN_RESERVE_TOKENS = 1024
+
+
+def cache_capacity(num_prompt_tokens: int) -> int:
+    """Return the cache capacity of a prompt in tokens.
+
+    It has room for the first output tokens and, after a long prompt, for the next turn.
+    """
+    return num_prompt_tokens + OUTPUT_RESERVE_TOKENS + min(num_prompt_tokens // 8, _NEXT_TURN_RESERVE_TOKENS)
+
+
 LOGIT_BYTES = 12
 """Bytes of one logit: in 32 bits, its copy while it is filtered, and what is sampled from."""
 

@@ -5,11 +5,14 @@ import gc
 import os
 import signal
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from mlxctl.certificates import check_server_files
 from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.models import Fit
+from mlxctl.models.catalog import Catalog
 from mlxctl.server.address import Address, claim_address
 from mlxctl.server.hosted_application import HostedApplication
 from mlxctl.server.listener import Listener
@@ -26,8 +29,15 @@ class Announcer(Protocol):
     def listening(self, address: Address, settings: Settings, *, requires_keys: bool) -> None:
         """The server listens; the model is still loading."""
 
-    def ready(self, address: Address, models: tuple[ServedModel, ...], *, seconds: float) -> None:
-        """The server accepts requests, `seconds` after its start."""
+    def ready(
+        self,
+        address: Address,
+        models: tuple[ServedModel, ...],
+        fits: Mapping[str, Fit],
+        *,
+        seconds: float,
+    ) -> None:
+        """The server accepts requests, `seconds` after its start; `fits` are those of loaded models."""
 
 
 def run(settings: Settings, announcer: Announcer) -> int:
@@ -58,12 +68,27 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     await hosted.open()
     try:
         if await _becomes_ready_before(stop, services.inference):
-            announcer.ready(address, services.inference.models(), seconds=time.monotonic() - started)
+            seconds, models = time.monotonic() - started, services.inference.models()
+            announcer.ready(
+                address, models, await asyncio.to_thread(_fits, services.catalog, models), seconds=seconds
+            )
             await stop.wait()
         exit_code = int(listener.has_ended)
     finally:
         await hosted.close(listener.stop)
     return exit_code
+
+
+def _fits(catalog: Catalog, models: Sequence[ServedModel]) -> dict[str, Fit]:
+    """Return how the loaded models fit, at their longest context in memory."""
+    fits = {}
+    for model in models:
+        if model.memory is not None and model.memory.max_safe_context:
+            described = catalog.described(model.name, model.facts.path)
+            fit = catalog.fit(described, context_tokens=model.memory.max_safe_context)
+            if fit is not None:
+                fits[model.name] = fit
+    return fits
 
 
 async def _becomes_ready_before(stop: asyncio.Event, inference: InferenceService) -> bool:

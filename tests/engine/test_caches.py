@@ -11,8 +11,8 @@ from mlx_lm.models.cache import KVCache
 
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.quantized_cache import PreallocatedQuantizedKVCache
-from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS
 from mlxctl.ir import KVFormat
+from mlxctl.ir.conversation_size import OUTPUT_RESERVE_TOKENS
 from tests import tiny_models
 from tests.engine.cache_reading import held, keys_of, next_logits, read
 

@@ -12,7 +12,7 @@ import mlx.core as mx
 
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.quantized_cache import grown
-from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS
+from mlxctl.ir.conversation_size import OUTPUT_RESERVE_TOKENS
 from mlxctl.prefix_cache.records import growing_arrays, grows, leaves, set_arrays
 
 STEP_TOKENS = 256
@@ -28,14 +28,13 @@ def lacks_room(caches: kv.Caches, num_tokens: int) -> bool:
 
 
 def growth_bytes(caches: kv.Caches, num_tokens: int, *, step: int) -> int:
-    """Return what `grow` allocates at most at a time, with the copy of one array."""
-    added = copied = 0
+    """Return what `grow` adds, beside the copy of one array at a time."""
+    added = 0
     for layer, more in _growing(caches, num_tokens, step):
         for array in growing_arrays(layer):
             per_token = array.nbytes // array.shape[2]
             added += per_token * (layer.size() + more) - array.nbytes
-            copied = max(copied, array.nbytes)
-    return max(0, added) + copied
+    return max(0, added)
 
 
 def grow(caches: kv.Caches, num_tokens: int, *, step: int) -> None:

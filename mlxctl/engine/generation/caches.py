@@ -14,7 +14,7 @@ import numpy as np
 from mlx.utils import tree_flatten
 
 from mlxctl.engine.generation.quantized_cache import BatchQuantizedKVCache, quantized
-from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS
+from mlxctl.ir.conversation_size import OUTPUT_RESERVE_TOKENS
 from mlxctl.ir.kv_cache_size import KVFormats
 from mlxctl.prefix_cache.records import growing_arrays, grows, leaves, set_arrays
 

@@ -11,8 +11,9 @@ import mlx.core as mx
 
 from mlxctl.engine.generation.caches import Caches
 from mlxctl.engine.generation.prefill_pass import PrefillPass
-from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence
+from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.vision.language_model import MultimodalPrompt
+from mlxctl.ir.conversation_size import OUTPUT_RESERVE_TOKENS
 from mlxctl.prefix_cache.cache import StorageFormat
 from mlxctl.prefix_cache.disk.promotion import Promotion
 from mlxctl.prefix_cache.entries import Chunk

@@ -9,12 +9,11 @@ from mlxctl.engine.generation.decode_batch import DecodeBatch, in_join_order
 from mlxctl.engine.generation.prefill_state import PrefillState
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.scheduling.model_queue import ModelCosts
-from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence, cache_capacity
+from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.speculation.drafter import MAX_DRAFT_TOKENS
+from mlxctl.ir.conversation_size import LOGIT_BYTES, OUTPUT_RESERVE_TOKENS, cache_capacity
 from mlxctl.prefix_cache.records import grows, leaves
 
-# Logits of a row in 32 bits, their copy while they are filtered, and what is sampled from them.
-_LOGIT_COPIES, _LOGIT_BYTES = 3, 4
 # Spare rows and a long prompt's room for the next turn take at most this share of the memory that is left.
 _SPARE_SHARE = 1 / 8
 
@@ -28,7 +27,7 @@ class StepMemory:
     def __init__(self, memory: EngineMemory, costs: ModelCosts, *, vocabulary_size: int) -> None:
         self._memory = memory
         self._costs = costs
-        self._logits_bytes = _LOGIT_COPIES * _LOGIT_BYTES * vocabulary_size
+        self._logits_bytes = LOGIT_BYTES * vocabulary_size
         self.step_tokens = room.STEP_TOKENS
 
     def decode_bytes(self, groups: Iterable[Many[DecodeBatch]]) -> int:
@@ -59,7 +58,8 @@ class StepMemory:
             (state,) = states
             end = state.sequence.prefill.num_computed_tokens + num_tokens
             grown = 0 if state.unfinished_pass is not None else self._room_bytes(state, num_tokens)
-            return beside + self._pass_bytes(num_tokens, end) + grown
+            copied = room.largest_layer_bytes(state.caches or []) if grown else 0
+            return beside + grown + max(copied, self._pass_bytes(num_tokens, end))
         longest = max(state.sequence.prefill.num_remaining_tokens for state in states)
         end = max(state.sequence.prefill.end for state in states)
         new = len(states) * self._costs.cache_bytes(end + OUTPUT_RESERVE_TOKENS)

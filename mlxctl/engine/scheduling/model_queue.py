@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from mlxctl.engine.scheduling.grouping import affordable_padding, plan_joins
 from mlxctl.engine.scheduling.output_lengths import OutputLengths
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
-from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence, SequenceState
-from mlxctl.ir.conversation_size import ConversationSize
+from mlxctl.engine.scheduling.sequence import Sequence, SequenceState
+from mlxctl.ir.conversation_size import OUTPUT_RESERVE_TOKENS, ConversationSize
 from mlxctl.ir.kv_cache_size import KVWindow, cache_bytes
 from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 
@@ -20,9 +20,9 @@ from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 class ModelCosts:
     """Sizes of a loaded model in bytes.
 
-    `num_layers` are those with a cache. `state_bytes` are those of a row's recurrent states, `conversation` is what a row
-    needs alone. `can_batch` is False for caches that cannot be merged,
-    `can_pad_prompts` for recurrent layers that read padding like tokens.
+    `num_layers` are those with a cache. `state_bytes` are those of a row's recurrent states, `conversation`
+    is what a row needs alone. `can_batch` is False for caches that cannot be merged, `can_pad_prompts` for
+    recurrent layers that read padding like tokens.
     """
 
     weights_bytes: int

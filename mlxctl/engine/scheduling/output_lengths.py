@@ -2,7 +2,8 @@
 
 from collections import deque
 
-from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.ir.conversation_size import OUTPUT_RESERVE_TOKENS
 
 _NUM_ANSWERS = 64
 # Answers that must have been longer than a row, so that their mean says something about it.
