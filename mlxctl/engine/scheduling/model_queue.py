@@ -40,6 +40,12 @@ class ModelCosts:
         growing = cache_bytes(num_tokens, bytes_per_token=self.kv_bytes_per_token, windows=self.kv_windows)
         return growing + self.state_bytes
 
+    def needed_bytes(self, num_tokens: int) -> int:
+        """Return the bytes of a sequence's cache, with what computes it alone."""
+        if self.conversation is None:
+            return self.cache_bytes(num_tokens)
+        return self.conversation.needed_bytes(num_tokens)
+
     @property
     def affordable_prompt_padding_tokens(self) -> int:
         """Padding tokens of prompts in one pass.
@@ -91,25 +97,22 @@ class ModelQueue:
 
     def prompt_bytes(self, num_prompt_tokens: int, max_tokens: int) -> int:
         """Return what a prompt needs at least, with room for first output tokens."""
-        num_tokens, alone = (
-            num_prompt_tokens + min(max_tokens, OUTPUT_RESERVE_TOKENS),
-            self.costs.conversation,
-        )
-        return self.costs.cache_bytes(num_tokens) if alone is None else alone.needed_bytes(num_tokens)
+        return self.costs.needed_bytes(num_prompt_tokens + min(max_tokens, OUTPUT_RESERVE_TOKENS))
 
     def likely_bytes(self, row: Sequence) -> int:
-        """Return the bytes that a prompt's cache is likely to take at its end."""
-        return self.costs.cache_bytes(row.num_prompt_tokens + self.output_lengths.remaining(row))
+        """Return the bytes that a prompt is likely to take at its end."""
+        return self.costs.needed_bytes(row.num_prompt_tokens + self.output_lengths.remaining(row))
 
     @property
     def reserved_bytes(self) -> int:
-        """Bytes by which the caches of admitted prompts and rows are likely to grow."""
+        """Bytes by which admitted prompts and rows are likely to grow, with what computes them."""
         costs = self.costs
         return sum(
             self.likely_bytes(row) - costs.cache_bytes(row.prefill.num_computed_tokens)
             for row in self.admitted
         ) + sum(
-            costs.cache_bytes(row.length + self.output_lengths.remaining(row)) - costs.cache_bytes(row.length)
+            costs.needed_bytes(row.length + self.output_lengths.remaining(row))
+            - costs.cache_bytes(row.length)
             for row in self.decoding
         )
 

@@ -182,7 +182,9 @@ class PrefillPlanner:
 
         Alone, a prompt always fits.
         """
-        return self._num_with_cache == 0 or queue.likely_bytes(row) <= free_bytes
+        if self._num_with_cache == 0:
+            return True
+        return not row.standing.waits_for_end and queue.likely_bytes(row) <= free_bytes
 
     @property
     def reserved_bytes(self) -> int:

@@ -164,6 +164,8 @@ class ResultProcessor:
             return update
         # A row that was interrupted for others continues before its caller's new ones.
         self._queues[sequence.model].preempt(sequence, resumes_first=reason != "timeslice", now=now)
+        if reason == "memory":
+            sequence.standing.give_memory()
         self.fairness.add_interruption(reason)
         return msgspec.structs.replace(update, interruption=reason)
 

@@ -287,6 +287,9 @@ class Scheduler:
     def _remove(self, sequence: Sequence) -> None:
         self._queues[sequence.model].remove(sequence)
         self._by_id.pop(sequence.sequence_id, None)
+        for queue in self._queues.values():
+            for row in queue.waiting:
+                row.standing.note_end()
 
 
 def _preempting(preemption: Preemption) -> Batch:
