@@ -20,6 +20,8 @@ from mlxctl.ir.conversation_size import PREFIX_CACHE_SHARE
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.packing import Packing
 
+# The last conversation is held twice, for a next turn without a copy, only where that takes little memory.
+_WORKING_CACHE_SHARE = 1 / 32
 # A process may have a limited number of buffers, however small. The prefix cache may hold this share of them.
 _BUFFERS_SHARE = 0.5
 
@@ -169,7 +171,7 @@ class EngineMemory:
         return self.limit_bytes - (weights.weights_bytes if weights else 0)
 
     def describe_shortage(self, needed_bytes: int) -> str:
-        """Return why there is no memory for a cache of `needed_bytes`.
+        """Return why there is no memory for a request of `needed_bytes`.
 
         The message has figures measured now, and remedies.
         """
@@ -182,7 +184,7 @@ class EngineMemory:
         if overhead := self._overhead_bytes:
             held.append(f"the engine process {describe_bytes(overhead)}")
         return (
-            f"the request needs {describe_bytes(needed_bytes)} for its cache, and "
+            f"the request needs {describe_bytes(needed_bytes)}, and "
             f"{describe_bytes(max(0, self.available_bytes))} of {describe_bytes(self.limit_bytes)} are free; "
             f"held by: {', '.join(held)}, running requests {describe_bytes(running)}; "
             "shorten the prompt, wait, unload a model, or raise --memory-limit"
@@ -238,7 +240,8 @@ class EngineMemory:
             mx.clear_cache()
             if self._machine is not None:
                 self._machine.note_freed(before - self._used_bytes)
-        if self.kept_bytes > index.max_bytes:
+        working = self.kept_bytes - index.num_bytes
+        if self.kept_bytes > index.max_bytes or working > self.limit_bytes * _WORKING_CACHE_SHARE:
             self.release_working_caches()
         left = self.limit_bytes - self._used_bytes - num_bytes
         index.ceiling_bytes = max(0, index.num_bytes + left)

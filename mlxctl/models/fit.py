@@ -86,6 +86,8 @@ def fit_model(
     longest = _longest(model, machine, room, alone)
     typical = default_context if longest is None else min(default_context, longest)
     is_text = not is_encoder(model.config)
+    # An encoder keeps nothing, and computes a text in one pass.
+    least = alone.needed_bytes(context) if alone is not None else (None if is_text else transient)
     prefix = int(machine.usable_bytes * PREFIX_CACHE_SHARE) if is_text else 0
     return Fit(
         machine=machine,
@@ -94,7 +96,7 @@ def fit_model(
         cache_bytes=model.cache.num_bytes(cache_capacity(context) if is_text else 0) if model.cache else None,
         prefix_bytes=min(prefix, model.cache.num_bytes(context)) if model.cache else None,
         transient_bytes=transient,
-        fits=_fits(room, transient if alone is None else alone.needed_bytes(context)),
+        fits=_fits(room, least),
         max_context_tokens=longest,
         is_capped_by_model=longest is not None and longest == model.context_length,
         predicted_tokens_per_second=_speed(model, context, machine),
