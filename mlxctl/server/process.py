@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from mlxctl.certificates import check_server_files
+from mlxctl.errors import SettingsError, describe_bytes
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.models import Fit
 from mlxctl.models.catalog import Catalog
@@ -18,7 +19,7 @@ from mlxctl.server.hosted_application import HostedApplication
 from mlxctl.server.listener import Listener
 from mlxctl.server.log_output import logging_to_standard_error
 from mlxctl.server.tls_key import tls_key_password, unencrypted_key
-from mlxctl.settings import Settings
+from mlxctl.settings import EngineSettings, Settings
 
 _COLLECTION_THRESHOLDS = (700, 10, 10)
 
@@ -53,6 +54,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     started = time.monotonic()
     stop = _stop_signals()
     server = settings.server
+    _check_memory_limit(settings.engine)
     key_password = tls_key_password(server)
     check_server_files(server.tls_cert, server.tls_key, server.tls_client_ca, password=key_password)
     address = claim_address(server.host, server.port)
@@ -77,6 +79,16 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     finally:
         await hosted.close(listener.stop)
     return exit_code
+
+
+def _check_memory_limit(engine: EngineSettings) -> None:
+    """Raise SettingsError for a limit that the machine cannot give."""
+    machine, limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), engine.memory_limit_bytes
+    if limit is not None and limit > machine:
+        raise SettingsError(
+            f"--memory-limit: expected at most {describe_bytes(machine)}, the memory of this machine, "
+            f"got {describe_bytes(limit)}"
+        )
 
 
 def _fits(catalog: Catalog, models: Sequence[ServedModel]) -> dict[str, Fit]:

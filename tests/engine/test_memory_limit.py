@@ -44,18 +44,18 @@ ASKS = st.lists(
     st.builds(
         Ask,
         step=st.integers(0, 60),
-        num_prompt_tokens=st.sampled_from([3, 40, 200, 500]),
-        num_tokens=st.sampled_from([2, 40, 90, 300]),
+        num_prompt_tokens=st.sampled_from([3, 40, 200, 400]),
+        num_tokens=st.sampled_from([2, 40, 150]),
         priority=st.sampled_from([-10, 0]),
     ),
     min_size=2,
-    max_size=7,
+    max_size=6,
 )
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(asks=ASKS, tokens_of_room=st.sampled_from([1200, 2500]), backend=st.sampled_from([CPU, METAL]))
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(asks=ASKS, tokens_of_room=st.sampled_from([1000, 2000]), backend=st.sampled_from([CPU, METAL]))
 def test_random_mix_stays_within_the_limit_and_is_answered(
     kind: str, asks: list[Ask], tokens_of_room: int, backend: Backend
 ) -> None:
@@ -87,8 +87,12 @@ def limited_engine(kind: str, *, tokens_of_room: int, backend: Backend) -> Stepp
             room_bytes=room_bytes,
         )
 
-    sizes = create(None)
-    return create(tokens_of_room * sizes.kv_bytes_per_token + 8 * sizes.state_bytes + 300_000)
+    return create(room_for(create(None), tokens_of_room))
+
+
+def room_for(sizes: SteppedEngine, num_tokens: int) -> int:
+    """Return memory for so many tokens, the states of rows, and a pass."""
+    return num_tokens * sizes.kv_bytes_per_token + 8 * sizes.state_bytes + 300_000
 
 
 def ask(engine: SteppedEngine, kind: str, asked: Ask, *, number: int) -> int:
@@ -105,16 +109,26 @@ def ask(engine: SteppedEngine, kind: str, asked: Ask, *, number: int) -> int:
     return engine.submit(tokens, max_tokens=asked.num_tokens, priority=asked.priority)
 
 
-@pytest.mark.parametrize("family", ["qwen3", "gemma3", "lfm2"])
+def engine_that_expects_short_answers(family: str, *, tokens_of_room: int) -> SteppedEngine:
+    """Return an engine whose last answers had 20 tokens, so that it admits many rows."""
+    room = room_for(SteppedEngine(family), tokens_of_room)
+    engine = SteppedEngine(family, settings=MANY_ROWS, room_bytes=room)
+    short = [engine.submit([number, 8, 7], max_tokens=20, mode="off") for number in range(4)]
+    engine.run(lambda: engine.is_done(*short))
+    return engine
+
+
+PROMPTS = [[20 + (57 * number + place) % 400 for place in range(60)] for number in range(3)]
+
+
+@pytest.mark.parametrize("family", ["qwen3", "gemma3"])
 def test_row_that_gave_its_memory_to_others_continues_token_for_token(family: str) -> None:
-    prompts = [[20 + (57 * number + place) % 400 for place in range(150)] for number in range(3)]
     unlimited = SteppedEngine(family, settings=MANY_ROWS)
-    answers = [unlimited.submit(prompt, max_tokens=500, mode="off") for prompt in prompts]
+    answers = [unlimited.submit(prompt, max_tokens=200, mode="off") for prompt in PROMPTS]
     unlimited.run(lambda: unlimited.is_done(*answers))
 
-    room = 1300 * unlimited.kv_bytes_per_token + 3 * unlimited.state_bytes + 300_000
-    engine = SteppedEngine(family, settings=MANY_ROWS, room_bytes=room)
-    rows = [engine.submit(prompt, max_tokens=500) for prompt in prompts]
+    engine = engine_that_expects_short_answers(family, tokens_of_room=400)
+    rows = [engine.submit(prompt, max_tokens=200) for prompt in PROMPTS]
     engine.run(lambda: engine.is_done(*rows))
 
     assert engine.stats().num_preemptions > 0
@@ -122,16 +136,15 @@ def test_row_that_gave_its_memory_to_others_continues_token_for_token(family: st
     assert engine.peak_share <= TOLERANCE
 
 
-def test_more_important_row_keeps_its_memory() -> None:
-    engine = SteppedEngine("qwen3", settings=MANY_ROWS, room_bytes=1_300_000)
-    prompts = [[20 + (57 * number + place) % 400 for place in range(200)] for number in range(3)]
+def test_most_important_row_keeps_its_memory() -> None:
+    engine = engine_that_expects_short_answers("qwen3", tokens_of_room=400)
     flex, normal, urgent = (
-        engine.submit(prompt, max_tokens=400, priority=priority)
-        for prompt, priority in zip(prompts, (10, 0, -10), strict=True)
+        engine.submit(prompt, max_tokens=200, priority=priority)
+        for prompt, priority in zip(PROMPTS, (10, 0, -10), strict=True)
     )
     engine.run(lambda: engine.is_done(urgent))
 
-    assert engine.stats().num_preempted >= 1
+    assert engine.stats().num_preempted > 0
     assert not engine.is_done(flex)
     engine.run(lambda: engine.is_done(flex, normal))
 

@@ -66,11 +66,16 @@ def join_bytes(parts: Many[kv.Caches], num_rows: Many[int]) -> int:
 
 
 def largest_layer_bytes(caches: kv.Caches) -> int:
-    """Return the size of the largest layer.
+    """Return the size of the largest layer, twice for a quantized one.
 
-    Attention on CPUs, growing and dropping rows copy up to one layer at a time.
+    Attention, growing and dropping rows copy up to one layer at a time; attention over quantized keys was
+    measured to copy two on CPUs.
     """
-    sizes = (sum(array.nbytes for array in growing_arrays(layer)) for layer in leaves(caches) if grows(layer))
+    sizes = (
+        sum(array.nbytes for array in growing_arrays(layer)) * (2 if hasattr(layer, "kv_format") else 1)
+        for layer in leaves(caches)
+        if grows(layer)
+    )
     return max(sizes, default=0)
 
 

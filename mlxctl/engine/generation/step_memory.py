@@ -14,6 +14,8 @@ from mlxctl.engine.speculation.drafter import MAX_DRAFT_TOKENS
 from mlxctl.ir.conversation_size import LOGIT_BYTES, OUTPUT_RESERVE_TOKENS, cache_capacity
 from mlxctl.prefix_cache.records import grows, leaves
 
+# Estimates of passes were at least 0.9 of the peaks of small models, see prefill_memory.
+_PASS_MARGIN = 1.15
 # Spare rows and a long prompt's room for the next turn take at most this share of the memory that is left.
 _SPARE_SHARE = 1 / 8
 
@@ -53,7 +55,7 @@ class StepMemory:
         Over all remaining tokens of several prompts. `batches` decode beside it: what they copy while they
         grow must still fit afterwards.
         """
-        beside = self._scratch_bytes(batches)
+        beside = self._scratch_bytes(batches) + len(states) * self._costs.state_bytes
         if len(states) == 1:
             (state,) = states
             end = state.sequence.prefill.num_computed_tokens + num_tokens
@@ -136,7 +138,8 @@ class StepMemory:
         return total
 
     def _pass_bytes(self, num_tokens: int, end: int) -> int:
-        return self._costs.pass_memory.num_bytes(num_tokens, end=end) + self._logits_bytes
+        estimate = self._costs.pass_memory.num_bytes(num_tokens, end=end)
+        return int(estimate * _PASS_MARGIN) + self._logits_bytes
 
     def _room_bytes(self, state: PrefillState, num_tokens: int) -> int:
         """Return what a prompt's caches grow by for its next tokens."""

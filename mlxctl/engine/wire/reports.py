@@ -20,8 +20,8 @@ CacheKind = Literal["plain", "sliding", "hybrid"]
 PreemptionReason = Literal["priority", "timeslice", "share", "pause", "memory"]
 """Why a row gives up its place.
 
-To a row of higher priority, at the end of its time slice, to a caller with fewer rows than its share, or
-since its client does not read.
+To a row of higher priority, at the end of its time slice, to a caller with fewer rows than its share, since
+its client does not read, or to more important rows that need its memory.
 """
 
 
