@@ -59,7 +59,7 @@ class EngineLoop:
         blas: str,
         overhead: ProcessOverhead | None = None,
     ) -> None:
-        """`overhead` of the process counts in the memory limit; without it others share the process."""
+        """`overhead` counts in the memory limit; None for a shared process."""
         self._mailbox = mailbox
         self._blas = blas
         self._waker = Waker()

@@ -191,7 +191,7 @@ class EngineMemory:
         )
 
     def describe_limit(self, num_tokens: int, needed_bytes: int) -> str:
-        """Return why a row of this length ends that has the memory for itself."""
+        """Return why a row of this length cannot continue alone."""
         weights = sum(weights.weights_bytes for weights in self._weights.values())
         return (
             f"at {num_tokens} tokens the request fills the memory limit of "

@@ -1,4 +1,4 @@
-"""The memory of this process and its machine, as Linux and macOS count it."""
+"""Memory of this process and its machine, on Linux and macOS."""
 
 import ctypes
 import functools
@@ -111,7 +111,7 @@ class MachineMemory:
         self._num_bytes = 0
 
     def num_bytes(self) -> int:
-        """Return the bytes left before the machine has to swap; much where they are unknown."""
+        """Return the bytes left before the machine has to swap."""
         if self._clock() - self._measured_at >= _MEASURE_EVERY_SECONDS:
             measured = self._measure()
             self._num_bytes = _PLENTY_BYTES if measured is None else measured - _MACHINE_RESERVE_BYTES

@@ -26,7 +26,7 @@ class PassMemory:
     max_bytes: int = 0
 
     def within(self, room_bytes: int) -> "PassMemory":
-        """Return it with passes of at most a share of the memory beside the weights."""
+        """Return it with passes of a share of this memory."""
         most = max(1, int(room_bytes * _ROOM_SHARE))
         return replace(self, max_bytes=min(self.max_bytes or most, most))
 

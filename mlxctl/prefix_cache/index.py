@@ -175,7 +175,7 @@ class PrefixIndex(Generic[P]):
         return chunk if self.contains(chunk) else None
 
     def reserve(self, num_bytes: int) -> bool:
-        """Evict for a payload that is about to be copied; return whether it may be.
+        """Evict for a payload to copy; return whether it may be.
 
         Only `ceiling_bytes` counts: the memory that is free now.
         """

@@ -114,7 +114,7 @@ class CacheLayout:
         return sum(array.nbytes // (array.shape[0] * array.shape[2]) * num_tokens for array in arrays)
 
     def snapshot_bytes(self, caches: Sequence[Any], *, row: int | None = None) -> int:
-        """Return the size of a state record, without the padding of its row."""
+        """Return the size of a state record."""
         layers = list(leaves(caches))
         states = [layers[index].state for index in self._whole]
         arrays = [leaf for _, leaf in tree_flatten(states) if isinstance(leaf, mx.array)]

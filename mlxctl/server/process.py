@@ -38,7 +38,7 @@ class Announcer(Protocol):
         *,
         seconds: float,
     ) -> None:
-        """The server accepts requests, `seconds` after its start; `fits` are those of loaded models."""
+        """The server accepts requests; `fits` are those of loaded models."""
 
 
 def run(settings: Settings, announcer: Announcer) -> int:

@@ -1,4 +1,4 @@
-"""The memory limit holds, and what fits is answered as without a limit."""
+"""The memory limit holds, and what fits is answered."""
 
 import asyncio
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ def test_random_mix_stays_within_the_limit_and_is_answered(
 
 
 def limited_engine(kind: str, *, tokens_of_room: int, backend: Backend) -> SteppedEngine:
-    """Return an engine with memory for so many tokens of a plain cache."""
+    """Return an engine with memory for so many tokens."""
 
     def create(room_bytes: int | None) -> SteppedEngine:
         if kind == "vision":
@@ -91,12 +91,12 @@ def limited_engine(kind: str, *, tokens_of_room: int, backend: Backend) -> Stepp
 
 
 def room_for(sizes: SteppedEngine, num_tokens: int) -> int:
-    """Return memory for so many tokens, the states of rows, and a pass."""
+    """Return memory for so many tokens, states and a pass."""
     return num_tokens * sizes.kv_bytes_per_token + 8 * sizes.state_bytes + 300_000
 
 
 def ask(engine: SteppedEngine, kind: str, asked: Ask, *, number: int) -> int:
-    """Submit a request; every second one of a model that sees has an image."""
+    """Submit a request; every second one may have an image."""
     if kind == "vision" and number % 2:
         prompt = prepared(tiny_models.trained("pixtral_colors"), noise(number), TextPart(text="Which color?"))
         return engine.submit(
@@ -110,7 +110,7 @@ def ask(engine: SteppedEngine, kind: str, asked: Ask, *, number: int) -> int:
 
 
 def engine_that_expects_short_answers(family: str, *, tokens_of_room: int) -> SteppedEngine:
-    """Return an engine whose last answers had 20 tokens, so that it admits many rows."""
+    """Return an engine whose last answers had 20 tokens."""
     room = room_for(SteppedEngine(family), tokens_of_room)
     engine = SteppedEngine(family, settings=MANY_ROWS, room_bytes=room)
     short = [engine.submit([number, 8, 7], max_tokens=20, mode="off") for number in range(4)]

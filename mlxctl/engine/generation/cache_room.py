@@ -1,4 +1,4 @@
-"""Room of caches for more tokens and rows: bytes that it takes, and its growth.
+"""Room of caches for more tokens and rows: its size and growth.
 
 MLX thread only. Left alone, mlx-lm's caches grow in the middle of a pass, all layers at once. Here one array
 grows after the other, before the pass, so that what a step allocates is known before it begins.
@@ -28,7 +28,7 @@ def lacks_room(caches: kv.Caches, num_tokens: int) -> bool:
 
 
 def growth_bytes(caches: kv.Caches, num_tokens: int, *, step: int) -> int:
-    """Return what `grow` adds, beside the copy of one array at a time."""
+    """Return what `grow` adds, beside the copy of an array."""
     added = 0
     for layer, more in _growing(caches, num_tokens, step):
         for array in growing_arrays(layer):
@@ -49,7 +49,7 @@ def grow(caches: kv.Caches, num_tokens: int, *, step: int) -> None:
 
 
 def join_bytes(parts: Many[kv.Caches], num_rows: Many[int]) -> int:
-    """Return what joining them without spare rows allocates at most at a time.
+    """Return what joining them without spare rows allocates at a time.
 
     The layers of the parts are freed one after the other.
     """
@@ -85,7 +85,7 @@ def _missing(layer: Any, num_tokens: int) -> int:
 
 
 def _growing(caches: kv.Caches, num_tokens: int, step: int) -> Iterator[tuple[Any, int]]:
-    """Yield the layers that lack room, with the tokens to add after those in use."""
+    """Yield the layers that lack room, with the tokens to add."""
     for layer in leaves(caches):
         if _missing(layer, num_tokens) > 0:
             yield layer, -(-num_tokens // step) * step

@@ -83,7 +83,7 @@ def join(
 
 
 def has_rows_for(parts: Many[Caches], num_rows: Many[int]) -> bool:
-    """Whether the first part has spare rows for all others, so that nothing is copied."""
+    """Whether the first part has spare rows for all others."""
     if not _first_is_longest_batch(parts):
         return False
     first = next(layer for layer in leaves(parts[0]) if grows(layer))
@@ -321,7 +321,7 @@ def extract_row(caches: Caches, index: int) -> Caches:
 
 
 def take_row(caches: Caches, index: int, *, piece_bytes: int = PIECE_BYTES) -> Caches:
-    """Return one row as caches of a sequence; the batch must not be used again.
+    """Return one row as caches of a sequence, which ends the batch.
 
     Its layers are freed while the row is copied, `piece_bytes` at a time.
     """

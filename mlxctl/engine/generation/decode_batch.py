@@ -88,7 +88,7 @@ class DecodeBatch:
         spare_bytes: int = kv.SPARE_ROWS_BYTES,
         piece_bytes: int = kv.PIECE_BYTES,
     ) -> "DecodeBatch":
-        """Return one batch of all rows, with spare rows; sizes as in `join`.
+        """Return one batch of all rows; sizes as in `join`.
 
         The given batches must not be used again.
         """
@@ -189,7 +189,7 @@ class DecodeBatch:
         return [read.get(row.sequence_id, RowResult(sequence=row)) for row in rows]
 
     def make_room(self, num_tokens: int, *, step: int) -> None:
-        """Grow the caches by `step` tokens if they lack room for the next ones."""
+        """Grow the caches by `step` tokens if they lack room."""
         if not room.lacks_room(self.caches, num_tokens):
             return
         self.finish_draw()

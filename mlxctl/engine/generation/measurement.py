@@ -90,7 +90,7 @@ def bytes_per_token(layer: Any) -> int:
 
 
 def _state_bytes(caches: kv.Caches) -> int:
-    """Return the bytes of states that have the same size at any length."""
+    """Return the bytes of states that do not grow."""
     fixed = [layer for layer in leaves(caches) if not hasattr(layer, "keys")]
     return sum(array.nbytes for array in kv.arrays(fixed))
 

@@ -73,7 +73,7 @@ class ModelRunner:
         self._allocation_stream = allocation_stream
 
     def needed_bytes(self, batch: Batch) -> int:
-        """Return what a batch allocates while it runs, beyond what the rows hold.
+        """Return what a batch allocates while it runs.
 
         0 for a decode step in which no cache grows.
         """
@@ -356,7 +356,7 @@ class ModelRunner:
         return [batch for batch in self._batches if batch.rows[0] in group]
 
     def parts_of(self, group: Many[Sequence]) -> list[list[Sequence]]:
-        """Return the rows of a group by the batch that they are in."""
+        """Return the rows of a group by their batch."""
         return [list(batch.rows) for batch in self._parts(group)]
 
     def _read(self, rows: Many[Sequence]) -> list[RowResult]:

@@ -33,7 +33,7 @@ class StepMemory:
         self.step_tokens = room.STEP_TOKENS
 
     def decode_bytes(self, groups: Iterable[Many[DecodeBatch]]) -> int:
-        """Return what a decode step of these groups allocates; 0 if no cache grows.
+        """Return what a decode step allocates; 0 if no cache grows.
 
         Several batches in a group are joined first.
         """
@@ -120,13 +120,13 @@ class StepMemory:
         return int(grown * self._drafter_share(caches))
 
     def _drafter_share(self, caches: kv.Caches) -> float:
-        """Return the bytes per token with a draft model, relative to those of the caches."""
+        """Return bytes per token with a draft model, relative to the caches'."""
         own = sum(kv.position_bytes(layer) for layer in leaves(caches))
         windows = sum(size for _, size in self._costs.kv_windows)
         return max(1.0, (self._costs.kv_bytes_per_token - windows) / own) if own else 1.0
 
     def _scratch_bytes(self, batches: Iterable[DecodeBatch]) -> int:
-        """Return what decode steps need while they are computed or change their rows."""
+        """Return what decode steps need while they are computed."""
         total = 0
         for batch in batches:
             num_rows = len(batch.rows)

@@ -310,7 +310,7 @@ class GenerationWorkload(Workload):
             self._memory.trim()
 
     def _within_memory(self, batch: Batch) -> Batch | None:
-        """Return the batch, or what runs in its place where memory is short.
+        """Return the batch, or what runs in place of it.
 
         None after a row has ended that does not fit alone.
         """

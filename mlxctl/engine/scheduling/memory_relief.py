@@ -1,4 +1,4 @@
-"""What gives way when a batch does not fit into memory. Pure; MLX thread.
+"""What gives way when a batch does not fit into memory.
 
 Cached prefixes were dropped, or spilled to disk, before. Then, in this order:
 
@@ -19,7 +19,7 @@ from mlxctl.ir.pass_memory import LEAST_TOKENS
 
 
 class MemoryRelief:
-    """Finds what to run in place of a batch that does not fit."""
+    """Finds what to run in place of such a batch."""
 
     def __init__(self, queues: Mapping[str, ModelQueue]) -> None:
         self._queues = queues
@@ -48,7 +48,7 @@ class MemoryRelief:
         return None
 
     def _preempt(self, *, keep: Sequence | None = None) -> Batch | None:
-        """Return the batch that interrupts the least important row; None for the last one."""
+        """Return the batch that interrupts the least important row, if several."""
         rows = [row for queue in self._queues.values() for row in (*queue.admitted, *queue.decoding)]
         decoding = {row.sequence_id for queue in self._queues.values() for row in queue.decoding}
         rows.sort(
@@ -66,7 +66,7 @@ class MemoryRelief:
 
 
 def _smaller(batch: Batch) -> Batch | None:
-    """Return a pass over fewer tokens or prompts, if it can be smaller."""
+    """Return a pass over fewer tokens or prompts, if possible."""
     if len(batch.prompts) > 1:
         prompts = batch.prompts[: len(batch.prompts) // 2]
         num_tokens = sum(prompt.prefill.num_remaining_tokens for prompt in prompts)

@@ -96,16 +96,16 @@ class ModelQueue:
         return self.restoring + self.prefilling
 
     def prompt_bytes(self, num_prompt_tokens: int, max_tokens: int) -> int:
-        """Return what a prompt needs at least, with room for first output tokens."""
+        """Return what a prompt needs, with room for first output tokens."""
         return self.costs.needed_bytes(num_prompt_tokens + min(max_tokens, OUTPUT_RESERVE_TOKENS))
 
     def likely_bytes(self, row: Sequence) -> int:
-        """Return the bytes that a prompt is likely to take at its end."""
+        """Return the bytes that a prompt is likely to take."""
         return self.costs.needed_bytes(row.num_prompt_tokens + self.output_lengths.remaining(row))
 
     @property
     def reserved_bytes(self) -> int:
-        """Bytes by which admitted prompts and rows are likely to grow, with what computes them."""
+        """Bytes by which admitted prompts and rows are likely to grow."""
         costs = self.costs
         return sum(
             self.likely_bytes(row) - costs.cache_bytes(row.prefill.num_computed_tokens)
@@ -187,7 +187,7 @@ class ModelQueue:
         return joins
 
     def undo_join(self) -> bool:
-        """Take back the last `regroup`, which did not happen; return whether there is one."""
+        """Take back the last `regroup`; return whether there is one."""
         before, self._groups_before_join = self._groups_before_join, []
         if before:
             self.groups = before

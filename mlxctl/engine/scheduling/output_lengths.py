@@ -1,4 +1,4 @@
-"""How long the answers of a model are likely to become. Pure; MLX thread."""
+"""How long answers are likely to become. Pure; MLX thread."""
 
 from collections import deque
 

@@ -178,7 +178,7 @@ class PrefillPlanner:
         return num_long < _MAX_LONG_PROMPTS
 
     def fits(self, queue: ModelQueue, row: Sequence, free_bytes: int) -> bool:
-        """Whether the prompt and its likely answer fit beside the likely growth of others.
+        """Whether prompt and likely answer fit beside the growth of others.
 
         Alone, a prompt always fits.
         """

@@ -153,7 +153,7 @@ class Scheduler:
         return QueueCounts.of(self._queues.values())
 
     def prompt_bytes(self, model: str, num_prompt_tokens: int, max_tokens: int) -> int:
-        """Return what a prompt needs at least, with room for first output tokens."""
+        """Return what a prompt needs, with room for first output tokens."""
         return self._queues[model].prompt_bytes(num_prompt_tokens, max_tokens)
 
     def take_short_of_memory(
@@ -203,14 +203,14 @@ class Scheduler:
         return Batch(phase="decode", model=name, groups=groups, joins=joins)
 
     def instead_of(self, batch: Batch) -> Batch | None:
-        """Return the batch to try in place of one that does not fit into memory.
+        """Return what to try in place of a batch without memory.
 
         None if its row does not fit alone: `end_for_memory` then ends it.
         """
         return self._relief.instead_of(batch)
 
     def end_for_memory(self, batch: Batch) -> Sequence:
-        """Remove and return the row of a batch that does not fit alone."""
+        """Remove and return the row that does not fit alone."""
         row = self._relief.ending(batch)
         self._remove(row)
         return row

@@ -55,7 +55,7 @@ class Standing:
         self.resumes_first, self.served_at = resumes_first, now
 
     def give_memory(self) -> None:
-        """Wait until another sequence ends, so that both do not take turns for its memory."""
+        """Wait until another sequence ends, which keeps both from taking turns."""
         self.waits_for_end = True
 
     def note_end(self) -> None:
