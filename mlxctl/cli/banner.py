@@ -2,13 +2,15 @@
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import typer
 
 from mlxctl import __version__
+from mlxctl.errors import describe_bytes
 from mlxctl.inference import ServedModel
+from mlxctl.models import Fit
 from mlxctl.server import Address
 from mlxctl.server.access import describe_access
 from mlxctl.settings import Settings
@@ -40,7 +42,14 @@ class Banner:
             typer.echo(f"  note   {note}")
         typer.echo(f"  wait   {_describe_wait(settings)} ...")
 
-    def ready(self, address: Address, models: tuple[ServedModel, ...], *, seconds: float) -> None:
+    def ready(
+        self,
+        address: Address,
+        models: tuple[ServedModel, ...],
+        fits: Mapping[str, Fit],
+        *,
+        seconds: float,
+    ) -> None:
         """Print the models, the start-up time and an example request."""
         names: dict[Path, str] = {}
         for model in models:
@@ -52,6 +61,8 @@ class Banner:
             if model.state == "failed":
                 later = f", cannot be served: {model.problem}"
             typer.echo(f"  model  {model.name}, context {model.facts.context_length:,} tokens{later}")
+            if model.memory is not None:
+                typer.echo(f"         {_describe_fit(model, fits.get(model.name))}")
             if model.is_demo:
                 typer.echo(_DEMO)
         typer.echo(f"  ready  after {seconds:.1f} s")
@@ -71,12 +82,26 @@ class StartLog:
             _log.warning(note)
         _log.info(_describe_wait(settings))
 
-    def ready(self, address: Address, models: tuple[ServedModel, ...], *, seconds: float) -> None:
+    def ready(
+        self,
+        address: Address,
+        models: tuple[ServedModel, ...],
+        fits: Mapping[str, Fit],  # noqa: ARG002
+        *,
+        seconds: float,
+    ) -> None:
         """Log the models and the start-up time."""
         fields = {
             "url": address.url,
             "start_seconds": round(seconds, 3),
-            "models": [{"name": model.name, "state": model.state} for model in models],
+            "models": [
+                {
+                    "name": model.name,
+                    "state": model.state,
+                    "max_safe_context": model.memory.max_safe_context if model.memory else None,
+                }
+                for model in models
+            ],
         }
         _log.info("ready after %.1f s", seconds, extra={"fields": fields})
 
@@ -95,6 +120,24 @@ def _notes(settings: Settings) -> Iterator[str]:
             if settings.audit.enabled
             else "--audit-debug has no effect without --audit"
         )
+
+
+def _describe_fit(model: ServedModel, fit: Fit | None) -> str:
+    """Return memory, longest conversation and speed of a loaded model."""
+    memory = model.memory
+    assert memory is not None, "a loaded model has memory"
+    text = f"{describe_bytes(memory.weights_bytes)} of weights"
+    if fit is not None:
+        text += f" in a memory limit of {describe_bytes(fit.machine.usable_bytes)}"
+    safe = memory.max_safe_context
+    if safe is not None:
+        all_of_it = ", its whole context" if safe == model.facts.context_length else ""
+        text += f"; longest conversation {safe:,} tokens{all_of_it}"
+    if fit is not None and fit.measured is not None:
+        text += f"; {fit.measured.decode_tokens_per_second:.1f} tokens/s measured"
+    elif fit is not None and fit.typical_predicted_tokens_per_second is not None:
+        text += f"; at most {fit.typical_predicted_tokens_per_second:.1f} tokens/s"
+    return text
 
 
 def _describe_wait(settings: Settings) -> str:

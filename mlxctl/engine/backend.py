@@ -38,9 +38,10 @@ class Backend:
     def buffer_cache_bytes(self, limit_bytes: int) -> int:
         """Return the limit of MLX's buffer cache, in bytes.
 
-        `limit_bytes` is the memory limit.
+        `limit_bytes` is the memory limit, of which they take at most a sixteenth.
         """
-        return min(max(int(limit_bytes * self.buffer_cache_share), 64 * _MIB), self.buffer_cache_max_bytes)
+        wanted = max(int(limit_bytes * self.buffer_cache_share), 64 * _MIB)
+        return min(wanted, self.buffer_cache_max_bytes, limit_bytes // 16)
 
 
 CPU = Backend(

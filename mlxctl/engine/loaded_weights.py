@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlxctl.engine.wire.reports import CacheKind
+from mlxctl.ir.conversation_size import ConversationSize
 from mlxctl.ir.kv_cache_size import KVPrecision, KVWindow
 from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 
@@ -14,7 +15,8 @@ class LoadedWeights:
     """A loaded model and its measurements.
 
     `model` must stay on the MLX thread. `create_caches` returns empty caches of a sequence, one per layer,
-    quantized to `kv_bits`; `kv_windows` are those of its layers with sliding windows. `can_pad_prompts` is
+    quantized to `kv_bits`; `kv_windows` are those of its layers with sliding windows, `state_bytes` those of
+    a row's recurrent states; its largest growing layer takes `layer_bytes_per_token`. `can_pad_prompts` is
     False where padding would change the state of recurrent layers. `dimensions` is the length of an embedding
     model's vectors. `model` is a VisionLanguageModel where `has_vision`; `vision_problem` is why its vision
     part could not be loaded. `draft_model` and `mtp_head` are None without one; their weights and their keys
@@ -33,6 +35,8 @@ class LoadedWeights:
     create_caches: Callable[[], list[Any]] = list
     kv_bits: KVPrecision = None
     kv_windows: tuple[KVWindow, ...] = ()
+    state_bytes: int = 0
+    layer_bytes_per_token: int = 0
     pass_memory: PassMemory = UNBOUNDED_PASSES
     dimensions: int | None = None
     has_vision: bool = False
@@ -40,3 +44,15 @@ class LoadedWeights:
     draft_model: Any = None
     mtp_head: Any = None
     state_recorder: Any = None
+
+    @property
+    def conversation(self) -> ConversationSize:
+        """The least memory of a conversation."""
+        return ConversationSize.of(
+            bytes_per_token=self.kv_bytes_per_token,
+            windows=self.kv_windows,
+            state_bytes=self.state_bytes,
+            layer_bytes_per_token=self.layer_bytes_per_token,
+            vocabulary_size=self.vocabulary_size,
+            memory=self.pass_memory,
+        )

@@ -15,7 +15,7 @@ from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading import loader
 from mlxctl.engine.mailbox import FrontGoneError, Mailbox
 from mlxctl.engine.memory import EngineMemory
-from mlxctl.engine.process_memory import ProcessOverhead, return_free_memory
+from mlxctl.engine.process_memory import MachineMemory, ProcessOverhead, return_free_memory
 from mlxctl.engine.waker import Waker
 from mlxctl.engine.wire.commands import Cancel, LoadModel, Stop, UnloadModel
 from mlxctl.engine.wire.messages import AnyCommand
@@ -59,7 +59,7 @@ class EngineLoop:
         blas: str,
         overhead: ProcessOverhead | None = None,
     ) -> None:
-        """`overhead` of the process counts in the memory limit."""
+        """`overhead` counts in the memory limit; None for a shared process."""
         self._mailbox = mailbox
         self._blas = blas
         self._waker = Waker()
@@ -71,6 +71,7 @@ class EngineLoop:
             disk=self._open_disk(settings),
             packing=Packing.of(cache_policy(settings)),
             overhead=overhead,
+            machine=None if overhead is None else MachineMemory(),
         )
         context = WorkloadContext(
             settings=settings,
@@ -235,6 +236,8 @@ def _loaded(name: str, weights: LoadedWeights) -> ModelLoaded:
         weights_bytes=weights.weights_bytes,
         kv_bytes_per_token=weights.kv_bytes_per_token,
         kv_windows=list(weights.kv_windows),
+        work_bytes_per_token=weights.conversation.work_bytes_per_token,
+        fixed_bytes=weights.conversation.fixed_bytes,
         kv_bits=weights.kv_bits,
         cache_kind=weights.cache_kind,
         load_seconds=weights.load_seconds,

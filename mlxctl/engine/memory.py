@@ -12,15 +12,16 @@ from mlxctl.engine.backend import Backend
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import Loader, ModelLoad
 from mlxctl.engine.prefix_caches import PrefixCaches
-from mlxctl.engine.process_memory import ProcessOverhead
+from mlxctl.engine.process_memory import MachineMemory, ProcessOverhead
 from mlxctl.errors import describe_bytes
 from mlxctl.ir import ModelSpec
 from mlxctl.ir.cache_policy import CachePolicy
+from mlxctl.ir.conversation_size import PREFIX_CACHE_SHARE
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.packing import Packing
 
-# Share of the memory limit for cached prefixes, where the settings give no size.
-_PREFIX_CACHE_SHARE = 0.2
+# The last conversation is held twice, for a next turn without a copy, only where that takes little memory.
+_WORKING_CACHE_SHARE = 1 / 32
 # A process may have a limited number of buffers, however small. The prefix cache may hold this share of them.
 _BUFFERS_SHARE = 0.5
 
@@ -46,8 +47,10 @@ class WorkingCaches(Protocol):
 class EngineMemory:
     """Loaded models, the loading model and prefix caches, under one limit.
 
-    `limit_bytes` bounds weights and caches together, with the `overhead` of the process if it is given. One
-    model is loaded at a time, piece by piece between steps.
+    `limit_bytes` bounds the arrays of MLX (weights, caches, what passes compute) with the freed buffers that
+    MLX keeps for reuse, and the `overhead` of the process if it is given. `machine` is the memory that the
+    machine has left: where others take it, caches are dropped and prompts wait, but no row ends. One model is
+    loaded at a time, piece by piece between steps.
     """
 
     def __init__(
@@ -59,12 +62,14 @@ class EngineMemory:
         disk: DiskTier | None = None,
         packing: Packing | None = None,
         overhead: ProcessOverhead | None = None,
+        machine: MachineMemory | None = None,
     ) -> None:
         self.limit_bytes = limit_bytes
         self._overhead = overhead
+        self._machine = machine
         self.prefixes = PrefixCaches(
             max_bytes=(
-                int(limit_bytes * _PREFIX_CACHE_SHARE) if prefix_cache_bytes is None else prefix_cache_bytes
+                int(limit_bytes * PREFIX_CACHE_SHARE) if prefix_cache_bytes is None else prefix_cache_bytes
             ),
             max_buffers=int(
                 int(mx.device_info().get("resource_limit", backend.max_buffers)) * _BUFFERS_SHARE
@@ -77,6 +82,8 @@ class EngineMemory:
         self._weights: dict[str, LoadedWeights] = {}
         self._loading: ModelLoad | None = None
         mx.set_cache_limit(backend.buffer_cache_bytes(limit_bytes))
+        # Above it, an evaluation waits for its first operations before it allocates for later ones.
+        mx.set_memory_limit(limit_bytes)
 
     @property
     def loading(self) -> ModelSpec | None:
@@ -98,7 +105,7 @@ class EngineMemory:
         if excess > 0:
             self._free(excess)
         self._loading = ModelLoad(
-            spec, load, available_bytes=self.available_bytes, limit_bytes=self.limit_bytes
+            spec, load, available_bytes=self._limited_bytes, limit_bytes=self.limit_bytes
         )
 
     def load_step(self, *, seconds: float) -> LoadedWeights | None:
@@ -164,7 +171,7 @@ class EngineMemory:
         return self.limit_bytes - (weights.weights_bytes if weights else 0)
 
     def describe_shortage(self, needed_bytes: int) -> str:
-        """Return why there is no memory for a cache of `needed_bytes`.
+        """Return why there is no memory for a request of `needed_bytes`.
 
         The message has figures measured now, and remedies.
         """
@@ -177,36 +184,68 @@ class EngineMemory:
         if overhead := self._overhead_bytes:
             held.append(f"the engine process {describe_bytes(overhead)}")
         return (
-            f"the request needs {describe_bytes(needed_bytes)} for its cache, and "
+            f"the request needs {describe_bytes(needed_bytes)}, and "
             f"{describe_bytes(max(0, self.available_bytes))} of {describe_bytes(self.limit_bytes)} are free; "
             f"held by: {', '.join(held)}, running requests {describe_bytes(running)}; "
             "shorten the prompt, wait, unload a model, or raise --memory-limit"
+        )
+
+    def describe_limit(self, num_tokens: int, needed_bytes: int) -> str:
+        """Return why a row of this length cannot continue alone."""
+        weights = sum(weights.weights_bytes for weights in self._weights.values())
+        return (
+            f"at {num_tokens} tokens the request fills the memory limit of "
+            f"{describe_bytes(self.limit_bytes)} beside {describe_bytes(weights)} of weights: the next step "
+            f"needs {describe_bytes(needed_bytes)} more; shorten the prompt, lower max_tokens, "
+            "unload a model, or raise --memory-limit"
         )
 
     @property
     def available_bytes(self) -> int:
         """Bytes that can still be allocated.
 
-        Caches that can be freed count as available.
+        Caches that can be freed count as available. Memory that other processes take does not.
         """
+        freeable = self.kept_bytes + self.preempted_bytes
+        return min(self._limited_bytes, self._machine_bytes + freeable)
+
+    @property
+    def _limited_bytes(self) -> int:
+        """Bytes that the limit leaves, with caches that can be freed."""
         still_to_read = (
             max(0, self._loading.spec.weights_bytes - self._loading.num_bytes_read) if self._loading else 0
         )
         freeable = self.kept_bytes + self.preempted_bytes
         return self.limit_bytes - self._used_bytes - still_to_read + freeable
 
-    def make_room(self) -> None:
-        """Free cached prefixes above the memory or cache limit.
+    @property
+    def unused_bytes(self) -> int:
+        """Bytes that can be allocated without freeing anything."""
+        return self.limit_bytes - self._used_bytes
 
-        Freed buffers that MLX keeps for reuse count as in use, and are released first.
+    def make_room(self, num_bytes: int = 0) -> bool:
+        """Free cached prefixes until `num_bytes` can be allocated within the limit.
+
+        Returns whether that suffices. Freed buffers that MLX keeps for reuse count as in use, and are
+        released first, then working caches, then prefixes. Until the next call, what the prefix cache stores
+        takes no more than is left.
         """
-        excess = self._used_bytes - self.limit_bytes
+        index = self.prefixes.index
+        excess = self._used_bytes + num_bytes - min(self.limit_bytes, self._used_bytes + self._machine_bytes)
         if excess + int(mx.get_cache_memory()) > 0:
             mx.clear_cache()
         if excess > 0:
+            before = self._used_bytes
             self._free(excess)
-        if self.kept_bytes > self.prefixes.index.max_bytes:
+            mx.clear_cache()
+            if self._machine is not None:
+                self._machine.note_freed(before - self._used_bytes)
+        working = self.kept_bytes - index.num_bytes
+        if self.kept_bytes > index.max_bytes or working > self.limit_bytes * _WORKING_CACHE_SHARE:
             self.release_working_caches()
+        left = self.limit_bytes - self._used_bytes - num_bytes
+        index.ceiling_bytes = max(0, index.num_bytes + left)
+        return left >= 0
 
     @property
     def kept_bytes(self) -> int:
@@ -234,6 +273,11 @@ class EngineMemory:
     @property
     def _used_bytes(self) -> int:
         return int(mx.get_active_memory()) + self._overhead_bytes
+
+    @property
+    def _machine_bytes(self) -> int:
+        """Bytes that the machine has left, for all its processes."""
+        return self.limit_bytes if self._machine is None else self._machine.num_bytes()
 
     @property
     def _overhead_bytes(self) -> int:

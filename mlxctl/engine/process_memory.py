@@ -1,7 +1,8 @@
-"""The memory of this process, as Linux and macOS count it."""
+"""Memory of this process and its machine, on Linux and macOS."""
 
 import ctypes
 import functools
+import math
 import os
 import struct
 import sys
@@ -14,6 +15,9 @@ from typing import Any
 _ALLOWANCE_BYTES = 256 * 1024 * 1024
 # Maximum age of a measured figure.
 _MEASURE_EVERY_SECONDS = 0.5
+# Memory of the machine that is left to others.
+_MACHINE_RESERVE_BYTES = 256 * 1024 * 1024
+_PLENTY_BYTES = 1 << 60
 
 _RUSAGE_INFO_V2 = 2
 # Of `struct rusage_info_v2`: a uuid of 16 bytes, seven counters of 8 bytes, then `ri_phys_footprint`.
@@ -68,6 +72,55 @@ class ProcessOverhead:
     def _excess(self, mlx_bytes: int) -> int:
         resident = self._measure()
         return 0 if resident is None else max(0, resident - mlx_bytes - self._at_start - _ALLOWANCE_BYTES)
+
+
+def available_bytes() -> int | None:
+    """Return the bytes that programs of the machine can still take.
+
+    None where it is unknown. Files in memory that can be read again count as available.
+    """
+    if sys.platform == "darwin":
+        percent, size = ctypes.c_int(), ctypes.c_size_t(ctypes.sizeof(ctypes.c_int))
+        if _libc().sysctlbyname(
+            b"kern.memorystatus_level", ctypes.byref(percent), ctypes.byref(size), None, 0
+        ):
+            return None
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * percent.value // 100
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+
+
+class MachineMemory:
+    """Memory that the machine has left, measured twice a second.
+
+    `measure` returns the available bytes, None where they are unknown; `clock` returns seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        measure: Callable[[], int | None] = available_bytes,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._measure = measure
+        self._clock = clock
+        self._measured_at = -math.inf
+        self._num_bytes = 0
+
+    def num_bytes(self) -> int:
+        """Return the bytes left before the machine has to swap."""
+        if self._clock() - self._measured_at >= _MEASURE_EVERY_SECONDS:
+            measured = self._measure()
+            self._num_bytes = _PLENTY_BYTES if measured is None else measured - _MACHINE_RESERVE_BYTES
+            self._measured_at = self._clock()
+        return self._num_bytes
+
+    def note_freed(self, num_bytes: int) -> None:
+        """Count bytes that were freed since the last measurement."""
+        self._num_bytes += num_bytes
 
 
 def return_free_memory() -> None:

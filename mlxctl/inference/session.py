@@ -20,7 +20,6 @@ from mlxctl.engine import (
 )
 from mlxctl.errors import ContextOverBudget, EngineDied, describe_bytes
 from mlxctl.ir import FinishReason, GenerationRequest
-from mlxctl.ir.kv_cache_size import cache_bytes, tokens_within
 from mlxctl.ir.tokens import Salt, pack
 
 MIN_OUTPUT_TOKENS = 256
@@ -160,12 +159,11 @@ def check_budget(
     num_output = (
         max_tokens if sets_max_tokens and admission == "strict" else min(max_tokens, MIN_OUTPUT_TOKENS)
     )
-    per_token, windows = loaded.kv_bytes_per_token, loaded.kv_windows
-    needed = cache_bytes(num_prompt_tokens + num_output, bytes_per_token=per_token, windows=windows)
+    needed = loaded.conversation.needed_bytes(num_prompt_tokens + num_output)
     capacity = max(0, memory_limit_bytes - loaded.weights_bytes)
     if needed <= capacity:
         return
-    ceiling = tokens_within(capacity, bytes_per_token=per_token, windows=windows)
+    ceiling = loaded.conversation.tokens_within(capacity)
     max_prompt = max(0, ceiling - min(num_output, MIN_OUTPUT_TOKENS))
     if num_prompt_tokens > max_prompt:
         words = f"prompt is too long: {num_prompt_tokens} tokens > {max_prompt} maximum"
@@ -177,7 +175,7 @@ def check_budget(
         )
         remedy = "lower max_tokens"
     raise ContextOverBudget(
-        f"{words}; the cache needs {describe_bytes(needed)}, and {describe_bytes(capacity)} are left "
+        f"{words}; the conversation needs {describe_bytes(needed)}, and {describe_bytes(capacity)} are left "
         f"of the memory limit of {describe_bytes(memory_limit_bytes)} "
         f"beside {describe_bytes(loaded.weights_bytes)} of weights: {remedy}, "
         "or start the server with a higher --memory-limit or fewer --kv-bits"

@@ -1,9 +1,13 @@
 """Memory of a prefill pass, which bounds its size. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isqrt
 
-_LEAST_TOKENS = 16
+LEAST_TOKENS = 16
+"""Tokens of the smallest pass."""
+
+# Passes leave most of the memory beside the weights to caches, also where that is little.
+_ROOM_SHARE = 1 / 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +25,11 @@ class PassMemory:
     window: int | None = None
     max_bytes: int = 0
 
+    def within(self, room_bytes: int) -> "PassMemory":
+        """Return it with passes of a share of this memory."""
+        most = max(1, int(room_bytes * _ROOM_SHARE))
+        return replace(self, max_bytes=min(self.max_bytes or most, most))
+
     def num_bytes(self, num_tokens: int, *, end: int) -> int:
         """Return the memory of a pass over `num_tokens`, with padding.
 
@@ -33,7 +42,7 @@ class PassMemory:
         """Whether a pass is within the bound."""
         return (
             not self.max_bytes
-            or num_tokens <= _LEAST_TOKENS
+            or num_tokens <= LEAST_TOKENS
             or self.num_bytes(num_tokens, end=end) <= self.max_bytes
         )
 
@@ -52,7 +61,7 @@ class PassMemory:
             allowed = (root - linear) // (2 * self.bytes_per_score)
         else:
             allowed = self.max_bytes // linear
-        return min(max(allowed, _LEAST_TOKENS), maximum)
+        return min(max(allowed, LEAST_TOKENS), maximum)
 
 
 UNBOUNDED_PASSES = PassMemory()

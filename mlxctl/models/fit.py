@@ -1,17 +1,22 @@
 """Estimates of memory, longest context and maximum speed of a model.
 
-Nothing is measured. Memory = weights + KV cache of one conversation + estimated prefill memory. Speed: every
+Nothing is measured. Memory = weights + KV cache of one conversation + its copy in the prefix cache +
+estimated prefill memory. Where that is more than the limit, the engine drops the copy and computes smaller
+passes: a conversation fits, and is the longest one, by ConversationSize, as in the engine. Speed: every
 decoded token reads the active weights and the whole cache once, so tokens per second cannot exceed `bandwidth
 / (decode bytes + cache bytes)`; real speed stays below it. It must always be called a prediction.
 """
 
 from dataclasses import dataclass
 
+from mlxctl.ir.conversation_size import PREFIX_CACHE_SHARE, ConversationSize, cache_capacity
 from mlxctl.models.apple_chips import CHIPS
 from mlxctl.models.description import ModelDescription
 from mlxctl.models.encoders import is_encoder
+from mlxctl.models.layer_plan import plan_layers
 from mlxctl.models.machine import GIB, Machine, recommended_share
-from mlxctl.models.prefill_memory import estimate_prefill_bytes, estimate_prompt_bytes
+from mlxctl.models.prefill_memory import estimate_prefill_bytes, estimate_prompt_bytes, pass_memory
+from mlxctl.models.text_config import text_part, whole_number
 from mlxctl.stores import MeasuredSpeed
 
 SPEED_FORMULA = (
@@ -26,6 +31,8 @@ DEFAULT_CHUNK_TOKENS = 2048
 class Fit:
     """How a model fits a machine at `context_tokens`.
 
+    `cache_bytes` include room for the answer and the next turn, `prefix_bytes` are the conversation's copy in
+    the prefix cache, `transient_bytes` those of the largest prefill pass.
     Unknown values are None; `max_context_tokens` is 0 if not even one token fits. `is_capped_by_model`: the
     model's context length is the limit, not the memory. `typical_context_tokens` is the longest context up to
     DEFAULT_CONTEXT_TOKENS that fits. `measured` is a stored measurement, which is more than the predictions.
@@ -35,6 +42,7 @@ class Fit:
     context_tokens: int
     weights_bytes: int
     cache_bytes: int | None
+    prefix_bytes: int | None
     transient_bytes: int | None
     fits: bool | None
     max_context_tokens: int | None
@@ -46,10 +54,14 @@ class Fit:
 
     @property
     def needed_bytes(self) -> int | None:
-        """The total memory, None while a part is unknown."""
-        if self.cache_bytes is None or self.transient_bytes is None:
+        """The memory that the engine takes, None while a part is unknown.
+
+        At most the usable memory if the conversation fits: then the engine drops and shrinks what it can.
+        """
+        if self.cache_bytes is None or self.transient_bytes is None or self.prefix_bytes is None:
             return None
-        return self.weights_bytes + self.cache_bytes + self.transient_bytes
+        total = self.weights_bytes + self.cache_bytes + self.prefix_bytes + self.transient_bytes
+        return min(total, self.machine.usable_bytes) if self.fits else total
 
 
 def fit_model(
@@ -67,18 +79,24 @@ def fit_model(
         return None
     default_context = min(DEFAULT_CONTEXT_TOKENS, model.context_length or DEFAULT_CONTEXT_TOKENS)
     context = context_tokens or default_context
-    cache = model.cache.num_bytes(context) if model.cache else None
     transient = _transient_bytes(model, machine, chunk_tokens=chunk_tokens, context_tokens=context)
     weights = model.weights.num_bytes
-    longest = _longest(model, machine, machine.usable_bytes - weights, chunk_tokens)
+    room = machine.usable_bytes - weights
+    alone = _conversation(model, machine)
+    longest = _longest(model, machine, room, alone)
     typical = default_context if longest is None else min(default_context, longest)
+    is_text = not is_encoder(model.config)
+    # An encoder keeps nothing, and computes a text in one pass.
+    least = alone.needed_bytes(context) if alone is not None else (None if is_text else transient)
+    prefix = int(machine.usable_bytes * PREFIX_CACHE_SHARE) if is_text else 0
     return Fit(
         machine=machine,
         context_tokens=context,
         weights_bytes=weights,
-        cache_bytes=cache,
+        cache_bytes=model.cache.num_bytes(cache_capacity(context) if is_text else 0) if model.cache else None,
+        prefix_bytes=min(prefix, model.cache.num_bytes(context)) if model.cache else None,
         transient_bytes=transient,
-        fits=_fits(weights, cache, transient, machine.usable_bytes),
+        fits=_fits(room, least),
         max_context_tokens=longest,
         is_capped_by_model=longest is not None and longest == model.context_length,
         predicted_tokens_per_second=_speed(model, context, machine),
@@ -107,26 +125,60 @@ def fit_on_macs(
     return [fit for fit in fits if fit is not None]
 
 
-def _fits(weights: int, cache: int | None, transient: int | None, usable: int) -> bool | None:
-    if weights > usable:
+def _fits(room_bytes: int, needed_bytes: int | None) -> bool | None:
+    if room_bytes < 0:
         return False
-    return None if cache is None or transient is None else weights + cache + transient <= usable
+    return None if needed_bytes is None else needed_bytes <= room_bytes
 
 
-def _longest(model: ModelDescription, machine: Machine, room_bytes: int, chunk_tokens: int) -> int | None:
-    """Return the longest context that fits into `room_bytes`, by bisection.
+def _conversation(model: ModelDescription, machine: Machine) -> ConversationSize | None:
+    """Return the least memory of a conversation, as the engine measures it.
+
+    None for an encoder, and when the configuration lacks a size.
+    """
+    cache, weights = model.cache, model.weights
+    if cache is None or weights is None or is_encoder(model.config):
+        return None
+    memory = pass_memory(
+        model.config,
+        weights_bytes=weights.num_bytes,
+        float_bytes=weights.float_bytes or 2,
+        has_metal=machine.has_metal,
+        is_fused=not model.has_quantized_cache,
+    )
+    if memory is None:
+        return None
+    part = text_part(model.config)
+    plan = plan_layers(model.model_type or "", part) or ()
+    num_growing = plan.count("all") or whole_number(part, "num_hidden_layers", "n_layer", "n_layers") or 1
+    return ConversationSize.of(
+        bytes_per_token=cache.bytes_per_token + cache.window_bytes_per_token,
+        windows=[(cache.window_tokens, cache.window_bytes_per_token)] if cache.window_tokens else [],
+        state_bytes=cache.state_bytes or 0,
+        layer_bytes_per_token=cache.bytes_per_token // num_growing,
+        vocabulary_size=whole_number(part, "vocab_size") or 0,
+        memory=memory,
+    )
+
+
+def _longest(
+    model: ModelDescription, machine: Machine, room_bytes: int, alone: ConversationSize | None
+) -> int | None:
+    """Return the longest context that fits into `room_bytes`, by bisection for encoders.
 
     The needed memory never shrinks with the length.
     """
     if model.cache is None or model.context_length is None:
         return None
+    if alone is not None:
+        return min(model.context_length, alone.tokens_within(room_bytes)) if room_bytes >= 0 else 0
     low, high = 0, model.context_length
     while low < high:
         middle = (low + high + 1) // 2
-        moment = _transient_bytes(model, machine, chunk_tokens=chunk_tokens, context_tokens=middle)
+        moment = _transient_bytes(model, machine, chunk_tokens=middle, context_tokens=middle)
         if moment is None:
             return None
-        if model.cache.num_bytes(middle) + moment <= room_bytes:
+        if moment <= room_bytes:
             low = middle
         else:
             high = middle - 1
@@ -163,4 +215,5 @@ def _transient_bytes(
         has_metal=machine.has_metal,
         # Attention over quantized keys is never fused: all scores are in memory.
         is_fused=not model.has_quantized_cache,
+        room_bytes=machine.usable_bytes - model.weights.num_bytes if model.weights else None,
     )

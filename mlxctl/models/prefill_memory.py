@@ -54,16 +54,20 @@ def estimate_prompt_bytes(
     float_bytes: int,
     has_metal: bool,
     is_fused: bool = True,
+    room_bytes: int | None = None,
 ) -> int | None:
     """Return the estimated peak of prefilling `context_tokens`, in bytes.
 
-    Passes have the largest size that the engine allows. None when the configuration lacks a size.
+    Passes have the largest size that the engine allows with `room_bytes` beside the weights. None when the
+    configuration lacks a size.
     """
     memory = pass_memory(
         config, weights_bytes=weights_bytes, float_bytes=float_bytes, has_metal=has_metal, is_fused=is_fused
     )
     if memory is None:
         return None
+    if room_bytes is not None:
+        memory = memory.within(room_bytes)
     peak = 0
     # Passes shrink as the context grows: the peak may be at any of them.
     for place in range(_NUM_PLACES):

@@ -141,6 +141,7 @@ class FitReport(Struct, frozen=True, kw_only=True):
     fits: bool | None
     weights_bytes: int
     kv_bytes: int | None
+    prefix_bytes: int | None
     transient_bytes: int | None
     total_bytes: int | None
     usable_bytes: int
@@ -153,6 +154,7 @@ class FitReport(Struct, frozen=True, kw_only=True):
             fits=fit.fits,
             weights_bytes=fit.weights_bytes,
             kv_bytes=fit.cache_bytes,
+            prefix_bytes=fit.prefix_bytes,
             transient_bytes=fit.transient_bytes,
             total_bytes=fit.needed_bytes,
             usable_bytes=fit.machine.usable_bytes,
@@ -180,6 +182,7 @@ class FitView(Struct, frozen=True, kw_only=True):
     context_tokens: int | None = None
     weights_bytes: int | None = None
     cache_bytes: int | None = None
+    prefix_bytes: int | None = None
     transient_bytes_estimate: int | None = None
     needed_bytes: int | None = None
     max_context_tokens: int | None = None
@@ -212,6 +215,7 @@ class FitView(Struct, frozen=True, kw_only=True):
             context_tokens=fit.context_tokens,
             weights_bytes=fit.weights_bytes,
             cache_bytes=fit.cache_bytes,
+            prefix_bytes=fit.prefix_bytes,
             transient_bytes_estimate=fit.transient_bytes,
             needed_bytes=fit.needed_bytes,
             max_context_tokens=fit.max_context_tokens,

@@ -261,6 +261,8 @@ class PrefixCache:
         stored = self._index.covering(storage.namespace, parent, piece, computed.salts)
         if stored is not None:
             return stored
+        if not self._index.reserve(self._layout.cut_bytes(computed.caches, end - start)):
+            return None
         reused = self._index.reusable_prefix(storage.namespace, parent, piece, computed.salts)
         exact = self._layout.cut(computed.caches, start + reused.num_tokens, end, row=computed.row)
         record = _packed(exact, start, storage.packing)
@@ -276,7 +278,9 @@ class PrefixCache:
         )
 
     def _store_states(self, computed: ComputedTokens, num_tokens: int, chunk: Chunk[Record]) -> None:
-        if self._layout.has_states and chunk.start < num_tokens <= chunk.end:
+        if not (self._layout.has_states and chunk.start < num_tokens <= chunk.end):
+            return
+        if self._index.reserve(self._layout.snapshot_bytes(computed.caches, row=computed.row)):
             state = self._layout.snapshot(computed.caches, row=computed.row)
             self._index.add_checkpoint(chunk, Checkpoint(num_tokens, state, state.num_bytes))
             self._drop_surplus_checkpoints(chunk)

@@ -39,7 +39,8 @@ def _one_buffer(_: object) -> int:
 class PrefixIndex(Generic[P]):
     """Prefixes of all namespaces within one budget of bytes and buffers.
 
-    `buffers_of` counts the buffers of a payload; `clock` returns unix seconds. `split` cuts a payload after
+    `ceiling_bytes` is the size that free memory allows now, if that is known. `buffers_of` counts the
+    buffers of a payload; `clock` returns unix seconds. `split` cuts a payload after
     some of its tokens; without it, sibling chunks share no payload. `on_evict` receives every leaf before it
     is evicted for the budget, `on_release` every payload that left the index. Neither may change the index.
     """
@@ -58,6 +59,7 @@ class PrefixIndex(Generic[P]):
     ) -> None:
         self.max_bytes = max_bytes
         self.max_buffers = max_buffers
+        self.ceiling_bytes: int | None = None
         self.num_evicted = self.num_evicted_bytes = 0
         self._shares_fairly = shares_fairly
         self._clock = clock
@@ -172,6 +174,16 @@ class PrefixIndex(Generic[P]):
         self.evict()
         return chunk if self.contains(chunk) else None
 
+    def reserve(self, num_bytes: int) -> bool:
+        """Evict for a payload to copy; return whether it may be.
+
+        Only `ceiling_bytes` counts: the memory that is free now.
+        """
+        if self.ceiling_bytes is None:
+            return True
+        self.shrink(max(0, self.ceiling_bytes - num_bytes))
+        return self.num_bytes + num_bytes <= self.ceiling_bytes
+
     def covering(
         self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()
     ) -> "Chunk[P] | None":
@@ -261,7 +273,8 @@ class PrefixIndex(Generic[P]):
             if victim is None:
                 break
             self._evict_state(victim)
-        self.shrink(self.max_bytes)
+        ceiling = self.max_bytes if self.ceiling_bytes is None else self.ceiling_bytes
+        self.shrink(min(self.max_bytes, ceiling))
 
     def shrink(self, max_bytes: int) -> None:
         """Evict the oldest leaves down to `max_bytes`.

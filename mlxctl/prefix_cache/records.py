@@ -107,6 +107,19 @@ class CacheLayout:
         mx.eval([array for arrays in groups for array in arrays])
         return KVRecord(self._groups, groups)
 
+    def cut_bytes(self, caches: Sequence[Any], num_tokens: int) -> int:
+        """Return the size of a record of this many positions."""
+        layers = list(leaves(caches))
+        arrays = [array for index in self._cut for array in growing_arrays(layers[index])]
+        return sum(array.nbytes // (array.shape[0] * array.shape[2]) * num_tokens for array in arrays)
+
+    def snapshot_bytes(self, caches: Sequence[Any], *, row: int | None = None) -> int:
+        """Return the size of a state record."""
+        layers = list(leaves(caches))
+        states = [layers[index].state for index in self._whole]
+        arrays = [leaf for _, leaf in tree_flatten(states) if isinstance(leaf, mx.array)]
+        return sum(array.nbytes // (1 if row is None else max(1, array.shape[0])) for array in arrays)
+
     def snapshot(self, caches: Sequence[Any], *, row: int | None = None) -> StateRecord:
         """Return a copy of the states of layers that cannot be cut."""
         layers = list(leaves(caches))

@@ -6,17 +6,21 @@ import gc
 import os
 import signal
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from mlxctl.certificates import check_server_files
+from mlxctl.errors import SettingsError, describe_bytes
 from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.models import Fit
+from mlxctl.models.catalog import Catalog
 from mlxctl.server.address import Address, claim_address
 from mlxctl.server.hosted_application import HostedApplication
 from mlxctl.server.listener import Listener
 from mlxctl.server.log_output import logging_to_standard_error
 from mlxctl.server.tls_key import tls_key_password, unencrypted_key
-from mlxctl.settings import Settings
+from mlxctl.settings import EngineSettings, Settings
 
 _COLLECTION_THRESHOLDS = (700, 10, 10)
 # glibc's <malloc.h>.
@@ -30,8 +34,15 @@ class Announcer(Protocol):
     def listening(self, address: Address, settings: Settings, *, requires_keys: bool) -> None:
         """The server listens; the model is still loading."""
 
-    def ready(self, address: Address, models: tuple[ServedModel, ...], *, seconds: float) -> None:
-        """The server accepts requests, `seconds` after its start."""
+    def ready(
+        self,
+        address: Address,
+        models: tuple[ServedModel, ...],
+        fits: Mapping[str, Fit],
+        *,
+        seconds: float,
+    ) -> None:
+        """The server accepts requests; `fits` are those of loaded models."""
 
 
 def run(settings: Settings, announcer: Announcer) -> int:
@@ -47,6 +58,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     started = time.monotonic()
     stop = _stop_signals()
     server = settings.server
+    _check_memory_limit(settings.engine)
     key_password = tls_key_password(server)
     check_server_files(server.tls_cert, server.tls_key, server.tls_client_ca, password=key_password)
     address = claim_address(server.host, server.port)
@@ -63,12 +75,37 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     await hosted.open()
     try:
         if await _becomes_ready_before(stop, services.inference):
-            announcer.ready(address, services.inference.models(), seconds=time.monotonic() - started)
+            seconds, models = time.monotonic() - started, services.inference.models()
+            announcer.ready(
+                address, models, await asyncio.to_thread(_fits, services.catalog, models), seconds=seconds
+            )
             await stop.wait()
         exit_code = int(listener.has_ended)
     finally:
         await hosted.close(listener.stop)
     return exit_code
+
+
+def _check_memory_limit(engine: EngineSettings) -> None:
+    """Raise SettingsError for a limit that the machine cannot give."""
+    machine, limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), engine.memory_limit_bytes
+    if limit is not None and limit > machine:
+        raise SettingsError(
+            f"--memory-limit: expected at most {describe_bytes(machine)}, the memory of this machine, "
+            f"got {describe_bytes(limit)}"
+        )
+
+
+def _fits(catalog: Catalog, models: Sequence[ServedModel]) -> dict[str, Fit]:
+    """Return how the loaded models fit, at their longest context in memory."""
+    fits = {}
+    for model in models:
+        if model.memory is not None and model.memory.max_safe_context:
+            described = catalog.described(model.name, model.facts.path)
+            fit = catalog.fit(described, context_tokens=model.memory.max_safe_context)
+            if fit is not None:
+                fits[model.name] = fit
+    return fits
 
 
 async def _becomes_ready_before(stop: asyncio.Event, inference: InferenceService) -> bool:

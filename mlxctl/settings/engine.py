@@ -17,10 +17,10 @@ class EngineSettings:
     """Engine process: memory, prefix cache, batching, supervision."""
 
     memory_limit_bytes: int | None = bounded(None, least=1)
-    """Maximum memory for weights and caches together.
+    """Maximum memory for weights, caches and computation together.
 
-    Of the engine's other memory, what exceeds 256 MB counts too. Default: the limit that MLX recommends for
-    this machine.
+    Of the engine's other memory, what exceeds 256 MB counts too. At most the memory of the machine. Default:
+    the limit that MLX recommends for this machine.
     """
 
     prefix_cache_bytes: int | None = bounded(None, least=0)

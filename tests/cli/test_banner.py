@@ -6,15 +6,28 @@ import pytest
 
 from mlxctl.cli.banner import Banner
 from mlxctl.inference import ServedModel
-from mlxctl.models import DEMO_MODEL, read_model
+from mlxctl.inference.models.served_model import ModelMemory
+from mlxctl.models import DEMO_MODEL, Machine, describe_model, fit_model, read_model
 from mlxctl.server import Address
 from mlxctl.settings import PoolSettings, ServerSettings, Settings
+from mlxctl.stores import MeasuredSpeed
 from tests import tiny_models
+
+SPEED = MeasuredSpeed(
+    fingerprint="f",
+    version="1",
+    machine="X",
+    model="real",
+    decode_tokens_per_second=61.2,
+    prompt_tokens_per_second=None,
+    context_tokens=512,
+    measured_at=0.0,
+)
 
 
 def test_alias_is_shown_as_another_name_of_its_model(capsys: pytest.CaptureFixture[str]) -> None:
     model = ServedModel(name="real", facts=read_model(DEMO_MODEL.path), state="loaded")
-    Banner().ready(Address(ip="127.0.0.1", port=8080), (model, replace(model, name="quick")), seconds=1.0)
+    Banner().ready(Address(ip="127.0.0.1", port=8080), (model, replace(model, name="quick")), {}, seconds=1.0)
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [
         "  model  real, context 8,192 tokens",
@@ -25,9 +38,9 @@ def test_alias_is_shown_as_another_name_of_its_model(capsys: pytest.CaptureFixtu
 def test_example_request_names_a_model_that_generates_text(capsys: pytest.CaptureFixture[str]) -> None:
     text = ServedModel(name="chat", facts=read_model(DEMO_MODEL.path), state="loaded")
     embedding = ServedModel(name="vectors", facts=read_model(tiny_models.model("embedder")), state="loaded")
-    Banner().ready(Address(ip="127.0.0.1", port=8080), (embedding, text), seconds=1.0)
+    Banner().ready(Address(ip="127.0.0.1", port=8080), (embedding, text), {}, seconds=1.0)
     assert '"model": "chat"' in capsys.readouterr().out
-    Banner().ready(Address(ip="127.0.0.1", port=8080), (embedding,), seconds=1.0)
+    Banner().ready(Address(ip="127.0.0.1", port=8080), (embedding,), {}, seconds=1.0)
     assert "  try " not in capsys.readouterr().out
 
 
@@ -41,7 +54,7 @@ def test_a_model_that_is_not_loaded_says_when_it_will_be(
     model = ServedModel(name="later", facts=read_model(tiny_models.model("qwen3")), state="not_loaded")
     banner, address = Banner(), Address(ip="127.0.0.1", port=8080)
     banner.listening(address, Settings(pool=PoolSettings(preload=preloads)), requires_keys=False)
-    banner.ready(address, (model,), seconds=1.0)
+    banner.ready(address, (model,), {}, seconds=1.0)
     assert f"tokens, loaded {when}\n" in capsys.readouterr().out
 
 
@@ -66,3 +79,37 @@ def test_access_is_one_line(
     address = Address(ip="127.0.0.1", port=8080)
     Banner().listening(address, Settings(server=server), requires_keys=requires_keys)
     assert f"  access {access}\n" in capsys.readouterr().out
+
+
+def test_loaded_model_is_shown_with_memory_longest_conversation_and_speed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    memory = ModelMemory(
+        name="real",
+        weights_bytes=5_200_000,
+        kv_bytes_per_token=2048,
+        kv_bits=None,
+        num_requests=0,
+        idle_seconds=0.0,
+        is_pinned=False,
+        max_safe_context=3000,
+    )
+    model = ServedModel(name="real", facts=read_model(DEMO_MODEL.path), state="loaded", memory=memory)
+    machine = Machine(
+        chip="X",
+        memory_bytes=16 << 30,
+        usable_bytes=12_000_000_000,
+        is_exact=True,
+        has_metal=True,
+        bandwidth_bytes_per_second=None,
+    )
+    fit = fit_model(describe_model(DEMO_MODEL.path), machine, context_tokens=3000)
+    assert fit is not None
+    fit = replace(fit, measured=SPEED)
+
+    Banner().ready(Address(ip="127.0.0.1", port=8080), (model,), {"real": fit}, seconds=1.0)
+
+    assert capsys.readouterr().out.splitlines()[1] == (
+        "         5.20 MB of weights in a memory limit of 12.00 GB; longest conversation 3,000 tokens; "
+        "61.2 tokens/s measured"
+    )

@@ -3,14 +3,16 @@
 With the constants of a Mac's backend, on which servers in tests do not run.
 """
 
+import gc
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import msgspec
 
-from mlxctl.engine.backend import METAL
+from mlxctl.engine.backend import METAL, Backend
 from mlxctl.engine.generation.workload import GenerationWorkload
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.scheduling.sequence import Sequence
@@ -42,21 +44,60 @@ class SteppedEngine:
         kv_format: KVFormat | None = None,
         options: TextModelOptions = NO_TEXT_OPTIONS,
         settings: EngineSettings = _DEFAULTS,
+        backend: Backend = METAL,
+        room_bytes: int | None = None,
     ) -> None:
-        """Load a family's tiny model, or a directory with `options`."""
-        self.memory = EngineMemory(backend=METAL, limit_bytes=1 << 40, prefix_cache_bytes=1 << 28)
+        """Load a family's tiny model, or a directory with `options`.
+
+        With `room_bytes` that much memory is left beside the weights.
+        """
+        # Engines of earlier tests would be freed at any time.
+        gc.collect()
+        self.memory = EngineMemory(backend=backend, limit_bytes=1 << 40, prefix_cache_bytes=1 << 28)
+        self._base_bytes = int(mx.get_active_memory())
         self._updates: dict[int, list[RowUpdate]] = {}
         self._workload = GenerationWorkload(
             WorkloadContext(
-                settings=settings, backend=METAL, memory=self.memory, publish=self._take, wake=int
+                settings=settings, backend=backend, memory=self.memory, publish=self._take, wake=int
             )
         )
         (spec,) = sources([family]) if model is None else [read_model(model).spec(family, options=options)]
         if kv_format is not None:
             task = TextGenerationTask(options=TextModelOptions(kv_format=kv_format))
             spec = msgspec.structs.replace(spec, path=wide_model(family), task=task)
-        self._workload.open_model(spec, result_of(self._workload.load(spec)))
+        weights = result_of(self._workload.load(spec))
+        if room_bytes is not None:
+            # Models of other tests may be in memory as well.
+            self.memory.limit_bytes = int(mx.get_active_memory()) + room_bytes
+            self.memory.prefixes.index.max_bytes = room_bytes // 5
+            mx.set_memory_limit(self.memory.limit_bytes)
+        self._workload.open_model(spec, weights)
         self.family = family
+        self.kv_bytes_per_token, self.state_bytes = weights.kv_bytes_per_token, weights.state_bytes
+        self.weights_bytes = weights.weights_bytes
+        mx.reset_peak_memory()
+
+    @property
+    def peak_share(self) -> float:
+        """The peak since the engine was created, relative to its limit.
+
+        Without what other tests hold.
+        """
+        peak = int(mx.get_peak_memory()) - self._base_bytes
+        return peak / (self.memory.limit_bytes - self._base_bytes)
+
+    def step(self) -> None:
+        """Compute one step."""
+        self._workload.step()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether requests are open."""
+        return self._workload.has_work
+
+    def failure(self, number: int) -> str | None:
+        """Return why a request failed."""
+        return next((update.failure for update in self._updates[number] if update.failure), None)
 
     def mount(self, spec: LoraSpec) -> None:
         """Mount a LoRA adapter."""

@@ -11,8 +11,8 @@ from mlx_lm.models.cache import KVCache
 
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.quantized_cache import PreallocatedQuantizedKVCache
-from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS
 from mlxctl.ir import KVFormat
+from mlxctl.ir.conversation_size import OUTPUT_RESERVE_TOKENS
 from tests import tiny_models
 from tests.engine.cache_reading import held, keys_of, next_logits, read
 
@@ -61,14 +61,15 @@ def row_of(number: int, length: int, *, is_quantized: bool) -> kv.Caches:
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_rows_keep_their_tokens_when_others_join_and_leave(data: st.DataObject) -> None:
-    is_quantized, has_spare_rows = data.draw(st.booleans(), label="quantized"), data.draw(st.booleans())
+    is_quantized = data.draw(st.booleans(), label="quantized")
+    spare_bytes = data.draw(st.sampled_from([0, kv.SPARE_ROWS_BYTES]))
     rows: list[int] = []
     lengths: dict[int, int] = {}
     batch: kv.Caches = []
     for number in range(7):
         length = data.draw(st.integers(0, 300), label="length")
         parts = [batch] * bool(rows) + [row_of(number, length, is_quantized=is_quantized)]
-        batch = kv.join(parts, [len(rows), 1] if rows else [1], has_spare_rows=has_spare_rows)
+        batch = kv.join(parts, [len(rows), 1] if rows else [1], spare_bytes=spare_bytes)
         rows, lengths[number] = [*rows, number], length
         new = mx.concatenate([keys_of(row, lengths[row] + 1)[:, :, -1:] for row in rows])
         batch[0].update_and_fetch(new, -new)
@@ -83,7 +84,9 @@ def test_rows_keep_their_tokens_when_others_join_and_leave(data: st.DataObject) 
 
 
 def test_a_row_that_joins_or_leaves_moves_no_other_row(model: Any) -> None:
-    batch = kv.join([read(model, [20] * 100), read(model, [21] * 100)], [1, 1], has_spare_rows=True)
+    batch = kv.join(
+        [read(model, [20] * 100), read(model, [21] * 100)], [1, 1], spare_bytes=kv.SPARE_ROWS_BYTES
+    )
     kv.keep_rows(batch, [0])
     shapes = [layer.keys.shape for layer in batch]
 
@@ -94,7 +97,7 @@ def test_a_row_that_joins_or_leaves_moves_no_other_row(model: Any) -> None:
 
 
 def test_rows_of_long_prompts_leave_their_memory(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kv, "_SPARE_ROWS_BYTES", 1)
+    monkeypatch.setattr(kv, "SPARE_ROWS_BYTES", 1)
     batch = kv.join([read(model, [20] * 100), read(model, [21] * 100), read(model, [22] * 90)], [1, 1, 1])
 
     kv.keep_rows(batch, [0, 1])

@@ -92,9 +92,8 @@ def test_preempted_rows_of_a_batch_continue_whether_their_caches_were_freed_or_n
         engine.run(lambda: engine.stats().num_preempted == 2)
         assert engine.stats().preempted_bytes > 0
         if is_freed:
-            engine.memory.limit_bytes = 1
-            engine.run(lambda: engine.stats().preempted_bytes == 0)
-            engine.memory.limit_bytes = 1 << 40
+            engine.memory.make_room(1 << 50)
+            assert engine.stats().preempted_bytes == 0
         engine.run(lambda rows=rows, urgent=urgent: engine.is_done(*rows, *urgent))
         assert [engine.tokens(row) for row in rows] == [engine.tokens(row) for row in answers]
     assert engine.stats().num_resumes == 2 * len(cases)
@@ -115,9 +114,8 @@ def check_interruptions(engine: SteppedEngine, submit: Callable[[CacheMode], int
         urgent = engine.submit([9, 8, 7, number], priority=URGENT)
         engine.run(lambda: engine.stats().num_preempted == 1)
         if is_freed:
-            engine.memory.limit_bytes = 1
-            engine.run(lambda: engine.stats().preempted_bytes == 0)
-            engine.memory.limit_bytes = 1 << 40
+            engine.memory.make_room(1 << 50)
+            assert engine.stats().preempted_bytes == 0
         engine.run(lambda row=row, urgent=urgent: engine.is_done(row, urgent))
         assert engine.tokens(row) == engine.tokens(alone)
     assert engine.stats().num_resumes == len(cases)

@@ -131,10 +131,11 @@ def test_quantized_cache_size_counts_for_prompt_limit() -> None:
                 models=[source("qwen3", form)], settings=settings, own_process=True
             ) as client:
                 assert client.loaded["qwen3"].kv_bytes_per_token == size
+                longest = client.loaded["qwen3"].conversation.tokens_within(room_bytes) - num_answer
                 with pytest.raises(ContextOverBudget, match="memory-limit"):
-                    await ask(client, "qwen3", text(room_bytes // size - num_answer + 1, 6), num=num_answer)
+                    await ask(client, "qwen3", text(longest + 1, 6), num=num_answer)
                 # The longest prompt that fits with its answer; the engine reserves no more.
-                assert (await ask(client, "qwen3", text(room_bytes // size - num_answer, 6), num=1)).token_ids
+                assert (await ask(client, "qwen3", text(longest, 6), num=num_answer)).token_ids
             async with engine("qwen3", form, WARM) as client:
                 await ask(client, "qwen3", text(300, 6))
                 assert (await client.stats()).cache_bytes == pytest.approx(311 * size, rel=0.01)

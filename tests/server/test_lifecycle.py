@@ -225,6 +225,8 @@ def test_two_servers_never_share_a_port(endless_model: Path) -> None:
         (["--host", "no.such.host.invalid"], "no.such.host.invalid"),
         (["--config", "/nowhere/mlxctl.toml"], "/nowhere/mlxctl.toml"),
         (["--memory-limit", "plenty"], "plenty"),
+        (["--memory-limit", "0"], "expected at least 1"),
+        (["--memory-limit", "900TB"], "the memory of this machine"),
     ],
 )
 def test_configuration_errors_are_one_line(arguments: list[str], message: str) -> None:

@@ -128,7 +128,7 @@ def test_choices_beyond_all_places_are_refused_together(
 
 @pytest.fixture(scope="module")
 def small_server(endless_model: Path) -> Iterator[LoggedServer]:
-    """A server whose memory holds about 7,000 tokens.
+    """A server whose memory holds a conversation of about 4,500 tokens.
 
     For requests that do not wait for it.
     """
@@ -170,14 +170,14 @@ def test_prompt_that_never_fits_is_refused_before_any_byte(
 
 
 def test_memory_shortage_is_503_or_529_and_names_the_request(small_server: LoggedServer) -> None:
-    prompt = {"model": "tiny", "prompt": [30] * 3600, "max_tokens": 2500, "stream": True}
+    prompt = {"model": "tiny", "prompt": [30] * 2400, "max_tokens": 2000, "stream": True}
     url = f"{small_server.url}/v1/completions"
     with httpx.stream("POST", url, json=prompt, timeout=30) as holder:
         lines = holder.iter_lines()
         assert any('"text"' in line for line in lines)
         short = httpx.post(
             url,
-            json={"model": "tiny", "prompt": [40] * 3600, "max_tokens": 1},
+            json={"model": "tiny", "prompt": [40] * 4000, "max_tokens": 1},
             headers={"x-request-id": "mine-7"},
             timeout=30,
         )

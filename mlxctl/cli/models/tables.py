@@ -106,7 +106,8 @@ def _speed(fit: Fit, predicted: float | None) -> str:
 def fit_legend() -> str:
     """Return the meaning of the columns of `fit_table`."""
     return (
-        "needed = weights + KV cache of one conversation + estimated memory of the largest prefill pass;\n"
+        "needed = weights + KV cache of one conversation, which the prefix cache holds as well, + estimated\n"
+        "memory of the largest prefill pass; where memory is short, the copy is dropped, and passes shrink;\n"
         "longest = tokens of the longest conversation that fits; ~ marks a typical share of the memory.\n"
         f"≤ {SPEED_FORMULA}."
     )

@@ -14,21 +14,21 @@ import numpy as np
 from mlx.utils import tree_flatten
 
 from mlxctl.engine.generation.quantized_cache import BatchQuantizedKVCache, quantized
-from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS
+from mlxctl.ir.conversation_size import OUTPUT_RESERVE_TOKENS
 from mlxctl.ir.kv_cache_size import KVFormats
 from mlxctl.prefix_cache.records import growing_arrays, grows, leaves, set_arrays
 
 Caches = list[Any]
 Tokens = np.ndarray[Any, np.dtype[np.uint32]]
 
-# Joined layers are evaluated together up to this size: each evaluation waits for the device.
-_JOIN_BYTES = 256 * 1024 * 1024
+PIECE_BYTES = 256 * 1024 * 1024
+"""Size of layers that are copied together: each evaluation waits for the device."""
 # Positions of padding that all rows may have before they are cut off, which copies all rows.
 _SPARE_PADDING = 256
 # Rows leave without a copy while at most one position in eight is padding of all other rows.
 _POSITIONS_PER_SPARE_PADDING = 8
-# Memory of the spare rows of a batch; rows of long prompts have none.
-_SPARE_ROWS_BYTES = 256 * 1024 * 1024
+SPARE_ROWS_BYTES = 256 * 1024 * 1024
+"""Maximum memory of the spare rows of a batch; rows of long prompts have none."""
 
 
 def new_caches(model: Any, kv_format: KVFormats | None = None) -> Caches:
@@ -55,16 +55,18 @@ def evaluate(caches: Caches) -> None:
     mx.eval(arrays(caches))
 
 
-def join(parts: Many[Caches], num_rows: Many[int], *, has_spare_rows: bool = False) -> Caches:
+def join(
+    parts: Many[Caches], num_rows: Many[int], *, spare_bytes: int = 0, piece_bytes: int = PIECE_BYTES
+) -> Caches:
     """Return one batch of all rows, in order.
 
     `num_rows` are those of each part. The parts must not be used again. If the first is a batch and the
     longest, the others are written after its rows, after one copy if it has too few spare rows. Otherwise
-    all are copied, some layers at a time, so that memory does not double. A copy has new spare rows on
-    request. A part with one row may be caches of a single sequence.
+    all are copied, `piece_bytes` of layers at a time, so that memory does not double. A copy has new spare
+    rows within `spare_bytes`. A part with one row may be caches of a single sequence.
     """
     extends = _first_is_longest_batch(parts)
-    num_spare = _affordable_spare_rows(parts, num_rows) if has_spare_rows else 0
+    num_spare = _affordable_spare_rows(parts, num_rows, spare_bytes)
     joined: Caches = []
     num_bytes = 0
     for layers in zip(*parts, strict=True):
@@ -73,11 +75,19 @@ def join(parts: Many[Caches], num_rows: Many[int], *, has_spare_rows: bool = Fal
             if layer is not joined[-1] and hasattr(layer, "keys"):
                 layer.keys = layer.values = None
         num_bytes += sum(array.nbytes for array in arrays(joined[-1:]))
-        if num_bytes > _JOIN_BYTES:
+        if num_bytes > piece_bytes:
             evaluate(joined)
             num_bytes = 0
     evaluate(joined)
     return joined
+
+
+def has_rows_for(parts: Many[Caches], num_rows: Many[int]) -> bool:
+    """Whether the first part has spare rows for all others."""
+    if not _first_is_longest_batch(parts):
+        return False
+    first = next(layer for layer in leaves(parts[0]) if grows(layer))
+    return sum(num_rows) <= growing_arrays(first)[0].shape[0]
 
 
 def _first_is_longest_batch(parts: Many[Caches]) -> bool:
@@ -91,15 +101,17 @@ def _first_is_longest_batch(parts: Many[Caches]) -> bool:
     )
 
 
-def _affordable_spare_rows(parts: Many[Caches], num_rows: Many[int]) -> int:
+def _affordable_spare_rows(parts: Many[Caches], num_rows: Many[int], max_bytes: int) -> int:
     """Return half the number of rows, less where they take much memory."""
+    if not max_bytes:
+        return 0
     longest = max((layer.size() for part in parts for layer in leaves(part) if grows(layer)), default=0)
-    row_bytes = max(sum(map(_position_bytes, leaves(part))) for part in parts)
+    row_bytes = max(sum(map(position_bytes, leaves(part))) for part in parts)
     row_bytes *= longest + OUTPUT_RESERVE_TOKENS
-    return min(sum(num_rows) // 2, _SPARE_ROWS_BYTES // max(1, row_bytes))
+    return min(sum(num_rows) // 2, max_bytes // max(1, row_bytes))
 
 
-def _position_bytes(layer: Any) -> int:
+def position_bytes(layer: Any) -> int:
     """Return the bytes of a row's position in a growing layer."""
     held = growing_arrays(layer) if grows(layer) else []
     return sum(array.shape[1] * array.shape[3] * array.itemsize for array in held)
@@ -262,17 +274,20 @@ def drop_spare_padding(caches: Caches) -> None:
         keep_rows(caches, list(range(padding.size)))
 
 
-def keep_rows(caches: Caches, rows: list[int]) -> None:
+def keep_rows(caches: Caches, rows: list[int], *, frees: bool = False) -> None:
     """Drop all rows but `rows`, and put these in order.
 
-    Where the dropped rows take little memory, only rows that change their place are copied.
+    Where the dropped rows take little memory, only rows that change their place are copied. With `frees`
+    their memory is free at once, and layers are copied one after the other.
     """
-    moves = _may_stay_allocated(caches, rows)
+    moves = not frees and _may_stay_allocated(caches, rows)
     for layer in leaves(caches):
         if moves and grows(layer):
             _move(layer, rows)
         else:
             layer.filter(rows)
+        if frees:
+            evaluate([layer])
     evaluate(caches)
 
 
@@ -301,7 +316,7 @@ def _may_stay_allocated(caches: Caches, rows: list[int]) -> bool:
     )
     padding: Any = mx.min(growing[0].left_padding[mx.array(rows)]).item()
     allowed = min(_SPARE_PADDING - 1, growing[0].size() // _POSITIONS_PER_SPARE_PADDING)
-    return num_bytes <= _SPARE_ROWS_BYTES and padding <= allowed
+    return num_bytes <= SPARE_ROWS_BYTES and padding <= allowed
 
 
 def _move(layer: Any, rows: list[int]) -> None:
@@ -322,6 +337,27 @@ def extract_row(caches: Caches, index: int) -> Caches:
     row = [layer.extract(index) for layer in caches]
     for layer in row:
         _detach(layer)
+    evaluate(row)
+    return row
+
+
+def take_row(caches: Caches, index: int, *, piece_bytes: int = PIECE_BYTES) -> Caches:
+    """Return one row as caches of a sequence, which ends the batch.
+
+    Its layers are freed while the row is copied, `piece_bytes` at a time.
+    """
+    row: Caches = []
+    num_bytes = 0
+    for layer in caches:
+        row.append(layer.extract(index))
+        _detach(row[-1])
+        num_bytes += sum(array.nbytes for array in arrays(row[-1:]))
+        if num_bytes > piece_bytes:
+            evaluate(row)
+            num_bytes = 0
+        for leaf in leaves([layer]):
+            if hasattr(leaf, "keys"):
+                leaf.keys = leaf.values = None
     evaluate(row)
     return row
 

@@ -9,6 +9,7 @@ from typing import Any
 import mlx.core as mx
 
 from mlxctl.engine.backend import Backend
+from mlxctl.engine.generation import cache_room as room
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.caches import Caches
 from mlxctl.engine.sampling.draws import Draw
@@ -80,21 +81,27 @@ class DecodeBatch:
         )
 
     @classmethod
-    def joined(cls, batches: Many["DecodeBatch"]) -> "DecodeBatch":
-        """Return one batch of all rows.
+    def joined(
+        cls,
+        batches: Many["DecodeBatch"],
+        *,
+        spare_bytes: int = kv.SPARE_ROWS_BYTES,
+        piece_bytes: int = kv.PIECE_BYTES,
+    ) -> "DecodeBatch":
+        """Return one batch of all rows; sizes as in `join`.
 
         The given batches must not be used again.
         """
         for batch in batches:
             batch.finish_draw()
             batch.settle_scores()
-        # The largest is most likely to have spare rows for the others.
-        batches = sorted(batches, key=lambda batch: -len(batch.rows))
+        batches = in_join_order(batches)
         first = batches[0]
         shared = kv.join(
             [batch.caches for batch in batches],
             [len(batch.rows) for batch in batches],
-            has_spare_rows=True,
+            spare_bytes=spare_bytes,
+            piece_bytes=piece_bytes,
         )
         inputs = mx.concatenate([batch.inputs for batch in batches])
         rows = [row for batch in batches for row in batch.rows]
@@ -181,10 +188,20 @@ class DecodeBatch:
         read = {result.sequence.sequence_id: result for result in in_flight}
         return [read.get(row.sequence_id, RowResult(sequence=row)) for row in rows]
 
-    def keep(self, rows: Many[Sequence]) -> None:
+    def make_room(self, num_tokens: int, *, step: int) -> None:
+        """Grow the caches by `step` tokens if they lack room."""
+        if not room.lacks_room(self.caches, num_tokens):
+            return
+        self.finish_draw()
+        # The graph of a built pass refers to the arrays, which then stay in memory.
+        mx.eval(self.inputs)
+        kv.evaluate(self.caches)
+        room.grow(self.caches, num_tokens, step=step)
+
+    def keep(self, rows: Many[Sequence], *, frees: bool = False) -> None:
         """Drop all rows but `rows`.
 
-        Their memory is free on return, or spare for rows that join.
+        Their memory is free on return, or spare for rows that join; with `frees` it is free.
         """
         indices = kv.fewest_moves([index for index, row in enumerate(self.rows) if row in rows])
         if len(indices) == len(self.rows):
@@ -195,9 +212,9 @@ class DecodeBatch:
         mx.eval(self.inputs)
         kv.evaluate(self.caches)
         if len(indices) == 1:
-            self.caches = kv.extract_row(self.caches, indices[0])
+            self.caches = kv.take_row(self.caches, indices[0], piece_bytes=0 if frees else kv.PIECE_BYTES)
         else:
-            kv.keep_rows(self.caches, indices)
+            kv.keep_rows(self.caches, indices, frees=frees)
         self.inputs = self.inputs[mx.array(indices)]
         self.rows = [self.rows[index] for index in indices]
         self._is_constrained = any(row.constraint is not None for row in self.rows)
@@ -270,6 +287,14 @@ class StepInFlight:
             return RowResult(sequence=row, failure=f"the output constraint failed: {row.constraint.failure}")
         score = score or self.early_scores.get(row.sequence_id)
         return RowResult(sequence=row, token_ids=[token_id], scores=[score] if score else [])
+
+
+def in_join_order(batches: Many[DecodeBatch]) -> list[DecodeBatch]:
+    """Return batches with the largest first.
+
+    It is most likely to have spare rows for the others.
+    """
+    return sorted(batches, key=lambda batch: -len(batch.rows))
 
 
 def _shifts(rows: Many[Sequence]) -> dict[str, mx.array]:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class JointPass:
     """The rest of several prompts, in one pass for each checkpoint.
 
-    `caches` hold all rows. A row whose request leaves is computed to the end and then dropped.
+    `caches` hold all rows. It is the unfinished pass of the states; a row whose state has another one left,
+    and is computed to the end and then dropped.
     """
 
     def __init__(
@@ -42,6 +43,8 @@ class JointPass:
         self._begun: PrefillPass | None = None
         self._paddings: list[int] = []
         self.caches = kv.join([state.take_caches() for state in states], [1] * len(states))
+        for state in states:
+            state.unfinished_pass = self
 
     def run(self, turn: TurnLimit | None) -> bool:
         """Evaluate layers for a turn; return whether they were the last.
@@ -74,7 +77,7 @@ class JointPass:
         ends = self._remaining.pop(0)
         self._drafts.add_prefill(self.sequences, self._reached, list(ends), begun.states)
         for row, (state, end) in enumerate(zip(self._states, ends, strict=True)):
-            if not state.sequence.is_finished:
+            if state.unfinished_pass is self:
                 at_checkpoint = end in state.sequence.prefill.checkpoint_positions
                 self._prefixes.store(state, end, self.caches, row=row, at_checkpoint=at_checkpoint)
         self._reached = list(ends)

@@ -66,6 +66,10 @@ def measure(
         pass_memory=memory or UNBOUNDED_PASSES,
         kv_bytes_per_token=sum(map(bytes_per_token, leaves(caches))),
         kv_windows=_windows(caches),
+        state_bytes=_state_bytes(caches),
+        layer_bytes_per_token=max(
+            (bytes_per_token(each) for each in leaves(caches) if grows(each)), default=0
+        ),
         cache_kind=_cache_kind(caches),
         can_batch=all(grows(layer) or hasattr(layer, "merge") for layer in leaves(caches)),
         can_pad_prompts=embedding is not None or leaves_padding_out(model, create_caches),
@@ -83,6 +87,12 @@ def bytes_per_token(layer: Any) -> int:
     """
     arrays = growing_arrays(layer) if hasattr(layer, "keys") else []
     return sum(array.nbytes for array in arrays) // arrays[0].shape[2] if arrays else 0
+
+
+def _state_bytes(caches: kv.Caches) -> int:
+    """Return the bytes of states that do not grow."""
+    fixed = [layer for layer in leaves(caches) if not hasattr(layer, "keys")]
+    return sum(array.nbytes for array in kv.arrays(fixed))
 
 
 def _windows(caches: kv.Caches) -> tuple[KVWindow, ...]:

@@ -12,8 +12,9 @@ import numpy as np
 
 from mlxctl.engine.generation.caches import Caches, Tokens
 from mlxctl.engine.generation.prefill_pass import PassInTurns
-from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence, cache_capacity
+from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.vision.language_model import MultimodalPrompt
+from mlxctl.ir.conversation_size import OUTPUT_RESERVE_TOKENS
 from mlxctl.prefix_cache.cache import StorageFormat
 from mlxctl.prefix_cache.disk.promotion import Promotion
 from mlxctl.prefix_cache.entries import Chunk
@@ -55,18 +56,17 @@ class PrefillState:
         caches, self.caches, self.view, self.preallocator = self.caches, None, None, None
         return caches
 
-    def preallocate(self, stream: mx.Stream, bytes_per_second: float) -> None:
-        """Grow the caches for the whole prompt, some layers each time.
+    def preallocate(self, capacity: int, stream: mx.Stream, bytes_per_second: float) -> None:
+        """Grow the caches to `capacity` tokens, some layers each time.
 
         See CachePreallocator.
         """
         assert self.caches is not None, "a prompt is restored first"
         if self.preallocator is None:
-            num_tokens = self.sequence.num_prompt_tokens
             self.preallocator = CachePreallocator(
                 self.caches,
-                cache_capacity(num_tokens),
-                enough=num_tokens + OUTPUT_RESERVE_TOKENS,
+                capacity,
+                enough=min(capacity, self.sequence.num_prompt_tokens + OUTPUT_RESERVE_TOKENS),
                 stream=stream,
                 bytes_per_second=bytes_per_second,
             )

@@ -13,7 +13,7 @@ from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.caches import Caches
 from mlxctl.engine.generation.prefill_state import PrefillState
 from mlxctl.engine.scheduling.batch import RowResult
-from mlxctl.engine.scheduling.sequence import Sequence, cache_capacity
+from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.ir.cache_usage import CacheUsage
 from mlxctl.ir.tokens import Salt, Tokens, common_tokens
 from mlxctl.prefix_cache.cache import ComputedTokens, PrefixCache, StorageFormat
@@ -126,10 +126,10 @@ class PrefixCoordinator:
         tokens, salts = sequence.prompt_token_ids, sequence.salts
         return max(self.look_up(tokens, salts).num_cached_tokens, self.num_on_disk(tokens, salts))
 
-    def restore(self, state: PrefillState, *, is_batched: bool) -> RowResult:
+    def restore(self, state: PrefillState, *, capacity: int, is_batched: bool) -> RowResult:
         """Restore the cached prefix of the prompt, or begin its disk read.
 
-        `is_batched`: other prompts are restored in the same step.
+        The caches get room for `capacity` tokens. `is_batched`: other prompts are restored in the same step.
         """
         sequence = state.sequence
         if preempted := self._preempted.pop(sequence.sequence_id, None):
@@ -154,7 +154,7 @@ class PrefixCoordinator:
         num_cached, state.last_chunk = self._prefix_cache.restore(
             plan,
             state.caches,
-            capacity=cache_capacity(sequence.num_prompt_tokens),
+            capacity=capacity,
             lifetime=sequence.lifetime,
             # PERF: prompts that are prefilled together are copied into one batch; a copy before that would
             # only touch more memory.

@@ -13,6 +13,7 @@ import numpy as np
 
 from mlxctl.engine.backend import Backend
 from mlxctl.engine.failures import FOREIGN_ERRORS
+from mlxctl.engine.generation import cache_room as room
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.decode_batch import DecodeBatch, StepInFlight
 from mlxctl.engine.generation.draft_steps import DraftSteps, VerifiedStep
@@ -20,10 +21,12 @@ from mlxctl.engine.generation.joint_pass import JointPass
 from mlxctl.engine.generation.prefill_pass import PrefillPass
 from mlxctl.engine.generation.prefill_state import PrefillState
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
+from mlxctl.engine.generation.step_memory import StepMemory
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.sampling.logprobs import scores_of
 from mlxctl.engine.scheduling.batch import Batch, RowResult, TurnLimit
 from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.speculation.drafter import MAX_DRAFT_TOKENS
 from mlxctl.engine.wire.reports import Score
 
 if TYPE_CHECKING:
@@ -51,6 +54,7 @@ class ModelRunner:
         backend: Backend,
         lora: "LoraAdapters",
         drafts: DraftSteps,
+        memory: StepMemory,
         *,
         allocation_stream: mx.Stream,
     ) -> None:
@@ -60,12 +64,28 @@ class ModelRunner:
         self.prefixes = prefixes
         self.lora = lora
         self.drafts = drafts
+        self._memory = memory
         self.vocabulary_size = weights.vocabulary_size
         self.has_vision = weights.has_vision
         self._states: dict[int, PrefillState] = {}
         self._batches: list[DecodeBatch] = []
         self._built: list[DecodeBatch] = []
         self._allocation_stream = allocation_stream
+
+    def needed_bytes(self, batch: Batch) -> int:
+        """Return what a batch allocates while it runs.
+
+        0 for a decode step in which no cache grows.
+        """
+        match batch.phase:
+            case "decode":
+                return self._memory.decode_bytes(self._parts(group) for group in batch.groups)
+            case "restore":
+                return self._memory.restore_bytes(batch.prompts)
+            case "prefill":
+                states = [self._states[sequence.sequence_id] for sequence in batch.prompts]
+                return self._memory.prefill_bytes(states, batch.num_tokens, self._batches)
+        return 0
 
     def run(self, batch: Batch) -> list[RowResult]:
         """Compute a batch and return results by row.
@@ -78,7 +98,10 @@ class ModelRunner:
             case "read":
                 return self._read([row for group in batch.groups for row in group])
             case "preempt":
-                return self._preempt([row for group in batch.groups for row in group])
+                self.drop(batch.prompts)
+                rows = [row for group in batch.groups for row in group]
+                results = self._preempt(rows, frees=batch.reason == "memory")
+                return results + [RowResult(sequence=prompt) for prompt in batch.prompts]
             case "restore":
                 return [self._restore(row, is_batched=len(batch.prompts) > 1) for row in batch.prompts]
         states = [self._states[sequence.sequence_id] for sequence in batch.prompts]
@@ -128,24 +151,25 @@ class ModelRunner:
         self.drafts.drop(dropped)
         for sequence_id in dropped:
             if state := self._states.pop(sequence_id, None):
+                state.unfinished_pass = None
                 self.prefixes.drop(state)
 
-    def _preempt(self, rows: Many[Sequence]) -> list[RowResult]:
+    def _preempt(self, rows: Many[Sequence], *, frees: bool) -> list[RowResult]:
         """Read tokens in flight; take the rows out of their batches.
 
-        Their caches are kept.
+        Their caches are kept, unless their memory is needed (`frees`).
         """
         results: list[RowResult] = []
         for batch in list(self._batches):
             if leaving := [row for row in batch.rows if row in rows]:
                 try:
-                    results += self._take_out(batch, leaving)
+                    results += self._take_out(batch, leaving, frees=frees)
                 except FOREIGN_ERRORS as error:
                     results += self._fail(list(batch.rows), [batch], error)
         self._batches = [batch for batch in self._batches if batch.rows]
         return results
 
-    def _take_out(self, batch: DecodeBatch, rows: Many[Sequence]) -> list[RowResult]:
+    def _take_out(self, batch: DecodeBatch, rows: Many[Sequence], *, frees: bool) -> list[RowResult]:
         results = batch.read_in_flight(rows)
         staying = [row for row in batch.rows if row not in rows]
         for index, row in enumerate(batch.rows):
@@ -153,11 +177,12 @@ class ModelRunner:
                 is_alone = len(batch.rows) == 1
                 state = self._states[row.sequence_id]
                 self.prefixes.store(state, row.length, batch.caches, row=None if is_alone else index)
-                self.prefixes.keep_preempted(
-                    state, batch.caches if is_alone else kv.extract_row(batch.caches, index)
-                )
+                if not frees:
+                    self.prefixes.keep_preempted(
+                        state, batch.caches if is_alone else kv.extract_row(batch.caches, index)
+                    )
         if staying:
-            batch.keep(staying)
+            batch.keep(staying, frees=frees)
         else:
             batch.rows = []
         return results
@@ -171,13 +196,13 @@ class ModelRunner:
         if is_alone:
             self.prefixes.keep_last(self._states[batch.rows[0].sequence_id], batch.caches)
         if staying := [row for row in batch.rows if row.sequence_id not in dropped]:
-            batch.keep(staying)
+            batch.keep(staying, frees=self._memory.is_short_for(batch))
         else:
             batch.rows = []
 
     def _restore(self, sequence: Sequence, *, is_batched: bool) -> RowResult:
         state = self._states.setdefault(sequence.sequence_id, PrefillState(sequence))
-        result = self.prefixes.restore(state, is_batched=is_batched)
+        result = self.prefixes.restore(state, capacity=self._memory.capacity(sequence), is_batched=is_batched)
         if sequence.images and state.caches is not None:
             token_ids = mx.array(np.frombuffer(sequence.prompt_token_ids, dtype=np.uint32))
             state.view = self._model.view(token_ids, sequence.images)
@@ -190,6 +215,8 @@ class ModelRunner:
         assert state.caches is not None, "a prompt is restored first"
         scores: list[Score] | None = []
         try:
+            if num_tokens and state.unfinished_pass is None:
+                room.grow(state.caches, num_tokens, step=room.STEP_TOKENS)
             if num_tokens:
                 scores = self._compute(state, state.caches, start, end, turn)
         except FOREIGN_ERRORS as error:
@@ -232,8 +259,9 @@ class ModelRunner:
                 return None
             states = begun.states
         self.drafts.add_prefill([sequence], [start], [end], states)
-        if end < sequence.num_prompt_tokens - 1:
-            state.preallocate(self._allocation_stream, self._backend.new_memory_bytes_per_second)
+        capacity = self._memory.capacity(sequence)
+        if end < sequence.num_prompt_tokens - 1 and self._memory.affords_room(capacity):
+            state.preallocate(capacity, self._allocation_stream, self._backend.new_memory_bytes_per_second)
         return scores
 
     def _begin_pass(self, state: PrefillState, caches: kv.Caches, start: int, end: int) -> PrefillPass:
@@ -278,10 +306,10 @@ class ModelRunner:
             is_done = joint.run(turn)
         except FOREIGN_ERRORS as error:
             return [_failed_prefill(state.sequence, error) for state in states]
-        for state in states:
-            state.unfinished_pass = None if is_done else joint
         if not is_done:
             return [RowResult(sequence=state.sequence, is_unfinished=True) for state in states]
+        for state in states:
+            state.unfinished_pass = None
         batch = self._start_decoding(joint.sequences, joint.caches)
         staying = [state.sequence for state in states]
         if len(staying) < len(batch.rows):
@@ -304,9 +332,10 @@ class ModelRunner:
         launched: list[tuple[DecodeBatch, StepInFlight | VerifiedStep]] = []
         self.drafts.begin(len(groups))
         for group in groups:
-            parts = [batch for batch in self._batches if batch.rows[0] in group]
+            parts = self._parts(group)
             try:
                 batch = self._join(parts)
+                batch.make_room(1 + MAX_DRAFT_TOKENS, step=self._memory.step_tokens)
                 with self.lora.of_rows(batch.rows):
                     if (step := self.drafts.step(batch)) is None:
                         step = batch.build()
@@ -327,6 +356,14 @@ class ModelRunner:
         self.drafts.pause()
         return results
 
+    def _parts(self, group: Many[Sequence]) -> list[DecodeBatch]:
+        """Return the batches of a group's rows."""
+        return [batch for batch in self._batches if batch.rows[0] in group]
+
+    def parts_of(self, group: Many[Sequence]) -> list[list[Sequence]]:
+        """Return the rows of a group by their batch."""
+        return [list(batch.rows) for batch in self._parts(group)]
+
     def _read(self, rows: Many[Sequence]) -> list[RowResult]:
         """Wait for the tokens in flight of these rows, without another step."""
         results: list[RowResult] = []
@@ -341,7 +378,9 @@ class ModelRunner:
     def _join(self, parts: list[DecodeBatch]) -> DecodeBatch:
         if len(parts) == 1:
             return parts[0]
-        joined = DecodeBatch.joined(parts)
+        joined = DecodeBatch.joined(
+            parts, spare_bytes=self._memory.spare_bytes(), piece_bytes=self._memory.piece_bytes()
+        )
         self._batches = [batch for batch in self._batches if batch not in parts] + [joined]
         return joined
 

@@ -20,6 +20,7 @@ from mlxctl.engine.generation.lora_changes import LoraChanges
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.generation.runner import ModelRunner
 from mlxctl.engine.generation.statistics import GenerationStatistics
+from mlxctl.engine.generation.step_memory import StepMemory
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.model_queue import ModelCosts
@@ -121,20 +122,23 @@ class GenerationWorkload(Workload):
         if self._allocation_stream is None:
             # MLX keeps a thread for every stream until the process ends.
             self._allocation_stream = mx.new_stream(mx.default_device())
-        self._runners[spec.name] = ModelRunner(
-            weights, prefixes, self._backend, lora, drafts, allocation_stream=self._allocation_stream
-        )
-        self._memory.add_working_caches(spec.name, prefixes)
-        self._compiler.open_model(spec.name, spec.path)
         costs = ModelCosts(
             weights_bytes=weights.weights_bytes,
             kv_bytes_per_token=weights.kv_bytes_per_token,
             kv_windows=weights.kv_windows,
             num_layers=len(caches),
-            pass_memory=weights.pass_memory,
+            state_bytes=weights.state_bytes,
+            conversation=weights.conversation,
+            pass_memory=weights.pass_memory.within(self._memory.cache_capacity_bytes),
             can_batch=weights.can_batch,
             can_pad_prompts=weights.can_pad_prompts,
         )
+        memory = StepMemory(self._memory, costs, vocabulary_size=weights.vocabulary_size)
+        self._runners[spec.name] = ModelRunner(
+            weights, prefixes, self._backend, lora, drafts, memory, allocation_stream=self._allocation_stream
+        )
+        self._memory.add_working_caches(spec.name, prefixes)
+        self._compiler.open_model(spec.name, spec.path)
         self._scheduler.open_model(spec.name, costs)
 
     def close_model(self, name: str) -> None:
@@ -198,7 +202,7 @@ class GenerationWorkload(Workload):
         self._fail_short_of_memory(available_bytes, started)
         batch = self._scheduler.next_batch(now=started, available_bytes=available_bytes)
         self._is_waiting = batch is None
-        if batch is not None:
+        if batch is not None and (batch := self._within_memory(batch)):
             self._run(batch, started)
 
     def close(self) -> None:
@@ -306,6 +310,28 @@ class GenerationWorkload(Workload):
         self._memory.make_room()
         if self._statistics.num_steps % _TRIM_EVERY_STEPS == 0:
             self._memory.trim()
+
+    def _within_memory(self, batch: Batch) -> Batch | None:
+        """Return the batch, or what runs in place of it.
+
+        None after a row has ended that does not fit alone.
+        """
+        while batch.phase in ("decode", "restore", "prefill"):
+            needed = self._runners[batch.model].needed_bytes(batch)
+            if not needed or self._memory.make_room(needed):
+                break
+            instead = self._scheduler.instead_of(batch)
+            if instead is None:
+                self._end_for_memory(batch, needed)
+                return None
+            batch = instead
+        return batch
+
+    def _end_for_memory(self, batch: Batch, needed: int) -> None:
+        row = self._scheduler.end_for_memory(batch)
+        self._fail(row, self._memory.describe_limit(row.length, needed), "over_budget")
+        self._runners[batch.model].drop([row])
+        self._memory.make_room()
 
     def _look_up(self, query: LookUp) -> LookedUp:
         """Return how much of a prompt the prefix cache holds.

@@ -30,7 +30,8 @@ class Batch:
       batch of the same prompts continues it.
     - Decode: one token for every row of `groups`; with `joins` some of the groups are joined first.
     - Read: read the tokens in flight of the rows in `groups`.
-    - Preempt: read the tokens in flight of the rows in `groups`, and keep their caches. `reason` is why.
+    - Preempt: read the tokens in flight of the rows in `groups`, and keep their caches; for `memory`, free
+      them, and those of `prompts`. `reason` is why.
     """
 
     phase: Literal["restore", "prefill", "decode", "read", "preempt"]

@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mlxctl.engine.scheduling.grouping import affordable_padding, plan_joins
+from mlxctl.engine.scheduling.output_lengths import OutputLengths
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
-from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence, SequenceState
+from mlxctl.engine.scheduling.sequence import Sequence, SequenceState
+from mlxctl.ir.conversation_size import OUTPUT_RESERVE_TOKENS, ConversationSize
 from mlxctl.ir.kv_cache_size import KVWindow, cache_bytes
 from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 
@@ -18,21 +20,31 @@ from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
 class ModelCosts:
     """Sizes of a loaded model in bytes.
 
-    `num_layers` are those with a cache. `can_batch` is False for caches that cannot be merged,
-    `can_pad_prompts` for recurrent layers that read padding like tokens.
+    `num_layers` are those with a cache. `state_bytes` are those of a row's recurrent states, `conversation`
+    is what a row needs alone. `can_batch` is False for caches that cannot be merged, `can_pad_prompts` for
+    recurrent layers that read padding like tokens.
     """
 
     weights_bytes: int
     kv_bytes_per_token: int
     kv_windows: tuple[KVWindow, ...] = ()
     num_layers: int = 1
+    state_bytes: int = 0
+    conversation: ConversationSize | None = None
     pass_memory: PassMemory = UNBOUNDED_PASSES
     can_batch: bool = True
     can_pad_prompts: bool = True
 
     def cache_bytes(self, num_tokens: int) -> int:
         """Return the bytes of a sequence's cache."""
-        return cache_bytes(num_tokens, bytes_per_token=self.kv_bytes_per_token, windows=self.kv_windows)
+        growing = cache_bytes(num_tokens, bytes_per_token=self.kv_bytes_per_token, windows=self.kv_windows)
+        return growing + self.state_bytes
+
+    def needed_bytes(self, num_tokens: int) -> int:
+        """Return the bytes of a sequence's cache, with what computes it alone."""
+        if self.conversation is None:
+            return self.cache_bytes(num_tokens)
+        return self.conversation.needed_bytes(num_tokens)
 
     @property
     def affordable_prompt_padding_tokens(self) -> int:
@@ -62,6 +74,8 @@ class ModelQueue:
     restoring: list[Sequence] = field(default_factory=list)
     prefilling: list[Sequence] = field(default_factory=list)
     groups: list[list[Sequence]] = field(default_factory=list)
+    output_lengths: OutputLengths = field(default_factory=OutputLengths)
+    _groups_before_join: list[list[Sequence]] = field(default_factory=list)
 
     @property
     def num_decoding(self) -> int:
@@ -82,8 +96,25 @@ class ModelQueue:
         return self.restoring + self.prefilling
 
     def prompt_bytes(self, num_prompt_tokens: int, max_tokens: int) -> int:
-        """Return a prompt's cache bytes, with room for first output tokens."""
-        return self.costs.cache_bytes(num_prompt_tokens + min(max_tokens, OUTPUT_RESERVE_TOKENS))
+        """Return what a prompt needs, with room for first output tokens."""
+        return self.costs.needed_bytes(num_prompt_tokens + min(max_tokens, OUTPUT_RESERVE_TOKENS))
+
+    def likely_bytes(self, row: Sequence) -> int:
+        """Return the bytes that a prompt is likely to take."""
+        return self.costs.needed_bytes(row.num_prompt_tokens + self.output_lengths.remaining(row))
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes by which admitted prompts and rows are likely to grow."""
+        costs = self.costs
+        return sum(
+            self.likely_bytes(row) - costs.cache_bytes(row.prefill.num_computed_tokens)
+            for row in self.admitted
+        ) + sum(
+            costs.needed_bytes(row.length + self.output_lengths.remaining(row))
+            - costs.cache_bytes(row.length)
+            for row in self.decoding
+        )
 
     def remove(self, sequence: Sequence) -> None:
         match sequence.state:
@@ -110,13 +141,12 @@ class ModelQueue:
         sequence.standing.take_place()
 
     def preempt(self, sequence: Sequence, *, resumes_first: bool, now: float) -> None:
-        """Move a decoding sequence back to the waiting ones.
+        """Move a decoding or admitted sequence back to the waiting ones.
 
         It keeps its output. With `resumes_first` it continues before new sequences of its caller and
         priority.
         """
-        self.groups = [[row for row in group if row is not sequence] for group in self.groups]
-        self.groups = [group for group in self.groups if group]
+        self.remove(sequence)
         sequence.append_output_to_prompt()
         sequence.standing.note_preemption(resumes_first=resumes_first, now=now)
         self.waiting.append(sequence)
@@ -152,8 +182,16 @@ class ModelQueue:
         plan = self._plan_joins()
         joins = len(plan) < len(self.groups)
         if joins:
+            self._groups_before_join = self.groups
             self.groups = [[row for index in members for row in self.groups[index]] for members in plan]
         return joins
+
+    def undo_join(self) -> bool:
+        """Take back the last `regroup`; return whether there is one."""
+        before, self._groups_before_join = self._groups_before_join, []
+        if before:
+            self.groups = before
+        return bool(before)
 
     def _plan_joins(self) -> list[list[int]]:
         lengths = [[row.length for row in group] for group in self.groups]

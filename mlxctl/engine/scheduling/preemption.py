@@ -42,7 +42,7 @@ class FairnessCounters:
     def add_interruption(self, reason: PreemptionReason | None) -> None:
         """Count a row that was interrupted."""
         match reason:
-            case "priority":
+            case "priority" | "memory":
                 self.num_preemptions += 1
             case "pause":
                 self.num_pauses += 1
@@ -155,7 +155,8 @@ class PreemptionPlanner:
     def _makes_room(self, waiting: Sequence, rows: list[Sequence], available_bytes: int) -> bool:
         """Whether the waiting sequence fits once all these rows are interrupted."""
         freed = sum(self._queues[row.model].costs.cache_bytes(row.length) for row in rows)
-        return self._planner.fits(self._queues[waiting.model], waiting, available_bytes + freed)
+        free_bytes = available_bytes - self._planner.reserved_bytes + freed
+        return self._planner.fits(self._queues[waiting.model], waiting, free_bytes)
 
 
 def _rank(row: Sequence) -> tuple[float, ...]:

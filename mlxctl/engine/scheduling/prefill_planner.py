@@ -51,13 +51,14 @@ class PrefillPlanner:
     def candidates(self, queue: ModelQueue, available_bytes: int) -> list[Sequence]:
         """Return a model's prompts that can be prefilled or admitted."""
         places = self._places()
-        if places.num_free <= 0:
+        if places.num_free <= 0 or not queue.waiting:
             return list(queue.prefilling)
+        free_bytes = available_bytes - self.reserved_bytes
         return queue.prefilling + [
             row
             for row in queue.waiting
             if not (row.waits_for_producer or row.standing.is_paused)
-            and self._can_admit(queue, row, available_bytes, places)
+            and self._can_admit(queue, row, free_bytes, places)
         ]
 
     def next_batch(
@@ -74,7 +75,7 @@ class PrefillPlanner:
             return Batch(phase="restore", model=model, prompts=prompts)
         rows = 0 if self.is_burst(queue, ranked) else queue.num_decoding
         if unfinished := ranked[0].unfinished_pass:
-            prompts = [row for row in unfinished.prompts if not row.is_finished]
+            prompts = [row for row in unfinished.prompts if row.unfinished_pass is unfinished]
             num_tokens, ends_in_one_turn = unfinished.num_tokens, False
         else:
             prompts, num_tokens, ends_in_one_turn = _next_pass(queue, ranked, rows, lateness=lateness)
@@ -119,12 +120,17 @@ class PrefillPlanner:
         Uses the memory measured now; a prompt that fits now starts to wait anew.
         """
         places = self._places()
+        # Likely growth of the rows keeps prompts waiting, but never refuses one.
+        free_bytes = available_bytes - self._bytes_of_admitted
         for row in queue.waiting:
             # A preempted row has sent tokens already, so it waits without a time limit.
             is_short = (
                 places.is_free_for(row)
                 and not (row.waits_for_producer or row.was_preempted or row.standing.is_paused)
-                and not self.fits(queue, row, available_bytes)
+                and not (
+                    self._num_with_cache == 0
+                    or queue.prompt_bytes(row.num_prompt_tokens, row.max_tokens) <= free_bytes
+                )
             )
             row.standing.note_memory(is_short=is_short, now=now)
         return [
@@ -136,12 +142,13 @@ class PrefillPlanner:
     def blocked(self, queue: ModelQueue, available_bytes: int) -> list[Sequence]:
         """Return the waiting prompts that lack only a place or memory."""
         places = self._places()
+        free_bytes = available_bytes - self.reserved_bytes
         return [
             row
             for row in queue.waiting
             if not (row.waits_for_producer or row.standing.is_paused)
             and self._is_long_allowed(queue, row)
-            and not (places.is_free_for(row) and self.fits(queue, row, available_bytes))
+            and not (places.is_free_for(row) and self.fits(queue, row, free_bytes))
         ]
 
     def _places(self) -> Places:
@@ -153,12 +160,12 @@ class PrefillPlanner:
     def _num_with_cache(self) -> int:
         return sum(len(queue.admitted) + queue.num_decoding for queue in self._queues.values())
 
-    def _can_admit(self, queue: ModelQueue, row: Sequence, available_bytes: int, places: Places) -> bool:
+    def _can_admit(self, queue: ModelQueue, row: Sequence, free_bytes: int, places: Places) -> bool:
         """Whether row limit, long-prompt limit and memory allow one more prompt."""
         return (
             places.is_free_for(row)
             and self._is_long_allowed(queue, row)
-            and self.fits(queue, row, available_bytes)
+            and self.fits(queue, row, free_bytes)
         )
 
     @staticmethod
@@ -174,19 +181,29 @@ class PrefillPlanner:
         )
         return num_long < _MAX_LONG_PROMPTS
 
-    def fits(self, queue: ModelQueue, row: Sequence, available_bytes: int) -> bool:
-        """Whether memory suffices beside the needs of admitted prompts.
+    def fits(self, queue: ModelQueue, row: Sequence, free_bytes: int) -> bool:
+        """Whether prompt and likely answer fit beside the growth of others.
 
         Alone, a prompt always fits.
         """
         if self._num_with_cache == 0:
             return True
-        costs = queue.costs
-        reserved = sum(
-            costs.cache_bytes(other.num_prompt_tokens) - costs.cache_bytes(other.prefill.num_computed_tokens)
-            for other in queue.admitted
+        return not row.standing.waits_for_end and queue.likely_bytes(row) <= free_bytes
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes by which all caches are likely to grow, over all models."""
+        return sum(queue.reserved_bytes for queue in self._queues.values())
+
+    @property
+    def _bytes_of_admitted(self) -> int:
+        """Bytes that admitted prompts will need for sure."""
+        return sum(
+            queue.costs.cache_bytes(row.num_prompt_tokens)
+            - queue.costs.cache_bytes(row.prefill.num_computed_tokens)
+            for queue in self._queues.values()
+            for row in queue.admitted
         )
-        return queue.prompt_bytes(row.num_prompt_tokens, row.max_tokens) <= available_bytes - reserved
 
     def _admit(self, queue: ModelQueue, ranked: list[Sequence], available_bytes: int) -> list[Sequence]:
         """Admit waiting prompts; return the prompts to restore now.
@@ -203,7 +220,8 @@ class PrefillPlanner:
             if admitted and num_tokens + row.num_prompt_tokens > max_tokens:
                 break
             if row.state is SequenceState.WAITING:
-                if admitted and not self._can_admit(queue, row, available_bytes, self._places()):
+                free_bytes = available_bytes - self.reserved_bytes
+                if admitted and not self._can_admit(queue, row, free_bytes, self._places()):
                     break
                 queue.admit(row)
                 for other in queue.waiting:

@@ -151,6 +151,7 @@ class ResultProcessor:
         elif len(sequence.output_token_ids) >= sequence.max_tokens:
             reason = "length"
         if reason:
+            self._queues[sequence.model].output_lengths.note(len(sequence.output_token_ids))
             self._remove(sequence)
         return RowUpdate(
             sequence_id=sequence.sequence_id,
@@ -176,6 +177,8 @@ class ResultProcessor:
             return update
         # A row that was interrupted for others continues before its caller's new ones.
         self._queues[sequence.model].preempt(sequence, resumes_first=reason != "timeslice", now=now)
+        if reason == "memory":
+            sequence.standing.give_memory()
         self.fairness.add_interruption(reason)
         return msgspec.structs.replace(update, interruption=reason)
 

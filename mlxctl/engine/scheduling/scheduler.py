@@ -14,6 +14,7 @@ from typing import Literal
 
 from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.fair_queue import FairQueue
+from mlxctl.engine.scheduling.memory_relief import MemoryRelief
 from mlxctl.engine.scheduling.model_queue import ModelCosts, ModelQueue, QueueCounts
 from mlxctl.engine.scheduling.preemption import FairnessCounters, Preemption, PreemptionPlanner
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
@@ -46,6 +47,7 @@ class Scheduler:
         self._by_id: dict[int, Sequence] = {}
         self._fair = FairQueue(aging_seconds=policy.aging_seconds)
         self._preemption = PreemptionPlanner(self._queues, self._planner, self._fair, policy)
+        self._relief = MemoryRelief(self._queues)
         self._processor = ResultProcessor(self._queues, self._fair, remove=self._remove)
         self._last_phase: Literal["prefill", "decode", "join"] | None = None
         self._last_model: str | None = None
@@ -151,7 +153,7 @@ class Scheduler:
         return QueueCounts.of(self._queues.values())
 
     def prompt_bytes(self, model: str, num_prompt_tokens: int, max_tokens: int) -> int:
-        """Return a prompt's cache bytes, with room for first output tokens."""
+        """Return what a prompt needs, with room for first output tokens."""
         return self._queues[model].prompt_bytes(num_prompt_tokens, max_tokens)
 
     def take_short_of_memory(
@@ -201,6 +203,19 @@ class Scheduler:
         self._last_phase = "join" if joins else "decode"
         groups = [list(group) for group in queue.groups]
         return Batch(phase="decode", model=name, groups=groups, joins=joins)
+
+    def instead_of(self, batch: Batch) -> Batch | None:
+        """Return what to try in place of a batch without memory.
+
+        None if its row does not fit alone: `end_for_memory` then ends it.
+        """
+        return self._relief.instead_of(batch)
+
+    def end_for_memory(self, batch: Batch) -> Sequence:
+        """Remove and return the row that does not fit alone."""
+        row = self._relief.ending(batch)
+        self._remove(row)
+        return row
 
     def settle(
         self, batch: Batch, results: Many[RowResult], *, seconds: float, now: float
@@ -288,6 +303,9 @@ class Scheduler:
     def _remove(self, sequence: Sequence) -> None:
         self._queues[sequence.model].remove(sequence)
         self._by_id.pop(sequence.sequence_id, None)
+        for queue in self._queues.values():
+            for row in queue.waiting:
+                row.standing.note_end()
 
 
 def _preempting(preemption: Preemption) -> Batch:

@@ -15,18 +15,6 @@ from mlxctl.ir.lora import LoraChoice
 from mlxctl.ir.tokens import Salt, Tokens, pack, prompt_salts
 from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
 
-OUTPUT_RESERVE_TOKENS = 256
-"""Cache room for the first output tokens, which then need no new copy."""
-_NEXT_TURN_RESERVE_TOKENS = 1024
-
-
-def cache_capacity(num_prompt_tokens: int) -> int:
-    """Return the cache capacity of a prompt in tokens.
-
-    It has room for the first output tokens and, after a long prompt, for the next turn.
-    """
-    return num_prompt_tokens + OUTPUT_RESERVE_TOKENS + min(num_prompt_tokens // 8, _NEXT_TURN_RESERVE_TOKENS)
-
 
 class SequenceState(Enum):
     """State of a sequence.
@@ -274,7 +262,7 @@ class Sequence:
         self.prompt_token_ids = self.tokens_in_cache(self.num_client_tokens + len(self.output_token_ids))
         self.num_resumed_tokens = len(self.output_token_ids)
         self.prefill = self.prefill.after_preemption(self.num_prompt_tokens)
-        self.shared_prefix = None
+        self.shared_prefix = self.unfinished_pass = None
 
     @property
     def num_slice_tokens(self) -> int:

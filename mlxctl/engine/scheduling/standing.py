@@ -11,7 +11,7 @@ class Standing:
     `num_overtaking_tokens` of other prompts may be computed before its next pass. `admitted_priority` is its
     priority value after aging when it got its place. With `has_place` another one was preempted for it. With
     `resumes_first` it continues before new sequences of its caller and priority. While `is_paused` it gets no
-    place.
+    place. With `waits_for_end` it gave its memory to others: it continues once one of them has ended.
     """
 
     served_at: float
@@ -21,6 +21,7 @@ class Standing:
     has_place: bool = False
     resumes_first: bool = False
     is_paused: bool = False
+    waits_for_end: bool = False
 
     def serve(self, *, now: float) -> None:
         """Note that the sequence was served: its wait starts anew."""
@@ -52,6 +53,14 @@ class Standing:
     def note_preemption(self, *, resumes_first: bool, now: float) -> None:
         """Note that the place was lost; the wait starts anew."""
         self.resumes_first, self.served_at = resumes_first, now
+
+    def give_memory(self) -> None:
+        """Wait until another sequence ends, which keeps both from taking turns."""
+        self.waits_for_end = True
+
+    def note_end(self) -> None:
+        """Note that another sequence has ended."""
+        self.waits_for_end = False
 
     def note_memory(self, *, is_short: bool, now: float) -> None:
         """Note whether memory alone keeps the sequence waiting."""

@@ -9,6 +9,7 @@ import msgspec
 
 from mlxctl.ir import FinishReason
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
+from mlxctl.ir.conversation_size import ConversationSize
 from mlxctl.ir.distribution import Distribution
 from mlxctl.ir.kv_cache_size import KVPrecision, KVWindow
 from mlxctl.ir.tokens import Salt
@@ -16,11 +17,11 @@ from mlxctl.ir.tokens import Salt
 FailureKind = Literal["failed", "over_budget", "memory_shortage"]
 LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
 CacheKind = Literal["plain", "sliding", "hybrid"]
-PreemptionReason = Literal["priority", "timeslice", "share", "pause"]
+PreemptionReason = Literal["priority", "timeslice", "share", "pause", "memory"]
 """Why a row gives up its place.
 
-To a row of higher priority, at the end of its time slice, to a caller with fewer rows than its share, or
-since its client does not read.
+To a row of higher priority, at the end of its time slice, to a caller with fewer rows than its share, since
+its client does not read, or to more important rows that need its memory.
 """
 
 
@@ -51,7 +52,7 @@ class ModelLoaded(Report, frozen=True, kw_only=True):
     `vocabulary_size` is the width of its logits. `kv_windows` are the sliding windows among the layers of
     `kv_bytes_per_token`. `kv_bits` is the precision of keys and values. `dimensions` is
     the length of an embedding model's vectors. `vision_problem` is why a model with a vision recipe reads
-    text only.
+    text only. `work_bytes_per_token` and `fixed_bytes` are those of its `conversation`.
     """
 
     name: str
@@ -59,11 +60,23 @@ class ModelLoaded(Report, frozen=True, kw_only=True):
     weights_bytes: int
     kv_bytes_per_token: int
     kv_windows: list[KVWindow] = []
+    work_bytes_per_token: int = 0
+    fixed_bytes: int = 0
     kv_bits: KVPrecision = None
     cache_kind: CacheKind
     load_seconds: float
     dimensions: int | None = None
     vision_problem: str | None = None
+
+    @property
+    def conversation(self) -> ConversationSize:
+        """The least memory of a conversation."""
+        return ConversationSize(
+            bytes_per_token=self.kv_bytes_per_token,
+            windows=self.kv_windows,
+            work_bytes_per_token=self.work_bytes_per_token,
+            fixed_bytes=self.fixed_bytes,
+        )
 
 
 class ModelLoadStep(Report, frozen=True, kw_only=True):
@@ -184,7 +197,7 @@ class Stats(QueryReport, frozen=True, kw_only=True):
     `batch_rows` have one value per decode step. `draft_tokens` are the accepted and rejected ones of each
     drafter, `draft_accepted` has the accepted tokens of each verified draft. `num_preempted` rows were
     interrupted and wait; their caches take `preempted_bytes`. Rows gave their place to others in
-    `num_preemptions` for priority and in `num_yields` after a time slice or share, and lost it in
+    `num_preemptions` for priority or memory, in `num_yields` after a time slice or share, and in
     `num_pauses` because their clients did not read; `num_resumes` continued. `num_paused` rows wait for their
     clients. `tokens_by_priority` counts computed tokens.
     """

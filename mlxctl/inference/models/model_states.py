@@ -11,7 +11,6 @@ from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.residency import ModelResidency
 from mlxctl.inference.models.served_model import ModelMemory, ServedModel
 from mlxctl.inference.models.startup_probe import StartupProbe
-from mlxctl.ir.kv_cache_size import tokens_within
 from mlxctl.ir.models import ModelState
 
 
@@ -141,5 +140,4 @@ class ModelStates:
         if hello is None or not loaded.kv_bytes_per_token:
             return None
         room = max(0, hello.memory_limit_bytes - loaded.weights_bytes)
-        fits = tokens_within(room, bytes_per_token=loaded.kv_bytes_per_token, windows=loaded.kv_windows)
-        return min(fits, self._registry.model(name).context_length)
+        return min(loaded.conversation.tokens_within(room), self._registry.model(name).context_length)
