@@ -135,7 +135,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         if batch.turn is not None:
             unfinished = batch.prompts[0].unfinished_pass
             begun = unfinished.prompts if unfinished is not None else tuple(batch.prompts)
-            begun = tuple(row for row in begun if not row.is_finished)
+            begun = tuple(row for row in begun if row in self.open.values())
             assert begun == tuple(batch.prompts), "a pass goes on as it began"
         is_unfinished = interrupts and batch.turn is not None
         results = self.results(batch, fails=fails == 0, reads_disk=reads_disk, is_unfinished=is_unfinished)

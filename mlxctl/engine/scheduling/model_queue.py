@@ -131,7 +131,7 @@ class ModelQueue:
                 self.groups = [group for group in self.groups if group]
             case SequenceState.FINISHED:
                 return
-        sequence.state = SequenceState.FINISHED
+        sequence.state, sequence.unfinished_pass = SequenceState.FINISHED, None
 
     def admit(self, sequence: Sequence) -> None:
         """Move a waiting sequence to the prefilling ones, which hold a cache."""
