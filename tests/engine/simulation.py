@@ -220,6 +220,7 @@ class Simulation:
             return
         batch = self._scheduler.next_batch(now=self.now, available_bytes=available_bytes)
         assert batch is not None
+        batch = self._within_memory(batch)
         begun = self.now
         results = self._run(batch)
         self._settle(batch, results, self.now - begun)
@@ -232,13 +233,25 @@ class Simulation:
             self.most_held = max(self.most_held, self.held_bytes / self._memory.limit_bytes)
             self._memory.make_room()
 
+    def _within_memory(self, batch: Batch) -> Batch:
+        """Return the batch, or what runs in its place where memory is short."""
+        while self._memory is not None and batch.phase in ("decode", "restore", "prefill"):
+            rows = [row for group in batch.groups for row in group]
+            num_tokens = len(rows) + (batch.num_tokens if batch.phase == "prefill" else 0)
+            if self._memory.make_room(self._costs.kv_bytes_per_token * num_tokens):
+                break
+            instead = self._scheduler.instead_of(batch)
+            assert instead is not None, "every request of the loads fits alone"
+            batch = instead
+        return batch
+
     def _run(self, batch: Batch) -> list[RowResult]:
         match batch.phase:
             case "restore":
                 return [self._restore(row) for row in batch.prompts]
             case "prefill":
                 return self._prefill(batch)
-        rows = [row for group in batch.groups for row in group]
+        rows = [row for group in batch.groups for row in group] + list(batch.prompts)
         # An interrupted row may have no token in flight.
         results = [
             RowResult(sequence=row, token_ids=[7] if row.has_token_in_flight else [])
@@ -246,7 +259,8 @@ class Simulation:
             if row.has_token_in_flight or batch.phase == "preempt"
         ]
         if batch.phase == "preempt":
-            self._preempted |= {row.sequence_id: row.length for row in rows}
+            is_freed = batch.reason == "memory"
+            self._preempted |= {row.sequence_id: 0 if is_freed else row.length for row in rows}
         if batch.phase == "decode":
             if batch.joins:
                 joined = self.machine.join_seconds([[row.length for row in group] for group in batch.groups])
