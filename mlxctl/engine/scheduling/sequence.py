@@ -68,9 +68,9 @@ class Sequence:
     and of the images. `priority` is raised by sequences that wait for a shared prefix.
 
     `prefill`, `standing` and `statistics` are written by their own methods, `state` by ModelQueue,
-    `output_token_ids` and `unfinished_pass`, which the prompts of a pass share, by ResultProcessor; ModelQueue
-    ends the latter when a prompt leaves. `num_sampled_tokens`, written by the decode batch, counts tokens of
-    which sampling has started; at most one of them is in flight and not yet in `output_token_ids`.
+    `output_token_ids` and `unfinished_pass`, which the prompts of a pass share, by ResultProcessor.
+    ModelQueue ends the latter when a prompt leaves. `num_sampled_tokens`, written by the decode batch, counts
+    tokens of which sampling has started; at most one of them is in flight and not yet in `output_token_ids`.
 
     A preempted sequence waits again: its first `num_resumed_tokens` output tokens are then the end of
     `prompt_token_ids`.
