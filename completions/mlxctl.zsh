@@ -1513,9 +1513,9 @@ _mlxctl_serve() {
         '*--keep-agent-headers[Remove the billing lines that coding agents put before a system prompt]' \
         '*--fetch-images[Fetch images that requests name by URL, from public addresses over https]' \
         '*--fetch-host[Host to fetch images from]: :' \
-        '*--memory-limit[Maximum memory for weights and caches together]: :' \
+        '*--memory-limit[Maximum memory for weights, caches and computation together]: :' \
         '*--prefix-cache[Maximum memory for the prefix cache. 0 turns it off. Default]: :' \
-        '*--prefix-cache-bits[Bits of stored prefix-cache entries]: :(full 8 4)' \
+        '*--prefix-cache-bits[Bits of stored prefix-cache entries after their first `prefix_cache_exac]: :(full 8 4)' \
         '*--max-rows[Maximum number of sequences that are decoded in one batch]: :' \
         '*--cache-ttl[Time after the last use until prefix-cache entries expire]: :' \
         '*--cache-dir[Directory of the prefix cache'\''s disk tier]: :_files -/' \
