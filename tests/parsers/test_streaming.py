@@ -10,7 +10,7 @@ from mlxctl.ir import (
     ToolCallEnded,
     ToolCallStarted,
 )
-from mlxctl.parsers import AnswerMachine, extract, thinking_parser, tool_parser
+from mlxctl.parsers import AnswerMachine, combined, extract, thinking_parser, tool_parser
 
 from .replay import fold
 
@@ -107,3 +107,36 @@ def test_forced_prefix_ends_before_the_arguments() -> None:
     assert HERMES.forced_prefix(None) == "<tool_call>\n"
     assert HERMES.forced_prefix('say "hi"') == '<tool_call>\n{"name": "say \\"hi\\"", "arguments":'
     assert tool_parser("null").forced_prefix(None) is None
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        "",
+        "<tool_call>",
+        '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>',
+        "<tool_call>\n<function=f>",
+        "<tool_call>\n<function=f>\n</function>\n</tool_call>",
+    ],
+)
+def test_undecided_white_space_is_read_in_linear_time(begun: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = AnswerMachine(tools=combined(HERMES, [tool_parser("qwen3_coder")]), thinking=THINK)
+    machine.feed(begun)
+    lengths = []
+    advance = AnswerMachine._advance
+
+    def count(self: AnswerMachine) -> bool:
+        lengths.append(len(self._buffer.text))
+        return advance(self)
+
+    monkeypatch.setattr(AnswerMachine, "_advance", count)
+    for _ in range(4096):
+        machine.feed(" ")
+    assert sum(lengths) < 4 * 4096
+
+
+def test_white_space_that_waits_comes_with_the_text_after_it() -> None:
+    call, spaces = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>', " \n" * 50
+    machine = _machine()
+    events = [event for piece in [call, *spaces, "x"] for event in machine.feed(piece)]
+    assert events[-1] == TextDelta(text=f"{spaces}x")

@@ -144,9 +144,9 @@ class AnswerMachine:
             start = buffer.offset
             buffer.offset += len(text)
             return [events.plain_text(text, start)]
-        buffer.text += text
-        while buffer.text and not events.is_over and self._advance():
-            pass
+        if not buffer.append(text):
+            return []
+        self._read_buffer()
         return events.take()
 
     def finish(self, *, is_cut_off: bool = False) -> list[StreamEvent]:
@@ -157,10 +157,17 @@ class AnswerMachine:
         """
         if self.is_over:
             return []
+        self._buffer.append_spaces()
+        self._read_buffer()
         if is_cut_off:
             self._cut_markers = MarkerSet(self._tools.markers | self._thinking.markers)
-        self._finish_reading(is_cut_off=is_cut_off)
+        if not self._events.is_over:
+            self._finish_reading(is_cut_off=is_cut_off)
         return self._events.take()
+
+    def _read_buffer(self) -> None:
+        while self._buffer and not self._events.is_over and self._advance():
+            pass
 
     def _finish_reading(self, *, is_cut_off: bool) -> None:
         self._finish_thought_call()
@@ -295,8 +302,7 @@ class AnswerMachine:
         while (is_call := self._thinking_reader.finish_call()) is not None:
             if is_call:
                 self._state = "text"
-            while self._buffer and not self.is_over and self._advance():
-                pass
+            self._read_buffer()
 
     def _advance_other(self) -> bool:
         advanced = self._other_message.advance()

@@ -11,7 +11,7 @@ class TextBuffer:
     was read and is neither visible text nor a call yet; it began at `held_start`.
     """
 
-    __slots__ = ("_held", "held_start", "offset", "text", "trim_next")
+    __slots__ = ("_held", "_num_spaces", "_spaces", "held_start", "offset", "text", "trim_next")
 
     def __init__(self, offset: int) -> None:
         self.text = ""
@@ -19,6 +19,8 @@ class TextBuffer:
         self.trim_next = ""
         self.held_start = 0
         self._held: list[str] = []
+        self._spaces: list[str] = []
+        self._num_spaces = 0
 
     def __bool__(self) -> bool:
         return bool(self.text)
@@ -27,6 +29,25 @@ class TextBuffer:
     def held(self) -> str:
         """The text that was held."""
         return "".join(self._held)
+
+    def append(self, text: str) -> bool:
+        """Add text that has arrived; return whether to read on.
+
+        White space after undecided white space waits until it is as long. A run is read again only when it
+        has doubled, so in linear time.
+        """
+        self._spaces.append(text)
+        self._num_spaces += len(text)
+        if text.isspace() and self._num_spaces < len(self.text) and self.text[-1].isspace():
+            return False
+        self.append_spaces()
+        return True
+
+    def append_spaces(self) -> None:
+        """Add the white space that waits."""
+        self.text += "".join(self._spaces)
+        self._spaces.clear()
+        self._num_spaces = 0
 
     def consume(self, length: int) -> str:
         """Remove and return the first `length` characters."""
