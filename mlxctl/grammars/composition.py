@@ -13,8 +13,8 @@ def compose(rules: str, parts: Mapping[str, Definition]) -> str:
 
     `rules` are in Lark's notation, where `@name` refers to the part of that name.
     """
-    # Without this option, text without an alternative has to begin with the token that the tokenizer writes for
-    # that text alone. Where a token extends into the text after it, that is another one than the model writes.
+    # Without this option, text without an alternative has to begin with the token that the tokenizer writes
+    # for that text alone. Where a token extends into the text after it, the model writes another one.
     whole = f'%llguidance {{"no_forcing": true}}\n{rules}'
     named = [{"name": name, **definition} for name, definition in parts.items()]
     return json.dumps(

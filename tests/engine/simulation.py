@@ -234,7 +234,7 @@ class Simulation:
             self._memory.make_room()
 
     def _within_memory(self, batch: Batch) -> Batch:
-        """Return the batch, or what runs in its place where memory is short."""
+        """Return what runs where memory is short."""
         while self._memory is not None and batch.phase in ("decode", "restore", "prefill"):
             rows = [row for group in batch.groups for row in group]
             num_tokens = len(rows) + (batch.num_tokens if batch.phase == "prefill" else 0)
