@@ -198,7 +198,7 @@ def _num_connections() -> int:
     number = limit - limit // SHARE_OF_FILES - min(_OTHER_FILES, limit // 4)
     if number >= _MAX_CONNECTIONS:
         return _MAX_CONNECTIONS
-    _log.warning(
+    _log.info(
         "%d files may be open (ulimit -n), so at most %d connections are accepted at a time", limit, number
     )
     return number

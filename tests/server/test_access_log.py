@@ -125,7 +125,8 @@ def test_every_line_of_a_json_log_is_json(json_server: LoggedServer) -> None:
 
 def test_start_is_logged_as_json_too(json_server: LoggedServer) -> None:
     start = json.loads(json_server.line("ready after"))
-    assert (start["url"], start["models"][0]) == (json_server.url, {"name": "tiny", "state": "loaded"})
+    tiny = {"name": "tiny", "state": "loaded", "max_safe_context": 32_768}
+    assert (start["url"], start["models"][0]) == (json_server.url, tiny)
     assert json_server.process.stdout is not None
     output = json_server.process.stdout.fileno()
     os.set_blocking(output, False)

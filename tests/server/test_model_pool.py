@@ -207,7 +207,7 @@ def busy(models: Path) -> Iterator[ServerProcess]:
     At first that is the one with endless answers.
     """
     limit = int(1.5 * max(size(models / family) for family in FAMILIES))
-    endless = tiny_models.model("endless")
+    endless = tiny_models.model("endless_mamba")
     running = ServerProcess(
         "--model", str(endless), "--name", "endless", "--models-dir", str(models), "--memory-limit",
         str(limit),

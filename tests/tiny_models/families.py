@@ -309,6 +309,8 @@ _ALL = (
         config=_attention("mistral", rope_theta=10_000.0),
     ),
     _qwen3("endless", _attention("qwen3"), endless=True),
+    # Its recurrent states do not grow, so that answers never fill the memory.
+    _qwen3("endless_mamba", _MAMBA, endless=True),
     _qwen3(
         "bench5m",
         _attention("qwen3", hidden_size=256, num_hidden_layers=6, intermediate_size=768),

@@ -128,9 +128,10 @@ def _draw_vision_encoder(name: str, shape: tuple[int, ...], key: mx.array) -> mx
 
 def _forbid(weights: dict[str, mx.array], token_ids: list[int]) -> None:
     """Let a constant residual feature exclude the given tokens."""
-    weights["model.embed_tokens.weight"][:, 0] = _END_FEATURE
     for name, weight in weights.items():
-        if name.endswith(("o_proj.weight", "down_proj.weight")):
+        if name.endswith(("embed_tokens.weight", "embeddings.weight")):
+            weight[:, 0] = _END_FEATURE
+        if name.endswith(("o_proj.weight", "down_proj.weight", "mixer.out_proj.weight")):
             weight[0, :] = 0.0
     weights["lm_head.weight"][:, 0] = 0.0
     weights["lm_head.weight"][mx.array(token_ids), 0] = _END_PENALTY
