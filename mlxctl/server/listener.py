@@ -196,12 +196,7 @@ def _num_connections() -> int:
     _raise_file_limit()
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     number = limit - limit // SHARE_OF_FILES - min(_OTHER_FILES, limit // 4)
-    if number >= _MAX_CONNECTIONS:
-        return _MAX_CONNECTIONS
-    _log.info(
-        "%d files may be open (ulimit -n), so at most %d connections are accepted at a time", limit, number
-    )
-    return number
+    return min(number, _MAX_CONNECTIONS)
 
 
 def _raise_file_limit() -> None:
