@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import logging
 import os
 import resource
 import socket
@@ -36,9 +35,6 @@ _POLL_SECONDS = 0.001
 # Kernel buffer of unread data by connection: about 200 tokens of a stream. By default it grows to megabytes,
 # and an answer that its client does not read would be computed whole.
 _SEND_BUFFER_BYTES = 32 * 1024
-
-
-_log = logging.getLogger(__name__)
 
 
 class _Server(Server):
