@@ -113,7 +113,7 @@ class ColdPrompts:
 
 async def _target(server: Server) -> BenchTarget:
     target = await open_target(server.name, server.url, name=server.name, model=server.model)
-    # All servers end an answer at the same token: greedy, and no server is told to go on after the end.
+    # All servers sample greedily and stop at the end token, so all answers have the same length.
     target.fields = {}
     return target
 

