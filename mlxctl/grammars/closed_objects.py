@@ -12,7 +12,8 @@ properties stays as it is, as does one without named properties.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
+
+from mlxctl.grammars import references
 
 Schema = dict[str, Any]
 
@@ -161,16 +162,7 @@ class _Closer:
 
     def _find(self, reference: str) -> Any:
         """Return what a reference within the schema refers to, None for others."""
-        if not reference.startswith("#"):
-            return None
-        found: Any = self._root
-        for key in filter(None, unquote(reference[1:]).split("/")):
-            key = key.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list):
-                found = found[int(key)] if key.isdecimal() and int(key) < len(found) else None
-            else:
-                found = found.get(key) if isinstance(found, Mapping) else None
-        return found
+        return references.target(self._root, reference) if reference.startswith("#") else None
 
 
 def _groups(part: Mapping[str, Any]) -> list[_Group]:

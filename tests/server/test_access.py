@@ -208,9 +208,9 @@ def test_any_origin_generates_but_unloads_nothing_without_keys(endless_model: Pa
     changes = [
         client.simulate_request(method, path, json={}, headers=headers)
         for method, path in (
-            ("DELETE", "/v1/agents/work"),
+            ("DELETE", "/v1/agents/coder"),
             ("POST", "/v1/agents"),
-            ("POST", "/v1/agents/work/reset"),
+            ("POST", "/v1/agents/coder/reset"),
             ("DELETE", "/v1/responses/r"),
             ("DELETE", "/requests/r"),
             ("POST", "/api/v1/models/unload"),

@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import unquote
+
+from mlxctl.grammars import references
 
 Schema = dict[str, Any]
 
@@ -163,16 +164,7 @@ class _Reader:
         return merged
 
     def _find(self, reference: str) -> Any:
-        if not reference.startswith("#"):
-            return None
-        found: Any = self._root
-        for key in filter(None, unquote(reference[1:]).split("/")):
-            key = key.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list):
-                found = found[int(key)] if key.isdecimal() and int(key) < len(found) else None
-            else:
-                found = found.get(key) if isinstance(found, Mapping) else None
-        return found
+        return references.target(self._root, reference) if reference.startswith("#") else None
 
     def _plain(self, branch: _Branch, kind: str, depth: int) -> _Plain:
         """Return the plain form of an alternative of one type."""
