@@ -5,6 +5,7 @@ import statistics
 
 import pytest
 
+from tests.engine.simulated_loads import p99, serve_alone
 from tests.engine.simulation import Machine, Request, Simulation
 
 # A small model on two cores, a medium one on a Mac, a large dense one with a high fixed cost.
@@ -25,13 +26,6 @@ CONTEXT = Machine(pass_token=0.0005, pass_context=5e-6, pass_attention=1e-8, ste
 MACHINES = pytest.mark.parametrize("machine", [CPU, MAC, DENSE], ids=["cpu", "mac", "dense"])
 
 
-def serve_alone(simulation: Simulation, num: int) -> None:
-    """Serve single streams one after the other."""
-    for _ in range(num):
-        simulation.ask(100, num_tokens=64)
-        simulation.run()
-
-
 def start_stream(simulation: Simulation) -> Request:
     """Start a stream that decodes for the rest of the simulation."""
     stream = simulation.ask(50, num_tokens=1_000_000)
@@ -41,10 +35,6 @@ def start_stream(simulation: Simulation) -> Request:
 
 def idle_gap(stream: Request) -> float:
     return statistics.median(stream.gaps(before=stream.tokens[-1]))
-
-
-def p99(values: list[float]) -> float:
-    return sorted(values)[int(0.99 * len(values))]
 
 
 @MACHINES
