@@ -2,7 +2,7 @@
 
 It accepts what the tool's schema allows and the format's parser reads back. Arguments come in the order of
 the schema. Additional ones may follow in JSON unless the schema forbids them; in other notations only where
-the schema asks for them, or names none.
+the schema asks for them, or names none. A tool without a schema takes an empty object.
 """
 
 from dataclasses import replace
@@ -20,6 +20,7 @@ from mlxctl.grammars.text_patterns import JSON_STRING, PYTHON_STRING, Quoting, l
 from mlxctl.grammars.value_rules import JSON, Keys, ValueNotation, ValueRules
 from mlxctl.ir import BraceNotation, Constraint, JsonNotation, Notation, PythonNotation, TagNotation, ToolSpec
 
+_NO_PARAMETERS = {"properties": {}}
 _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 _KEYWORDS = Keys(bare=_NAME, quoting=None, colon="=")
 _PYTHON = replace(
@@ -36,7 +37,7 @@ def call_arguments(tool: ToolSpec, notation: Notation, literals: LarkLiterals) -
     """
     if tool.text_pattern:
         compile_constraint(Constraint(kind="regex", value=tool.text_pattern, param=tool.param))
-    schema = {"type": "object", **tool.parameters}
+    schema = {"type": "object", **(tool.parameters or _NO_PARAMETERS)}
     as_json = compile_constraint(
         Constraint(kind="json_schema", value=schema, param=tool.param, is_strict=tool.is_strict)
     )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mlxctl.grammars import references
+from mlxctl.ir.json_schemas import target
 
 Schema = dict[str, Any]
 
@@ -70,7 +70,7 @@ class _Closer:
         while self._left:
             reference, others, may_close = key = self._left.pop()
             copies[self._names_of_copies[key]] = self._closed(
-                self._find(reference), others, may_close=may_close
+                target(self._root, reference), others, may_close=may_close
             )
         if copies:
             closed["$defs"] = {**closed.get("$defs", {}), **copies}
@@ -120,8 +120,8 @@ class _Closer:
         """
         if not isinstance(part, str):
             return self._closed(part, others, may_close=may_close)
-        target = self._find(part)
-        if not isinstance(target, Mapping) or (may_close and not others):
+        named = target(self._root, part)
+        if not isinstance(named, Mapping) or (may_close and not others):
             return part
         key = part, others, may_close
         if key not in self._names_of_copies:
@@ -154,15 +154,11 @@ class _Closer:
                 if part in seen:
                     continue
                 seen.add(part)
-                part = self._find(part)
+                part = target(self._root, part)
             if isinstance(part, Mapping):
                 found.append(part)
                 left += [each for group in _groups(part) for each in group.parts]
         return found
-
-    def _find(self, reference: str) -> Any:
-        """Return what a reference within the schema refers to, None for others."""
-        return references.target(self._root, reference) if reference.startswith("#") else None
 
 
 def _groups(part: Mapping[str, Any]) -> list[_Group]:

@@ -14,11 +14,11 @@ from mlxctl.grammars.errors import UnsupportedSchema
 from mlxctl.grammars.json_schemas import check_schema, prepared_schema, with_options
 from mlxctl.grammars.literals import LarkLiterals
 from mlxctl.grammars.number_ranges import EXACT_INTEGER, needs_pattern
-from mlxctl.grammars.references import target
 from mlxctl.grammars.rule_book import RuleBook
 from mlxctl.grammars.schema_branches import LIMITS, SchemaBranches, kinds_of, limits_of, wants_integers
-from mlxctl.grammars.schema_parts import Keys, changed, direct_parts
+from mlxctl.grammars.schema_parts import changed, direct_parts
 from mlxctl.grammars.value_rules import JSON, ValueRules
+from mlxctl.ir.json_schemas import SchemaKeys, target
 
 _DEFINITIONS = ("$defs", "definitions")
 
@@ -119,7 +119,7 @@ def _has_large(value: Any) -> bool:
     return isinstance(value, int | float) and not -EXACT_INTEGER <= value <= EXACT_INTEGER
 
 
-def _with_other_numbers(node: dict[str, Any], _: Keys) -> dict[str, Any]:
+def _with_other_numbers(node: dict[str, Any], _: SchemaKeys) -> dict[str, Any]:
     """Return a node with numbers that llguidance does not round.
 
     Only for finding errors in the rest of the schema.
@@ -142,6 +142,6 @@ def _other(value: Any) -> Any:
     return int(value) % EXACT_INTEGER if _has_large(value) else value
 
 
-def _without_numbers(node: dict[str, Any], _: Keys) -> dict[str, Any]:
+def _without_numbers(node: dict[str, Any], _: SchemaKeys) -> dict[str, Any]:
     dropped = [*(("const", "enum") if _is_listed(node) else ()), *(LIMITS if _has_exact_limits(node) else ())]
     return {key: value for key, value in node.items() if key not in dropped}

@@ -8,7 +8,8 @@ from typing import Any
 from mlxctl.errors import InvalidRequest
 from mlxctl.grammars.errors import one_line
 from mlxctl.grammars.references import with_pointers
-from mlxctl.grammars.schema_parts import Keys, changed, direct_parts, path_text
+from mlxctl.grammars.schema_parts import changed, direct_parts, path_text
+from mlxctl.ir.json_schemas import SchemaKeys
 
 # One space, or a new line with indentation, as JSON is usually formatted: with more, models may generate
 # white space without end, and spaces among tabs are no indentation.
@@ -44,7 +45,7 @@ def prepared_schema(schema: Any, *, param: str, is_strict: bool) -> dict[str, An
     if not isinstance(schema, dict):
         raise InvalidRequest(f"{param} must be an object: a JSON schema", param=param)
 
-    def simplified(node: dict[str, Any], keys: Keys) -> dict[str, Any]:
+    def simplified(node: dict[str, Any], keys: SchemaKeys) -> dict[str, Any]:
         node = _without_no_ops(node)
         for key in _LEAST:
             if is_strict and _is_too_long(node.get(key)):
@@ -139,7 +140,7 @@ class _Search:
 
     def path(self) -> str:
         """Return the path from the root, "" for the whole schema."""
-        keys: Keys = ()
+        keys: SchemaKeys = ()
         node: Mapping[str, Any] = self._schema
         while found := next(
             (

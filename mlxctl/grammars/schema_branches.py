@@ -11,7 +11,7 @@ from typing import Any
 
 from mlxctl.grammars.errors import UnsupportedSchema
 from mlxctl.grammars.number_ranges import needs_pattern, number_pattern
-from mlxctl.grammars.references import target
+from mlxctl.ir import json_schemas
 
 Schema = Mapping[str, Any]
 
@@ -60,7 +60,9 @@ class SchemaBranches:
         own = {key: value for key, value in schema.items() if key not in _COMBINED and key not in _SILENT}
         groups: list[list[Schema]] = [[own]]
         if isinstance(reference := schema.get("$ref"), str):
-            groups.append(self._branches(self._find(reference), depth - 1))
+            if (named := json_schemas.target(self._root, reference)) is None:
+                raise UnsupportedSchema(f"its $ref {reference!r} cannot be followed")
+            groups.append(self._branches(named, depth - 1))
         groups += [self._branches(part, depth - 1) for part in schema.get("allOf", ())]
         for key in ("anyOf", "oneOf"):
             if key in schema:
@@ -76,12 +78,6 @@ class SchemaBranches:
                 merged = merged if merged is None else _both(merged, part)
             if merged is not None and not _has_no_number(merged):
                 yield merged
-
-    def _find(self, reference: str) -> Any:
-        found = target(self._root, reference)
-        if found is None:
-            raise UnsupportedSchema(f"its $ref {reference!r} cannot be followed")
-        return found
 
 
 def kinds_of(branch: Schema) -> frozenset[str]:
@@ -124,19 +120,8 @@ def listed_values(branch: Schema) -> list[Any] | None:
 
 def kind_of(value: Any) -> str:
     """Return the type of a value; integers are numbers."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
+    kind = json_schemas.kind_of(value)
+    return "number" if kind == "integer" else kind
 
 
 def additional(branch: Schema) -> Any:

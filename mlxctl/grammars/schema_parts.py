@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-Keys = tuple[str | int, ...]
+from mlxctl.ir.json_schemas import SchemaKeys
 
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems", "items")
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -11,7 +11,7 @@ _SINGLES = ("items", "additionalProperties", "not", "if", "then", "else", "conta
             "unevaluatedProperties", "unevaluatedItems")  # fmt: skip
 
 
-def direct_parts(node: Mapping[str, Any]) -> Iterator[tuple[Keys, Any]]:
+def direct_parts(node: Mapping[str, Any]) -> Iterator[tuple[SchemaKeys, Any]]:
     """Yield the direct subschemas with their keys; they are objects or booleans."""
     for key in _MAPS:
         if isinstance(named := node.get(key), dict):
@@ -24,7 +24,9 @@ def direct_parts(node: Mapping[str, Any]) -> Iterator[tuple[Keys, Any]]:
             yield (key,), part
 
 
-def all_parts(node: Mapping[str, Any], keys: Keys = ()) -> Iterator[tuple[Keys, Mapping[str, Any]]]:
+def all_parts(
+    node: Mapping[str, Any], keys: SchemaKeys = ()
+) -> Iterator[tuple[SchemaKeys, Mapping[str, Any]]]:
     """Yield the schema and all objects in it that are schemas."""
     yield keys, node
     for step, part in direct_parts(node):
@@ -33,7 +35,9 @@ def all_parts(node: Mapping[str, Any], keys: Keys = ()) -> Iterator[tuple[Keys, 
 
 
 def changed(
-    node: Mapping[str, Any], change: Callable[[dict[str, Any], Keys], dict[str, Any]], keys: Keys = ()
+    node: Mapping[str, Any],
+    change: Callable[[dict[str, Any], SchemaKeys], dict[str, Any]],
+    keys: SchemaKeys = (),
 ) -> dict[str, Any]:
     """Return a copy with `change(part, keys)` for each part, innermost first."""
     copy: dict[Any, Any] = dict(node)
@@ -50,6 +54,6 @@ def changed(
     return change(copy, keys)
 
 
-def path_text(keys: Keys) -> str:
+def path_text(keys: SchemaKeys) -> str:
     """Return keys as a path, such as `.properties.a.anyOf[0]`."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)

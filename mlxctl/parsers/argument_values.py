@@ -4,9 +4,10 @@ import math
 import re
 from typing import Any
 
+from mlxctl.ir.json_schemas import kind_of
 from mlxctl.parsers.json_value import parse_json, quote
 from mlxctl.parsers.python_value import literal_as_json
-from mlxctl.parsers.schemas import STRING, Kinds, kind_of
+from mlxctl.parsers.schemas import STRING, Kinds
 
 _WORDS = {"true": "true", "false": "false", "none": "null", "null": "null"}
 _LEADING_ZEROS = re.compile(r"(?P<sign>-?)\+?0*(?P<rest>\d{1,300}(?:\.\d{1,300})?)", re.ASCII)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mlxctl.ir import BraceNotation, JsonNotation, Notation, PythonNotation, TagNotation
+from mlxctl.ir.json_schemas import kind_of
 from mlxctl.parsers.declarations import Closing, ToolParser
-from mlxctl.parsers.schemas import kind_of
 
 # The name of arguments that are no object, where a format needs one.
 _UNNAMED = "arguments"

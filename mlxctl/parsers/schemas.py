@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlxctl.ir import ToolSpec
+from mlxctl.ir.json_schemas import kind_of, target
 
 Kinds = frozenset[str] | None
 """The JSON types that an argument may have; None when nothing is known about them."""
@@ -109,30 +110,11 @@ class ToolSchemas:
         return tuple(properties) if isinstance(properties, Mapping) else ()
 
 
-def kind_of(value: Any) -> str:
-    """Return the JSON type of a parsed value."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
-
-
 def _kinds(schema: Any, root: Mapping[str, Any], depth: int) -> Kinds:
     if not isinstance(schema, Mapping) or depth == 0:
         return None
     if isinstance(reference := schema.get("$ref"), str):
-        return _kinds(_find(reference, root), root, depth - 1)
+        return _kinds(target(root, reference), root, depth - 1)
     kinds = _own_kinds(schema)
     for key in ("anyOf", "oneOf"):
         if isinstance(choices := schema.get(key), list) and choices:
@@ -152,7 +134,7 @@ def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
         if not isinstance(schema, Mapping):
             return {}
         if isinstance(reference := schema.get("$ref"), str):
-            schema = _find(reference, root)
+            schema = target(root, reference)
         elif isinstance(choices := schema.get("anyOf") or schema.get("oneOf"), list):
             structured = (
                 choice for choice in choices if isinstance(choice, Mapping) and choice.keys() & _STRUCTURE
@@ -185,13 +167,3 @@ def _both(first: Kinds, second: Kinds) -> Kinds:
     if first is None or second is None:
         return second if first is None else first
     return first & second or first
-
-
-def _find(reference: str, root: Mapping[str, Any]) -> Any:
-    """Return what a local reference refers to, None for others."""
-    found: Any = root
-    if not reference.startswith("#/"):
-        return None
-    for key in reference[2:].split("/"):
-        found = found.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
-    return found

@@ -278,6 +278,16 @@ def test_parallel_calls_follow_the_format_unless_disabled(
     ]
 
 
+@pytest.mark.parametrize(("parser_id", "index"), TWO_CALLS)
+def test_tool_without_a_schema_takes_an_empty_object(parser_id: str, index: int) -> None:
+    parser, answers = parser_of(parser_id, index), answers_of(parser_id, index, True)
+    rest = TWO_CALLS[parser_id, index].removeprefix(parser.forced_prefix(None) or "")
+    request = forced({"properties": {"a": {}}}, "required", is_parallel=True)
+    look_up, look = request.tools
+    assert answers.allows(rest, replace(request, tools=(look_up, replace(look, parameters={}))))
+    assert not answers.allows(rest, replace(request, tools=(replace(look_up, parameters={}), look)))
+
+
 @pytest.mark.parametrize(
     ("parser_id", "begin", "end"),
     [

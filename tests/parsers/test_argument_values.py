@@ -49,6 +49,9 @@ def _kinds(schema: Any, **more: Any) -> Any:
         ({"const": 1}, "1", "1"),
         ({"allOf": [{"type": ["string", "integer"]}, {"type": "string"}]}, "1", '"1"'),
         ({"$ref": "#/$defs/text"}, "1", '"1"'),
+        ({"$ref": "#/$defs/List<text>"}, "1", '"1"'),
+        ({"$ref": "#/$defs/List%3Ctext%3E"}, "1", '"1"'),
+        ({"$ref": "#/$defs/either/anyOf/1"}, "1", '"1"'),
         ({}, "1", "1"),
         ({}, "one", '"one"'),
         ({}, '"one"', '"\\"one\\""'),
@@ -57,7 +60,9 @@ def _kinds(schema: Any, **more: Any) -> Any:
     ],
 )
 def test_schema_decides_the_type_of_a_plain_value(schema: Any, text: str, expected: str) -> None:
-    kinds = _kinds(schema, **{"$defs": {"text": {"type": "string"}}})
+    text_schema = {"type": "string"}
+    either = {"anyOf": [{"type": "integer"}, text_schema]}
+    kinds = _kinds(schema, **{"$defs": {"text": text_schema, "List<text>": text_schema, "either": either}})
     assert value_as_json(text, kinds) == expected
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mlxctl.grammars import references
+from mlxctl.ir.json_schemas import kind_of, target
 
 Schema = dict[str, Any]
 
@@ -142,14 +142,14 @@ class _Reader:
 
     def _referred_to(self, reference: str, opened: tuple[str, ...], depth: int) -> list[_Branch]:
         is_spent = self._num_referred > _MAX_REFERRED and reference in self._referred
-        target = self._find(reference)
+        named = target(self._root, reference)
         if reference in opened or is_spent:
             name = reference.rpartition("/")[2].lstrip("#") or "the whole object"
-            kind = target.get("type") if isinstance(target, Mapping) else None
+            kind = named.get("type") if isinstance(named, Mapping) else None
             cut = {"type": kind if kind in _KINDS else "object", "description": f"as described for {name}"}
             return [_Branch(schema=cut, opened=opened)]
         self._referred.add(reference)
-        return self._branches(target, (*opened, reference), depth - 1)
+        return self._branches(named, (*opened, reference), depth - 1)
 
     def _both(self, branches: Sequence[_Branch], others: Sequence[_Branch]) -> list[_Branch]:
         """Return the intersections of alternatives, as far as their number allows."""
@@ -162,9 +162,6 @@ class _Reader:
                 opened = (*one.opened, *(each for each in other.opened if each not in one.opened))
                 merged.append(_Branch(schema=_merged(one.schema, other.schema), opened=opened))
         return merged
-
-    def _find(self, reference: str) -> Any:
-        return references.target(self._root, reference) if reference.startswith("#") else None
 
     def _plain(self, branch: _Branch, kind: str, depth: int) -> _Plain:
         """Return the plain form of an alternative of one type."""
@@ -253,20 +250,8 @@ def _by_kind(branch: _Branch) -> Iterable[tuple[str, _Branch]]:
 
 
 def _kind_of(value: Any, declared: Sequence[str]) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            is_whole = isinstance(value, int) and "number" not in declared
-            return "integer" if is_whole else "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
+    kind = kind_of(value)
+    return "number" if kind == "integer" and "number" in declared else kind
 
 
 def _one_of(plains: Sequence[_Plain], description: str) -> _Plain:
