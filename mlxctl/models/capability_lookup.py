@@ -11,7 +11,8 @@ from msgspec import Struct, ValidationError, convert
 from mlxctl import locations
 from mlxctl.errors import BrokenModel, SettingsError, StoreError
 from mlxctl.ir import ModelCapabilities, ProbeVerdict
-from mlxctl.ir.kv_cache_size import KVWindow, tokens_within
+from mlxctl.ir.conversation_size import ConversationSize
+from mlxctl.ir.kv_cache_size import KVWindow
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.models.library import Library
 from mlxctl.models.names import display_name
@@ -47,6 +48,8 @@ class PracticalContext(Struct):
     weights_bytes: int
     kv_bytes_per_token: int
     kv_windows: list[KVWindow]
+    work_bytes_per_token: int
+    fixed_bytes: int
 
     @property
     def is_limited_by_memory(self) -> bool:
@@ -54,9 +57,14 @@ class PracticalContext(Struct):
         return self.tokens < self.context_length
 
     def tokens_within(self, memory_limit_bytes: int) -> int:
-        """Return the tokens whose cache fits under another memory limit."""
-        cache_bytes = max(0, memory_limit_bytes - self.weights_bytes)
-        return tokens_within(cache_bytes, bytes_per_token=self.kv_bytes_per_token, windows=self.kv_windows)
+        """Return the length of a conversation that fits under another memory limit."""
+        conversation = ConversationSize(
+            bytes_per_token=self.kv_bytes_per_token,
+            windows=self.kv_windows,
+            work_bytes_per_token=self.work_bytes_per_token,
+            fixed_bytes=self.fixed_bytes,
+        )
+        return conversation.tokens_within(memory_limit_bytes - self.weights_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

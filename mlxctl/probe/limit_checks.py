@@ -1,9 +1,7 @@
 """Context that fits into memory, kind of cache, and stability in batches."""
 
-from collections.abc import Sequence
-
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ProbeVerdict, ThinkingOptions, text_message
-from mlxctl.ir.kv_cache_size import KVWindow, tokens_within
+from mlxctl.ir.conversation_size import ConversationSize
 from mlxctl.probe.interview import GREEDY, Interview
 from mlxctl.probe.questions import BATCH_QUESTIONS
 from mlxctl.stores import Finding
@@ -22,8 +20,7 @@ async def check_limits(interview: Interview, known: ModelCapabilities) -> tuple[
     """Return findings from the engine's measurements of the loaded model."""
     return check_cache(interview.loaded.cache_kind), check_context(
         context_length=interview.facts.context_length,
-        kv_bytes_per_token=interview.loaded.kv_bytes_per_token,
-        kv_windows=interview.loaded.kv_windows,
+        conversation=interview.loaded.conversation,
         weights_bytes=interview.loaded.weights_bytes,
         memory_limit_bytes=interview.memory_limit_bytes,
     )
@@ -43,19 +40,16 @@ def check_cache(kind: str) -> Finding:
 def check_context(
     *,
     context_length: int,
-    kv_bytes_per_token: int,
-    kv_windows: Sequence[KVWindow] = (),
+    conversation: ConversationSize,
     weights_bytes: int,
     memory_limit_bytes: int,
 ) -> Finding:
-    """Return the context whose cache fits into memory beside the weights.
+    """Return the longest conversation that fits into memory beside the weights.
 
     In tokens, at most the model's context length.
     """
     free_bytes = max(memory_limit_bytes - weights_bytes, 0)
-    tokens = min(
-        context_length, tokens_within(free_bytes, bytes_per_token=kv_bytes_per_token, windows=kv_windows)
-    )
+    tokens = min(context_length, conversation.tokens_within(free_bytes))
     binding = (
         "the model's context length"
         if tokens == context_length
@@ -64,13 +58,15 @@ def check_context(
     return Finding(
         question="practical_context",
         verdict="yes" if tokens else "no",
-        reason=f"{tokens:,} tokens, calculated, limited by {binding}; {kv_bytes_per_token:,} bytes of "
-        "cache per token, measured",
+        reason=f"{tokens:,} tokens, calculated, limited by {binding}; {conversation.bytes_per_token:,} "
+        "bytes of cache per token, measured",
         value={
             "tokens": tokens,
             "context_length": context_length,
-            "kv_bytes_per_token": kv_bytes_per_token,
-            "kv_windows": [list(window) for window in kv_windows],
+            "kv_bytes_per_token": conversation.bytes_per_token,
+            "kv_windows": [list(window) for window in conversation.windows],
+            "work_bytes_per_token": conversation.work_bytes_per_token,
+            "fixed_bytes": conversation.fixed_bytes,
             "weights_bytes": weights_bytes,
             "memory_limit_bytes": memory_limit_bytes,
         },

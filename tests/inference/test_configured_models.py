@@ -20,6 +20,7 @@ from mlxctl.errors import (
 from mlxctl.inference.models.configured_models import ConfiguredModels, ModelReader
 from mlxctl.inference.models.served_model import ServedModel
 from mlxctl.ir import GenerationRequest, KVFormat, TextGenerationTask, text_message
+from mlxctl.ir.conversation_size import ConversationSize
 from mlxctl.models import Library, read_model
 from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.models.fingerprint import fingerprint
@@ -356,12 +357,12 @@ def configure_with_overrides(
 def configure_probed(
     tmp_path: Path, *, memory_limit_bytes: int | None, overrides: str = "", **model: Any
 ) -> ServedModel:
-    """Return a probed model of 1 MB, 1,000 cache bytes a token."""
+    """Return a probed model of 1 MB with its passes, 1,000 bytes a token."""
     path = tiny_models.model("qwen3")
     finding = check_context(
         context_length=read_model(path).context_length,
-        kv_bytes_per_token=1000,
-        weights_bytes=1_000_000,
+        conversation=ConversationSize(bytes_per_token=900, work_bytes_per_token=100, fixed_bytes=5000),
+        weights_bytes=995_000,
         memory_limit_bytes=1_356_000,
     )
     (tmp_path / "capabilities.toml").write_text(overrides)
