@@ -7,8 +7,7 @@ Event-loop thread only.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection
 
 import msgspec
 from falcon.asgi import Request, Response
@@ -16,13 +15,13 @@ from falcon.asgi import Request, Response
 from mlxctl.errors import InvalidRequest, MethodNotAllowed, MlxctlError, QueueFull, describe_bytes
 from mlxctl.protocols import openai_error
 from mlxctl.protocols.decoding import decode_body
-from mlxctl.server.disconnect import Application, Event, Receive, Scope, Send
+from mlxctl.server.disconnect import Application, Receive, Scope, Send
+from mlxctl.server.incoming_message import FULL, POLICY_VIOLATION, IncomingMessage
 from mlxctl.server.middleware.body_memory import BodyAccount
 from mlxctl.server.open_requests import OpenHttpRequests
-from mlxctl.server.received_bytes import ReceivedBytes
 from mlxctl.server.responses import UNSTORED_RESPONSE, ResponsesResource, UnstoredResponse
+from mlxctl.server.socket_exchange import HttpExchange, error_message
 from mlxctl.server.socket_places import SocketPlaces
-from mlxctl.server.upload_turns import TOO_SLOW
 
 # As at OpenAI: https://developers.openai.com/api/docs/guides/websocket-mode
 _MAX_SECONDS = 3600.0
@@ -36,13 +35,10 @@ HANDSHAKE = "mlxctl.handshake"
 _HANDSHAKE_HEADERS = frozenset(
     {b"connection", b"content-length", b"content-type", b"transfer-encoding", b"upgrade", b"x-request-id"}
 )
-_SWITCHING_PROTOCOLS, _OK, _UNAUTHORIZED = 101, 200, 401
-_NORMAL_CLOSURE, _GOING_AWAY, _NO_STATUS, _POLICY_VIOLATION, _TOO_BIG = 1000, 1001, 1005, 1008, 1009
-# Code and reason of a close frame; the reason may have 123 bytes.
-_FULL = 1013, "the bodies of open requests take all memory that they may have; try again later"
-_KEY_ENDED = _POLICY_VIOLATION, "the API key is no longer valid"
+_SWITCHING_PROTOCOLS, _UNAUTHORIZED = 101, 401
+_NORMAL_CLOSURE, _GOING_AWAY, _NO_STATUS, _TOO_BIG = 1000, 1001, 1005, 1009
+_KEY_ENDED = POLICY_VIOLATION, "the API key is no longer valid"
 _TOO_BIG_REASON = "a message may have 16 MB in one frame; send a larger one in several frames, or by POST"
-_DATA, _END = b"data: ", b"data: [DONE]"
 _CREATE, _TRUE = msgspec.Raw(b'"response.create"'), msgspec.Raw(b"true")
 
 _MESSAGE = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -163,12 +159,12 @@ class ResponsesSocket:
             closed()
             unstored.drop()
 
-    async def _refusal(self, scope: Scope, handshake: Handshake) -> "_HttpExchange | None":
+    async def _refusal(self, scope: Scope, handshake: Handshake) -> HttpExchange | None:
         """Return the answer of an application that refuses the handshake.
 
         It checks host, origin, key and path. Other paths get its answer to a plain GET.
         """
-        opening = _HttpExchange(b"")
+        opening = HttpExchange(b"")
         has_socket = scope["path"].rstrip("/") in self._paths
         marked = {HANDSHAKE: handshake} if has_socket else {}
         await self.application({**scope, "method": "GET", **marked}, opening.receive, opening.send)
@@ -202,7 +198,7 @@ class _Connection:
         self._is_over = asyncio.Event()
         self._close_frame: tuple[int, str] | None = (_GOING_AWAY, "the server stops")
         self._account = account
-        self._incoming = _IncomingMessage(account, scope, end=self._end, seconds=message_seconds)
+        self._incoming = IncomingMessage(account, scope, end=self._end, seconds=message_seconds)
         self._reader = asyncio.create_task(self._read(), name="read-websocket")
 
     async def serve(self, *, seconds: float, idle_seconds: float) -> None:
@@ -266,13 +262,13 @@ class _Connection:
             num_bytes = self._num_open_bytes + len(message)
             if self._num_open and (self._num_open > _MAX_WAITING or num_bytes > self._max_bytes):
                 limit = f"{_MAX_WAITING} messages or {describe_bytes(self._max_bytes)}"
-                self._close_frame = _POLICY_VIOLATION, f"more than {limit} wait for a response"
+                self._close_frame = POLICY_VIOLATION, f"more than {limit} wait for a response"
                 break
             try:
                 self._account.add(len(message))
             except QueueFull as error:
                 await self._send_error(error)
-                self._end(*_FULL)
+                self._end(*FULL)
                 return
             self._num_open, self._num_open_bytes = self._num_open + 1, num_bytes
             self._messages.put_nowait(message)
@@ -289,7 +285,7 @@ class _Connection:
         except InvalidRequest as error:
             await self._send_error(error)
             return
-        exchange = _HttpExchange(body, send_text=self._send_text, is_over=self._is_over)
+        exchange = HttpExchange(body, send_text=self._send_text, is_over=self._is_over)
         headers = [
             *self._scope["headers"],
             (b"content-type", b"application/json"),
@@ -308,121 +304,11 @@ class _Connection:
 
     async def _send_error(self, error: MlxctlError) -> None:
         answer = openai_error(error)
-        await self._send_text(_error_message(answer.status, answer.body, answer.headers.get("Retry-After")))
+        await self._send_text(error_message(answer.status, answer.body, answer.headers.get("Retry-After")))
 
     async def _send_text(self, text: bytes) -> None:
         if not self._is_over.is_set():
             await self._send({"type": "websocket.send", "text": text.decode()})
-
-
-class _IncomingMessage:
-    """The message that a WebSocket receives, before it is whole.
-
-    It counts in the account of the caller and takes a turn with the other bodies. `end` closes the WebSocket,
-    with a code and a reason.
-    """
-
-    def __init__(
-        self, account: BodyAccount, scope: Scope, *, end: Callable[[int, str], None], seconds: float
-    ) -> None:
-        self._account = account
-        self._end = end
-        self._seconds = seconds
-        self._upload = account.incoming(lambda: end(_POLICY_VIOLATION, f"a message {TOO_SLOW}"))
-        self._received = ReceivedBytes.of(scope, self._count)
-        self._num_bytes_before = 0 if self._received is None else self._received.num_bytes
-        self._num_bytes = 0
-        self._limit: asyncio.TimerHandle | None = None
-
-    def has_come(self) -> None:
-        """The message is whole; the next one begins."""
-        self._account.remove(self._num_bytes)
-        self._upload.close()
-        self._num_bytes = 0
-        if self._limit is not None:
-            self._limit.cancel()
-            self._limit = None
-        if self._received is not None:
-            self._num_bytes_before = self._received.num_bytes
-
-    def close(self) -> None:
-        """Stop counting; the WebSocket ends."""
-        self.has_come()
-        if self._received is not None:
-            self._received.close()
-            self._received = None
-
-    def _count(self) -> None:
-        """Count what has arrived of the message."""
-        assert self._received is not None, "it counts while the WebSocket is open"
-        more = self._received.num_bytes - self._num_bytes_before - self._num_bytes
-        if more <= 0:
-            return
-        if self._limit is None:
-            self._limit = asyncio.get_running_loop().call_later(self._seconds, self._is_late)
-        try:
-            self._account.add(more)
-            self._num_bytes += more
-            self._upload.received_at_once(more)
-        except QueueFull:
-            self._end(*_FULL)
-
-    def _is_late(self) -> None:
-        self._end(_POLICY_VIOLATION, f"a message did not arrive within {self._seconds:g} seconds")
-
-
-class _HttpExchange:
-    """The ASGI channels of one request with `body`.
-
-    Events of its stream, or its error, become messages for `send_text`.
-    """
-
-    def __init__(
-        self,
-        body: bytes,
-        *,
-        send_text: Callable[[bytes], Awaitable[None]] | None = None,
-        is_over: asyncio.Event | None = None,
-    ) -> None:
-        self.started: dict[str, Any] = {}
-        self._body: bytes | None = body
-        self._send_text = send_text
-        self._is_over = is_over or asyncio.Event()
-        self._retry_after: str | None = None
-        self.received = b""
-
-    @property
-    def status(self) -> int:
-        """The status of the answer, 0 before it starts."""
-        return int(self.started.get("status", 0))
-
-    async def receive(self) -> Event:
-        """Return the body, then the disconnect when the WebSocket ends."""
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self._is_over.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(self, event: dict[str, Any]) -> None:
-        """Take a part of the answer."""
-        if event["type"] == "http.response.start":
-            self.started = event
-            seconds = dict(event.get("headers", ())).get(b"retry-after")
-            self._retry_after = None if seconds is None else seconds.decode()
-            return
-        self.received += event.get("body", b"")
-        if self._send_text is None:
-            return
-        if self.status != _OK:
-            if not event.get("more_body"):
-                await self._send_text(_error_message(self.status, self.received, self._retry_after))
-            return
-        *whole, self.received = self.received.split(b"\n\n")
-        for part in whole:
-            for line in part.splitlines():
-                if line.startswith(_DATA) and line != _END:
-                    await self._send_text(line.removeprefix(_DATA))
 
 
 def _http_scope(scope: Scope) -> Scope:
@@ -443,12 +329,3 @@ def _request_body(message: bytes) -> bytes:
         raise InvalidRequest(reason, param="stream_id", code="unsupported_parameter")
     fields["stream"] = _TRUE
     return _encode(fields)
-
-
-def _error_message(status: int, body: bytes, retry_after: str | None = None) -> bytes:
-    """Return the message for an error answer; its code is never null."""
-    error = msgspec.json.decode(body)["error"]
-    error["code"] = error["code"] or error["type"]
-    if retry_after is not None:
-        error["headers"] = {"retry-after": retry_after}
-    return _encode({"type": "error", "status": status, "error": error})
