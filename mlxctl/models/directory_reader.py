@@ -24,8 +24,8 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
     """Read a model directory without loading weights.
 
     Raises ModelNotFoundOnDisk if the directory does not exist, BrokenModel if files are missing, malformed or
-    too large, if the model brings code (`auto_map`, `model_file`) that is not trusted, or if it computes
-    embeddings in an unsupported way.
+    too large, if the model brings code that is not trusted, or if it computes embeddings in an unsupported
+    way.
     """
     if not path.is_dir():
         raise ModelNotFoundOnDisk(path, f"there is no model directory at {str(path)!r}")
@@ -34,7 +34,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         raise BrokenModel(path, missing_config(path, display_name(path)))
     tokenizer_config = read_json_object(path, "tokenizer_config.json") or {}
     if not trust_remote_code:
-        _refuse_code(path, {"config.json": config, "tokenizer_config.json": tokenizer_config})
+        _refuse_code(path, config)
     if config.get("model_type") == MTP_HEAD_TYPE:
         raise BrokenModel(
             path, f"{display_name(path)!r} is an MTP head: give it to --draft beside the model it drafts for"
@@ -91,12 +91,14 @@ def _num_dimensions(config: Mapping[str, Any], embedding: EmbeddingRecipe | None
     return embedding.num_dimensions(width) if embedding is not None and width else None
 
 
-def _refuse_code(path: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
-    for file, content in files.items():
-        for key in ("auto_map", "model_file"):
-            if content.get(key):
-                why = f"contains Python code ({key} in {file}); --trust-remote-code allows it"
-                raise BrokenModel(path, f"model {display_name(path)!r} {why}")
+def _refuse_code(path: Path, config: Mapping[str, Any]) -> None:
+    """Raise BrokenModel if the architecture is Python code of the directory.
+
+    `auto_map` names code for Transformers, which mlxctl never runs.
+    """
+    if config.get("model_file"):
+        why = "is built by Python code of its own (model_file in config.json); --trust-remote-code allows it"
+        raise BrokenModel(path, f"model {display_name(path)!r} {why}")
 
 
 def _model_type(path: Path, config: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Bounded reading of a model directory's small files, which are untrusted."""
 
 import json
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +12,9 @@ from mlxctl.models.names import display_name
 MAX_JSON_BYTES = 64 << 20
 
 OTHER_FORMAT = "GGUF files do not work here; `mlxctl models search` finds models in the MLX format"
+
+_WHOLE = "model.safetensors"
+_PART = re.compile(r"(?P<name>.*)[0-9]{5}-of-(?P<count>[0-9]{5})(?P<end>\.safetensors)")
 
 Shape = TypeVar("Shape")
 
@@ -59,12 +63,20 @@ def read_json_object(directory: Path, name: str) -> dict[str, Any] | None:
 
 
 def missing_weight_files(directory: Path, found: Collection[str]) -> list[str]:
-    """Return the weight files that the index names beyond `found`.
+    """Return the weight files that are missing beside those `found`.
 
+    By the index, or where it names none of them, as after a conversion, by the numbers in their names.
     Raises BrokenModel for an index that cannot be read.
     """
     weight_map = (read_json_object(directory, "model.safetensors.index.json") or {}).get("weight_map")
     named = {str(file) for file in weight_map.values()} if isinstance(weight_map, dict) else set()
+    if named.isdisjoint(found):
+        parts = () if _WHOLE in found else filter(None, map(_PART.fullmatch, found))
+        named = {
+            f"{part['name']}{number:05}-of-{part['count']}{part['end']}"
+            for part in parts
+            for number in range(1, int(part["count"]) + 1)
+        }
     return sorted(named.difference(found))
 
 

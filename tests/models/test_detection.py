@@ -174,10 +174,6 @@ def use_unknown_type(model: Path) -> None:
     change_config(model, model_type="brand_new")
 
 
-def bring_code(model: Path) -> None:
-    change_config(model, auto_map={"AutoModel": "code.Model"})
-
-
 def bring_model_file(model: Path) -> None:
     change_config(model, model_file="code.py")
 
@@ -195,7 +191,6 @@ def blow_up_template(model: Path) -> None:
         (remove_weights, "has no weights"),
         (truncate_weights, "is truncated: it has 500 of"),
         (use_unknown_type, "no installed package has code for model_type 'brand_new'"),
-        (bring_code, "auto_map in config.json"),
         (bring_model_file, "model_file in config.json"),
         (
             blow_up_template,

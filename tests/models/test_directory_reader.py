@@ -101,13 +101,17 @@ def test_missing_model_type_is_an_error(directory: Path, config: dict[str, Any])
         read_model(directory)
 
 
-@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
-@pytest.mark.parametrize("key", ["auto_map", "model_file"])
-def test_model_with_code_needs_trust_remote_code(directory: Path, file: str, key: str) -> None:
-    _write(directory, file, {**CONFIG, key: {"AutoModel": "modeling.Evil"}})
-    with pytest.raises(BrokenModel, match=f"{key} in {file}"):
+def test_model_built_by_its_own_code_needs_trust_remote_code(directory: Path) -> None:
+    _write(directory, "config.json", {**CONFIG, "model_file": "modeling.py"})
+    with pytest.raises(BrokenModel, match=r"model_file in config\.json"):
         read_model(directory)
     assert read_model(directory, trust_remote_code=True).model_type == "qwen3"
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
+def test_code_for_transformers_is_not_needed(directory: Path, file: str) -> None:
+    _write(directory, file, {**CONFIG, "auto_map": {"AutoModel": "modeling.Unused"}})
+    assert read_model(directory).model_type == "qwen3"
 
 
 def test_incomplete_download_is_an_error(directory: Path) -> None:
@@ -115,6 +119,24 @@ def test_incomplete_download_is_an_error(directory: Path) -> None:
     _write(directory, "model.safetensors.index.json", index)
     with pytest.raises(BrokenModel, match="model-00002"):
         read_model(directory)
+
+
+def test_index_of_other_weights_is_ignored(directory: Path) -> None:
+    index = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+    _write(directory, "model.safetensors.index.json", index)
+    assert read_model(directory).weights_bytes == 1000
+
+
+@pytest.mark.parametrize("index", [None, {"weight_map": {"a": "model-00001-of-00009.safetensors"}}])
+def test_numbered_weights_are_complete_without_their_index(directory: Path, index: Any) -> None:
+    if index is not None:
+        _write(directory, "model.safetensors.index.json", index)
+    first, second = (directory / f"model-0000{number}-of-00002.safetensors" for number in (1, 2))
+    (directory / "model.safetensors").rename(first)
+    with pytest.raises(BrokenModel, match="lacks 1 of its weight files, such as 'model-00002-of-00002"):
+        read_model(directory)
+    second.write_bytes(b"")
+    assert read_model(directory).weights_bytes == 1000
 
 
 class TestChatTemplate:

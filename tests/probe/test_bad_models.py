@@ -43,7 +43,7 @@ BREAKAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
         "code for model_type 'unheard_of'",
     ),
     "code of its own": (
-        lambda model: change(model, "config.json", auto_map={"AutoModel": "x.Y"}),
+        lambda model: change(model, "config.json", model_file="x.py"),
         "--trust-remote-code",
     ),
     "no weights": (lambda model: (model / "model.safetensors").unlink(), "has no weights"),

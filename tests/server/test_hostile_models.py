@@ -77,7 +77,6 @@ def cut_short(model: Path) -> None:
 BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
     "truncated": (cut_short, "cannot be loaded"),
     "unheard-of": (with_config(model_type="unheard_of"), "unheard_of"),
-    "remote": (with_config(auto_map={"AutoModel": "evil.Model"}), "--trust-remote-code"),
     "own-code": (with_config(model_file="evil.py"), "--trust-remote-code"),
     "silent": (without_template, "no chat template"),
     "no-weights": (without_file("model.safetensors"), "weights"),
