@@ -1,9 +1,11 @@
 """Request bytes to schema values.
 
 Raises InvalidRequest for bytes that are not UTF-8 or not JSON (NaN and Infinity are not), wrong types, values
-out of range, missing fields and deep nesting. Unknown fields are ignored. Integral floats are integers.
+out of range, missing fields and deep nesting. Unknown fields are ignored. Integral floats are integers. An
+escape of half a surrogate pair, which JSON permits (RFC 8259, 8.2), is U+FFFD.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -15,6 +17,12 @@ from mlxctl.protocols.validation_errors import explain
 
 # Jinja's tojson and json.dumps recurse per level, within Python's recursion limit of 1000 frames.
 MAX_NESTING = 128
+
+# A surrogate pair, half of one, or another escape.
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
 
 _UNREAD = msgspec.json.Decoder(msgspec.Raw)
 _ANY = msgspec.json.Decoder(Any)
@@ -67,12 +75,19 @@ def _decode(text: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[SchemaType]
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError as error:
+        if (whole := _without_halves(text)) != text:
+            return _decode(whole, decoder)
         detail = str(error).removeprefix("JSON is malformed: ").removeprefix("Input data was ")
         raise InvalidRequest(f"the request body is not valid JSON: {detail}") from error
     except UnicodeDecodeError as error:
         raise InvalidRequest("the request body is not valid UTF-8; encode it as UTF-8") from error
     except RecursionError as error:
         raise InvalidRequest("the request body is nested too deeply; flatten it") from error
+
+
+def _without_halves(text: bytes | msgspec.Raw) -> bytes:
+    """Return JSON text with U+FFFD for each half of a surrogate pair."""
+    return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], bytes(text))
 
 
 def check_nesting(value: object, path: str) -> None:

@@ -188,6 +188,16 @@ def test_past_calls_are_in_the_models_own_format(tmp_path: Path, model_type: str
     assert [call.name for call in answer.tool_calls] == ["get_weather"]
 
 
+@pytest.mark.parametrize(
+    "template", [SHAPES["tools without past calls"], SHAPES["past calls if tools are offered"]]
+)
+def test_half_of_a_surrogate_pair_in_a_past_call_is_replaced(tmp_path: Path, template: str) -> None:
+    call = ToolCallPart(id="c1", name="get_weather", arguments=r'{"city": "Os\ud83dlo"}')
+    messages = (USER, Message(role="assistant", parts=(call,)), RESULT)
+    prompt = prompt_of(adapter_of(write_model(tmp_path, template=template)), ask(*messages, tools=(WEATHER,)))
+    assert "Os\ufffdlo" in prompt
+
+
 def test_tool_template_is_used_with_tools_only(tmp_path: Path) -> None:
     named = [
         {"name": "default", "template": "plain " + _TURNS},

@@ -517,6 +517,23 @@ def test_wrong_type_is_refused_with_its_path(protocol: str, path: str, kind: str
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(
+    ("escapes", "text"),
+    [
+        (rb"\ud83d", "\ufffd"),
+        (rb"a\uDD25b", "a\ufffdb"),
+        (rb"\ud83d\ud83d\ude00", "\ufffd\U0001f600"),
+        (rb"\\ud83d\ude00", "\\ud83d\ufffd"),
+        (rb"\n\ud83d\\", "\n\ufffd\\"),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_read_as_a_replacement(protocol: str, escapes: bytes, text: str) -> None:
+    create, body, _, _ = PROTOCOLS[protocol]
+    sent = json.dumps({**body, "model": "MODEL"}).encode().replace(b"MODEL", escapes)
+    assert create()(sent).model == text
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
     ("body", "part"),
     [
         (b"", "not valid JSON"),
@@ -524,7 +541,7 @@ def test_wrong_type_is_refused_with_its_path(protocol: str, path: str, kind: str
         (b'{"model": "m",}', "not valid JSON"),
         (b'{"temperature": NaN}', "not valid JSON"),
         (b'{"temperature": Infinity}', "not valid JSON"),
-        (b'{"model": "\\ud800"}', "not valid JSON"),
+        (b'{"model": "\\ud80"}', "not valid JSON"),
         (b'{"model": "\xff"}', "not valid UTF-8"),
         (b"\xff", "not valid JSON"),
         (b"[]", "must be an object, not an array"),

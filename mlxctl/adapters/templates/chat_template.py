@@ -234,7 +234,19 @@ class ChatTemplate:
                 raise InvalidRequest(
                     f"the rendered prompt is longer than {MAX_CHARS} characters", param="messages"
                 )
-        return "".join(pieces)
+        return _encodable("".join(pieces))
+
+
+def _encodable(text: str) -> str:
+    """Return a text with U+FFFD for halves of surrogate pairs.
+
+    Arguments of calls may have some, as escapes.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def _with_value_types(tool: Mapping[str, Any]) -> Mapping[str, Any]:
