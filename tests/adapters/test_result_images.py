@@ -21,6 +21,7 @@ from mlxctl.ir import (
     GenerationRequest,
     ImagePart,
     Message,
+    RemoteImagePart,
     TextPart,
     ToolCallPart,
     ToolResultPart,
@@ -189,11 +190,13 @@ def test_result_images_count_as_prompt_tokens() -> None:
     assert len(prepared.images) == 2
 
 
-def test_text_model_rejects_result_images() -> None:
+def test_text_model_gets_a_note_for_each_image_of_a_result() -> None:
     reader = create_adapter(read_model(tiny_models.model("qwen3")), name="qwen3")
-    with pytest.raises(InvalidRequest, match="reads text only: it cannot take images") as refusal:
-        reader.prepare_input(asked(calls(1), result(1)))
-    assert refusal.value.param == "messages.2"
+    remote = RemoteImagePart(url="https://example.com/a.png", param="messages[3]")
+    other = ToolResultPart(call_id="c2", content=(TextPart(text="Two"), remote))
+    prompt = reader.prompt_text(asked(calls(1, 2), result(1), Message(role="tool", parts=(other,))))
+    assert prompt.count("(an image, which is not shown: this model reads text only)") == 2
+    assert "Two\n(an image" in prompt
 
 
 def test_audio_beside_an_image_raises() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlxctl.adapters.templates.chat_template import TemplateMessage
-from mlxctl.adapters.templates.result_images import ResultImages, in_call_order
+from mlxctl.adapters.templates.result_images import ResultImages, in_call_order, without_result_images
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     AudioPart,
@@ -33,9 +33,12 @@ def template_messages(
     """Convert a conversation; `placeholder` marks an image, None without vision.
 
     Images of tool results stay there with `shows_in_results`; else a user message after the results shows
-    them. `vision_problem` is why a vision model does not take images. Raises InvalidRequest for images and
-    audio that the model cannot take.
+    them. `vision_problem` is why a vision model does not take images. Without vision a note replaces an image
+    of a tool result, since a client cannot take that back. Raises InvalidRequest for other images and audio
+    that the model cannot take.
     """
+    if placeholder is None:
+        messages = list(map(without_result_images, messages))
     converted: list[TemplateMessage] = []
     tool_names: dict[str, str] = {}
     result_images = ResultImages(placeholder or "", is_after=not shows_in_results)

@@ -1,12 +1,16 @@
 """Images in tool results.
 
 They stay in place where the template renders them there; else a user message after the results shows them.
+A model without vision gets a note.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from mlxctl.adapters.templates.chat_template import TemplateMessage
-from mlxctl.ir import ImagePart, Message, ShownPart, TextPart, ToolResultPart
+from mlxctl.ir import ImagePart, Message, RemoteImagePart, ShownPart, TextPart, ToolResultPart
+
+_NOTE = "(an image, which is not shown: this model reads text only)"
 
 
 class ResultImages:
@@ -40,6 +44,21 @@ class ResultImages:
 
     def _written(self, part: ShownPart) -> str:
         return part.text if isinstance(part, TextPart) else self._placeholder
+
+
+def without_result_images(message: Message) -> Message:
+    """Return a message with a note for each image of a tool result."""
+    if not message.tool_results:
+        return message
+    parts = (
+        replace(part, content=tuple(map(_noted, part.content))) if isinstance(part, ToolResultPart) else part
+        for part in message.parts
+    )
+    return replace(message, parts=tuple(parts))
+
+
+def _noted(part: ShownPart) -> ShownPart:
+    return TextPart(text=_NOTE) if isinstance(part, ImagePart | RemoteImagePart) else part
 
 
 def in_call_order(messages: Sequence[Message]) -> Sequence[Message]:
