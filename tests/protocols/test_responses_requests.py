@@ -203,6 +203,64 @@ def test_openai_tools_that_the_client_runs_are_refused_by_name(kind: str) -> Non
     assert caught.value.param == "tools[1].type"
 
 
+LS = {"type": "exec", "command": ["ls"], "env": {}}
+PATCH = {"type": "delete_file", "path": "a.txt"}
+CLIENT_TOOLS = {
+    "local_shell answered by a function's result": (
+        {"type": "local_shell_call", "call_id": "c1", "status": "completed", "action": LS},
+        {"type": "function_call_output", "call_id": "c1", "output": "a.txt"},
+        ("local_shell", LS, "a.txt", False),
+    ),
+    "local_shell": (
+        {"type": "local_shell_call", "id": "c1", "call_id": "c1", "action": LS},
+        {"type": "local_shell_call_output", "id": "c1", "output": "a.txt"},
+        ("local_shell", LS, "a.txt", False),
+    ),
+    "shell": (
+        {"type": "shell_call", "call_id": "c1", "action": {"commands": ["ls", "cat b", "top"]}},
+        {"type": "shell_call_output", "call_id": "c1", "max_output_length": 9, "output": [
+            {"stdout": "a.txt\n", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}},
+            {"stdout": "", "stderr": "no b", "outcome": {"type": "exit", "exit_code": 1}},
+            {"stdout": "", "stderr": "", "outcome": {"type": "timeout"}},
+        ]},
+        ("shell", {"commands": ["ls", "cat b", "top"]}, "a.txt\nno b\n(exit code 1)\n(timed out)", False),
+    ),
+    "apply_patch": (
+        {"type": "apply_patch_call", "call_id": "c1", "operation": PATCH},
+        {"type": "apply_patch_call_output", "call_id": "c1", "status": "completed"},
+        ("apply_patch", PATCH, "The patch was applied.", False),
+    ),
+    "apply_patch that failed": (
+        {"type": "apply_patch_call", "call_id": "c1", "operation": PATCH},
+        {"type": "apply_patch_call_output", "call_id": "c1", "status": "failed", "output": "no a.txt"},
+        ("apply_patch", PATCH, "no a.txt", True),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CLIENT_TOOLS)
+def test_openai_tools_that_the_client_ran_are_shown_as_calls_and_results(case: str) -> None:
+    item, output, (name, arguments, text, is_error) = CLIENT_TOOLS[case]
+    asked = messages(message_item("user", "List files"), item, output)
+    (shown,), (answer,) = asked[1].tool_calls, asked[2].tool_results
+    assert (shown.id, shown.name, json.loads(shown.arguments)) == ("c1", name, arguments)
+    assert (answer.call_id, answer.text, answer.is_error) == ("c1", text, is_error)
+
+
+@pytest.mark.parametrize(
+    ("item", "param"),
+    [
+        ({"type": "shell_call_output", "call_id": "c9", "output": []}, "input[1].call_id"),
+        ({"type": "local_shell_call", "action": LS}, "input[1].call_id"),
+        ({"type": "apply_patch_call", "call_id": "c1", "operation": "all"}, "input[1].operation"),
+    ],
+)
+def test_wrong_item_of_such_a_tool_is_named(item: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        messages(message_item("user", "List files"), item)
+    assert caught.value.param == param
+
+
 def test_hosted_tools_and_items_are_dropped_and_reported() -> None:
     formatter = OpenAIResponsesFormatter()
     items = [message_item("user", "Hi"), {"type": "web_search_call", "id": "ws_1", "status": "completed"}]

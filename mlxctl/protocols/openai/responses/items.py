@@ -27,6 +27,7 @@ from mlxctl.protocols.decoding import check_nesting, decode_json, decode_part
 from mlxctl.protocols.media import audio_from_base64, file_parts, image_from_url
 from mlxctl.protocols.openai.freeform import freeform_arguments
 from mlxctl.protocols.openai.responses import schema
+from mlxctl.protocols.openai.responses.client_tools import CLIENT_TOOL_PREFIXES, client_tool_part
 from mlxctl.protocols.openai.responses.tools import full_name
 from mlxctl.protocols.thinking_signature import thinking_from_signature
 from mlxctl.protocols.tool_checks import check_result_id
@@ -47,12 +48,10 @@ _KINDS: dict[str, msgspec.json.Decoder[Any]] = {
 # Items of OpenAI's own tools and services, which are dropped from a history.
 UNSUPPORTED_ITEM_TYPES = frozenset(
     {
-        "apply_patch_call", "apply_patch_call_output", "code_interpreter_call", "compaction_trigger",
-        "computer_call", "computer_call_output", "configuration_update",
-        "file_search_call", "image_generation_call", "local_shell_call", "local_shell_call_output",
-        "mcp_approval_request", "mcp_approval_response", "mcp_call", "mcp_list_tools", "program",
-        "program_output", "shell_call", "shell_call_output", "tool_search_call", "tool_search_output",
-        "web_search_call",
+        "code_interpreter_call", "compaction_trigger", "computer_call", "computer_call_output",
+        "configuration_update", "file_search_call", "image_generation_call", "mcp_approval_request",
+        "mcp_approval_response", "mcp_call", "mcp_list_tools", "program", "program_output",
+        "tool_search_call", "tool_search_output", "web_search_call",
     }
 )  # fmt: skip
 ADDITIONAL_TOOLS = "additional_tools"
@@ -66,6 +65,7 @@ _ID_PREFIXES = {
     "custom_tool_call_output": "ctco",
     "reasoning": "rs",
     "compaction": "cmp",
+    **CLIENT_TOOL_PREFIXES,
 }
 
 
@@ -76,9 +76,9 @@ def item_type(item: msgspec.Raw, path: str) -> str:
     """
     tagged = decode_part(item, _TYPE_TAG, path)
     kind = tagged.type or ("item_reference" if tagged.role is None else "message")
-    if kind in _KINDS or kind in UNSUPPORTED_ITEM_TYPES or kind in ("item_reference", ADDITIONAL_TOOLS):
+    if kind in _ID_PREFIXES or kind in UNSUPPORTED_ITEM_TYPES or kind in ("item_reference", ADDITIONAL_TOOLS):
         return kind
-    known = ", ".join(map(repr, [*_KINDS, "item_reference"]))
+    known = ", ".join(map(repr, [*_ID_PREFIXES, "item_reference"]))
     raise InvalidRequest(
         f"{path}.type is {kind!r}, which is not supported here; use one of: {known}", param=f"{path}.type"
     )
@@ -125,6 +125,9 @@ class ResponsesConversation:
 
     def add(self, item: msgspec.Raw, kind: str, path: str) -> None:
         """Add an item. Raises InvalidRequest."""
+        if kind in CLIENT_TOOL_PREFIXES:
+            self._add_client_tool(client_tool_part(item, kind, path), path)
+            return
         match decode_part(item, _KINDS[kind], path):
             case schema.ResponsesMessage(role="assistant") as message:
                 self._answer.extend(_content(message.content, f"{path}.content"))
@@ -150,11 +153,7 @@ class ResponsesConversation:
                     for part in _content(result.output, f"{path}.output")
                     if not isinstance(part, AudioPart)
                 ]
-                self._add_message(
-                    Message(
-                        role="tool", parts=(ToolResultPart(call_id=result.call_id, content=tuple(content)),)
-                    )
-                )
+                self._add_result(ToolResultPart(call_id=result.call_id, content=tuple(content)))
             case schema.ResponsesCompaction(encrypted_content=content):
                 summary = thinking_from_signature(content)
                 if not summary:
@@ -176,6 +175,17 @@ class ResponsesConversation:
         """Return all messages of the conversation."""
         self._end_answer()
         return tuple(self._messages)
+
+    def _add_client_tool(self, part: ToolCallPart | ToolResultPart, path: str) -> None:
+        if isinstance(part, ToolCallPart):
+            self._call_ids.add(part.id)
+            self._answer.append(part)
+            return
+        check_result_id(part.call_id, self._call_ids, path=f"{path}.call_id")
+        self._add_result(part)
+
+    def _add_result(self, result: ToolResultPart) -> None:
+        self._add_message(Message(role="tool", parts=(result,)))
 
     def _add_message(self, message: Message) -> None:
         self._end_answer()
