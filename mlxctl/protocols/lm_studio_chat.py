@@ -39,6 +39,7 @@ from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.media import image_from_data_url
 from mlxctl.protocols.openai.errors import OpenAIErrorDetail, error_detail
 from mlxctl.protocols.ranges import (
+    AnswerTokenLimit,
     MaxTokens,
     MessageLimit,
     MinP,
@@ -47,6 +48,7 @@ from mlxctl.protocols.ranges import (
     Temperature,
     TopK,
     TopP,
+    answer_token_limit,
     top_k_option,
 )
 from mlxctl.protocols.thinking_switches import thinking_options
@@ -93,7 +95,7 @@ class LMStudioChatRequest(Struct, kw_only=True):
     top_k: TopK | None = None
     min_p: MinP | None = None
     repeat_penalty: RepetitionPenalty | None = None
-    max_output_tokens: MaxTokens | None = None
+    max_output_tokens: AnswerTokenLimit | None = None
     reasoning: Reasoning | None = None
     context_length: MaxTokens | None = None
     integrations: list[Any] | None = None
@@ -207,7 +209,7 @@ class LMStudioNativeChatFormatter:
                 repetition_penalty=decoded.repeat_penalty,
             ),
             thinking=thinking_options(switches=(switch,)),
-            max_tokens=decoded.max_output_tokens,
+            max_tokens=answer_token_limit(decoded.max_output_tokens, "max_output_tokens"),
             max_context_tokens=decoded.context_length,
             stream=bool(decoded.stream),
         )

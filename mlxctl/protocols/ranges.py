@@ -7,6 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from mlxctl.errors import InvalidRequest
 from mlxctl.ir.sampling_ranges import AdditivePenalty as AdditivePenalty
 from mlxctl.ir.sampling_ranges import MaxTokens as MaxTokens
 from mlxctl.ir.sampling_ranges import MinP as MinP
@@ -25,6 +26,8 @@ MAX_TOP_LOGPROBS = 20
 NumTopLogprobs = Annotated[int, Meta(ge=0, le=MAX_TOP_LOGPROBS)]
 PromptTokenLimit = Annotated[int, Meta(ge=-1)]
 MaxTokensOrZero = Annotated[int, Meta(ge=0)]
+AnswerTokenLimit = Annotated[int, Meta(ge=-1)]
+"""A maximum of answer tokens; -1 is none, as in LM Studio and llama.cpp."""
 StopString = Annotated[str, Meta(min_length=1, max_length=4096)]
 StopStrings = Annotated[list[StopString], Meta(max_length=16)]
 StopTokenIds = Annotated[list[Annotated[int, Meta(ge=0, lt=2**31)]], Meta(max_length=128)]
@@ -46,3 +49,13 @@ MAX_ANSWERS = 128
 """The most answers that one request may ask for, all prompts together."""
 
 NumChoices = Annotated[int, Meta(ge=1, le=MAX_ANSWERS)]
+
+
+def answer_token_limit(value: int | None, param: str) -> int | None:
+    """Return the limit in the field `param`, None without one.
+
+    Raises InvalidRequest for 0.
+    """
+    if value == 0:
+        raise InvalidRequest(f"{param} must be an integer >= 1, or -1 for no limit", param=param)
+    return None if value == -1 else value

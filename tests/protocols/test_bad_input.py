@@ -602,7 +602,7 @@ def test_types_of_fields_without_effect_are_checked_in_messages(field: str) -> N
         ("temperature", [-0.1, 100.1, 10**400]),
         ("top_p", [-0.1, 1.01]),
         ("top_k", [-2]),
-        ("max_tokens", [-1, 1.5]),
+        ("max_tokens", [-2, 1.5]),
         ("stream", ["true", 1]),
     ],
 )
@@ -784,7 +784,7 @@ def test_invalid_responses_values_are_refused(path: str, value: object, param: s
         ("n", 0, "n"),
         ("n", 129, "n"),
         ("best_of", 0, "best_of"),
-        ("max_tokens", -1, "max_tokens"),
+        ("max_tokens", -2, "max_tokens"),
         ("max_tokens", 0, "max_tokens"),
         ("temperature", -1, "temperature"),
         ("top_p", -0.5, "top_p"),

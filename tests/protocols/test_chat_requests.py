@@ -94,6 +94,12 @@ def test_top_k_0_and_minus_1_turn_it_off(top_k: int) -> None:
     assert parse(top_k=top_k).sampling.top_k == 0
 
 
+@pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens"])
+def test_max_tokens_of_minus_1_is_no_limit(field: str) -> None:
+    assert parse(**{field: 9}).max_tokens == 9
+    assert parse(**{field: -1}).max_tokens is None
+
+
 def test_negative_seed_maps_to_a_fixed_positive_seed() -> None:
     seeds = [parse(seed=seed).sampling.seed for seed in (-1, -1, -2, 1, 2)]
     assert seeds[0] == seeds[1]

@@ -51,6 +51,14 @@ def test_prompt_accepts_four_shapes(prompt: object, prompts: tuple[object, ...])
     assert asked.messages == ()
 
 
+@pytest.mark.parametrize(("max_tokens", "limits"), [(None, (None, 16)), (5, (5, 16)), (-1, (None, None))])
+def test_max_tokens_of_minus_1_is_no_limit(
+    max_tokens: int | None, limits: tuple[int | None, int | None]
+) -> None:
+    asked = parse(max_tokens=max_tokens)
+    assert (asked.max_tokens, asked.default_max_tokens) == limits
+
+
 def test_echoed_prompt_is_scored_with_logprobs() -> None:
     asked = parse(echo=True, logprobs=1, max_tokens=0)
     assert (asked.echo, asked.scores_prompt, asked.max_tokens, asked.sampling.num_top_logprobs) == (

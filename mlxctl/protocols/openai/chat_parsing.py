@@ -29,6 +29,7 @@ from mlxctl.protocols.openai.chat_tools import tools_and_choice
 from mlxctl.protocols.openai.freeform import freeform_arguments
 from mlxctl.protocols.openai.unsupported_fields import check_refused
 from mlxctl.protocols.priority import requested_priority
+from mlxctl.protocols.ranges import answer_token_limit
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import (
     json_schema_constraint,
@@ -71,9 +72,9 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         constraint=requested_constraint(
             request, _response_format(request.response_format), json_schema_constraint(request.json_schema)
         ),
-        max_tokens=request.max_tokens
+        max_tokens=answer_token_limit(request.max_tokens, "max_tokens")
         if request.max_completion_tokens is None
-        else request.max_completion_tokens,
+        else answer_token_limit(request.max_completion_tokens, "max_completion_tokens"),
         stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
         stop_token_ids=tuple(request.stop_token_ids or ()),
         ignore_eos=bool(request.ignore_eos),

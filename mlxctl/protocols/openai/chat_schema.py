@@ -16,7 +16,7 @@ from mlxctl.protocols.openai.freeform import InputGrammar
 from mlxctl.protocols.openai.unsupported_fields import RefusedFields
 from mlxctl.protocols.priority import Priority, ServiceTier
 from mlxctl.protocols.ranges import (
-    MaxTokens,
+    AnswerTokenLimit,
     MessageLimit,
     Name,
     NumChoices,
@@ -312,8 +312,8 @@ class ChatRequest(RefusedFields, kw_only=True):
         | None
     ) = None
     parallel_tool_calls: bool | None = None
-    max_completion_tokens: MaxTokens | None = None
-    max_tokens: MaxTokens | None = None
+    max_completion_tokens: AnswerTokenLimit | None = None
+    max_tokens: AnswerTokenLimit | None = None
     stop: StopString | StopStrings | None = None
     stop_token_ids: StopTokenIds | None = None
     ignore_eos: bool | None = None

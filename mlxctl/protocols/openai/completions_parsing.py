@@ -64,6 +64,7 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
             f"{MAX_ANSWERS} in all"
         )
         raise InvalidRequest(message, param="prompt")
+    is_unlimited = request.max_tokens == -1
     return GenerationRequest(
         model=request.model,
         prompts=prompts,
@@ -76,8 +77,8 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         keeps_prompt_start=request.truncation_side == "right",
         sampling=_sampling(request),
         constraint=requested_constraint(request),
-        max_tokens=request.max_tokens,
-        default_max_tokens=_DEFAULT_MAX_TOKENS,
+        max_tokens=None if is_unlimited else request.max_tokens,
+        default_max_tokens=None if is_unlimited else _DEFAULT_MAX_TOKENS,
         stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
         stop_token_ids=tuple(request.stop_token_ids or ()),
         ignore_eos=bool(request.ignore_eos),

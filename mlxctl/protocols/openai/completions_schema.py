@@ -15,7 +15,7 @@ from mlxctl.protocols.openai.unsupported_fields import RefusedFields
 from mlxctl.protocols.openai.usage import CompletionUsage
 from mlxctl.protocols.priority import Priority
 from mlxctl.protocols.ranges import (
-    MaxTokensOrZero,
+    AnswerTokenLimit,
     Name,
     NumChoices,
     NumTopLogprobs,
@@ -40,7 +40,7 @@ class CompletionRequest(RefusedFields, kw_only=True):
     prompt: TextInputs
     n: NumChoices | None = None
     best_of: NumChoices | None = None
-    max_tokens: MaxTokensOrZero | None = None
+    max_tokens: AnswerTokenLimit | None = None
     stop: StopString | StopStrings | None = None
     stop_token_ids: StopTokenIds | None = None
     ignore_eos: bool | None = None
