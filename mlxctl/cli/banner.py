@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -152,6 +153,7 @@ def _curl_command(address: Address, model: str, *, requires_keys: bool) -> str:
     body = json.dumps(
         {"model": model, "messages": [{"role": "user", "content": "Hello!"}]}, ensure_ascii=False
     )
-    quoted = body.replace("'", "'\\''")
+    # zsh takes the brackets of an IPv6 address for a pattern.
+    url = shlex.quote(f"{address.url}/v1/chat/completions")
     key = " -H 'Authorization: Bearer YOUR_KEY'" if requires_keys else ""
-    return f"curl {address.url}/v1/chat/completions -H 'Content-Type: application/json'{key} -d '{quoted}'"
+    return f"curl {url} -H 'Content-Type: application/json'{key} -d {shlex.quote(body)}"

@@ -1,5 +1,7 @@
 """The start-up lines of `mlxctl serve`."""
 
+import json
+import shlex
 from dataclasses import replace
 
 import pytest
@@ -42,6 +44,15 @@ def test_example_request_names_a_model_that_generates_text(capsys: pytest.Captur
     assert '"model": "chat"' in capsys.readouterr().out
     Banner().ready(Address(ip="127.0.0.1", port=8080), (embedding,), {}, seconds=1.0)
     assert "  try " not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["it's", "a b"])
+def test_example_request_is_one_that_a_shell_takes(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    model = ServedModel(name=name, facts=read_model(DEMO_MODEL.path), state="loaded")
+    Banner().ready(Address(ip="::1", port=8080), (model,), {}, seconds=1.0)
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("  try "))
+    assert "'http://[::1]:8080/v1/chat/completions'" in line
+    assert json.loads(shlex.split(line)[-1])["model"] == name
 
 
 @pytest.mark.parametrize(
