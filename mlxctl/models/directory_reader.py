@@ -16,8 +16,13 @@ from mlxctl.models.files import missing_config, missing_weight_files, read_json_
 from mlxctl.models.mtp_heads import MTP_HEAD_TYPE
 from mlxctl.models.names import display_name
 from mlxctl.models.text_config import whole_number
-from mlxctl.models.transcription_recipe import read_transcription_recipe
+from mlxctl.models.transcription_recipe import TRANSCRIPTION_MODEL_TYPES, read_transcription_recipe
 from mlxctl.models.vision_recipe import read_vision_recipe
+
+_WHISPER_HINT = (
+    "; Whisper models with one are OpenAI's own, such as openai/whisper-large-v3-turbo, and those of "
+    "mlx-audio with -asr in their name"
+)
 
 
 def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
@@ -40,7 +45,8 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
             path, f"{display_name(path)!r} is an MTP head: give it to --draft beside the model it drafts for"
         )
     if not (path / "tokenizer.json").is_file():
-        raise BrokenModel(path, f"model {display_name(path)!r} has no tokenizer.json")
+        hint = _WHISPER_HINT if config.get("model_type") in TRANSCRIPTION_MODEL_TYPES else ""
+        raise BrokenModel(path, f"model {display_name(path)!r} has no tokenizer.json{hint}")
     model_type, template = _model_type(path, config), find_chat_template(path, tokenizer_config)
     family, _ = find_family(model_type, template)
     generation_config = read_json_object(path, "generation_config.json") or {}

@@ -101,6 +101,13 @@ def test_missing_model_type_is_an_error(directory: Path, config: dict[str, Any])
         read_model(directory)
 
 
+def test_whisper_model_without_tokenizer_names_repositories_that_have_one(directory: Path) -> None:
+    _write(directory, "config.json", {"model_type": "whisper"})
+    (directory / "tokenizer.json").unlink()
+    with pytest.raises(BrokenModel, match=r"has no tokenizer\.json; .*openai/whisper-large-v3-turbo"):
+        read_model(directory)
+
+
 def test_model_built_by_its_own_code_needs_trust_remote_code(directory: Path) -> None:
     _write(directory, "config.json", {**CONFIG, "model_file": "modeling.py"})
     with pytest.raises(BrokenModel, match=r"model_file in config\.json"):
