@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from llguidance import LLMatcher, LLTokenizer
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.trainers import BpeTrainer
 
 from mlxctl.demo import MODEL_DIR
 from mlxctl.engine import EngineClient, loop
@@ -211,3 +214,25 @@ def test_tokens_that_only_others_could_replace_are_left_out() -> None:
     bits = np.unpackbits(words.view(np.uint8), bitorder="little")
     assert allowed <= set(np.flatnonzero(bits).tolist())
     assert vocabulary.token_to_id("a") not in np.flatnonzero(bits)
+
+
+@pytest.mark.parametrize(
+    ("values", "has_space"), [('"true" | "false"', False), ('"true" | "false" | "7"', True)]
+)
+def test_space_that_the_tokenizer_would_write_with_the_next_word_is_left_out(
+    values: str, has_space: bool
+) -> None:
+    vocabulary = Tokenizer(BPE())
+    vocabulary.pre_tokenizer, vocabulary.decoder = ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    trainer = BpeTrainer(
+        vocab_size=300, special_tokens=["<end>"], initial_alphabet=ByteLevel.alphabet(), show_progress=False
+    )
+    vocabulary.train_from_iterator(["a true, a false, true, false"] * 9, trainer)
+    tokenizer = LLTokenizer(vocabulary.to_str(), eos_token=[0])
+    grammar = f"start: WS? ({values})\nWS: /[ \\n]+/"
+    matcher = GrammarMatcher(tokenizer, json.dumps({"grammars": [{"lark_grammar": grammar}]}))
+    words = np.zeros((tokenizer.vocab_size + 31) // 32, dtype=np.int32)
+    matcher.fill_mask(words)
+    bits = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
+    assert {"Ġtrue", "Ġfalse"} <= set(map(vocabulary.id_to_token, bits))
+    assert ("Ġ" in map(vocabulary.id_to_token, bits)) == has_space

@@ -12,8 +12,11 @@ from llguidance import LLMatcher, LLTokenizer
 Words = np.ndarray[Any, np.dtype[np.int32]]
 
 _MAX_FORCED = 32
-# Of so few allowed tokens each is tried for what has to follow it.
+# Of so few allowed tokens, beside white space, each is tried for what has to follow it.
 _FEW = 16
+# More than a vocabulary has tokens of white space, most of them runs of spaces and line breaks.
+_MOST_BLANKS = 512
+_SPACE = b" "
 
 
 class GrammarMatcher:
@@ -28,6 +31,7 @@ class GrammarMatcher:
         """`start` is the grammar's first text if the prompt has it."""
         self._tokenizer = tokenizer
         self._stops = frozenset(tokenizer.eos_tokens)
+        self._num_words = (tokenizer.vocab_size + 31) // 32
         self._matcher = LLMatcher(tokenizer, grammar)
         # Of the present state, once they are known.
         self._mask: Words | None = None
@@ -80,7 +84,7 @@ class GrammarMatcher:
     def _find_forced(self) -> Iterator[int]:
         if self.failure or self._matcher.is_stopped():
             return
-        words = self._present_mask((self._tokenizer.vocab_size + 31) // 32)
+        words = self._present_mask(self._num_words)
         ahead = self._matcher
         for num in range(_MAX_FORCED):
             allowed = _token_ids(words, 1)
@@ -99,24 +103,48 @@ class GrammarMatcher:
         Of few, those are left out in place of which the tokenizer would write another one, whatever follows.
         """
         matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
-        allowed = _token_ids(words, _FEW)
-        for token_id in allowed if len(allowed) > 1 else ():
+        allowed = _token_ids(words, _FEW + _MOST_BLANKS)
+        tried = self._few_others(allowed, among_blanks=_SPACE) if len(allowed) > 1 else ()
+        for token_id in tried:
             if self._is_cut(matcher, token_id, allowed):
                 words.view(np.uint32)[token_id // 32] &= np.uint32(~(1 << token_id % 32) & 0xFFFFFFFF)
+
+    def _few_others(self, token_ids: Sequence[int], *, among_blanks: bytes = b"") -> list[int]:
+        """Return the tokens that are no white space but `among_blanks`, none for many."""
+        texts = ((token_id, self._tokenizer.decode_bytes([token_id])) for token_id in token_ids)
+        others = [token_id for token_id, text in texts if text == among_blanks or not text.isspace()]
+        return others if len(others) <= _FEW else []
 
     def _is_cut(self, matcher: LLMatcher, token_id: int, allowed: Sequence[int]) -> bool:
         """Whether the tokenizer would write another token first.
 
-        It would where the text that has to follow this token extends it.
+        It would where the text that has to follow this token extends it; after a space, each text that may
+        follow.
         """
         ahead = matcher.deep_copy()
         if token_id in self._stops or not ahead.consume_token(token_id):
             return False
-        following = ahead.compute_ff_bytes()
-        if not following:
-            return False
-        first = self._tokenizer.tokenize_bytes(self._tokenizer.decode_bytes([token_id]) + following)[0]
-        return first != token_id and first in allowed
+        text = self._tokenizer.decode_bytes([token_id])
+        texts = self._texts_after_space(ahead) if text == _SPACE else {ahead.compute_ff_bytes()}
+        firsts = [self._tokenizer.tokenize_bytes(text + following)[0] for following in filter(None, texts)]
+        return bool(firsts) and all(first != token_id and first in allowed for first in firsts)
+
+    def _texts_after_space(self, ahead: LLMatcher) -> set[bytes]:
+        """Return the texts that may follow, each as far as it is known.
+
+        Those that begin with white space are left out.
+        """
+        words: Words = np.zeros(self._num_words, dtype=np.int32)
+        ahead.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
+        texts: set[bytes] = set()
+        for token_id in self._few_others(_token_ids(words, _FEW + _MOST_BLANKS)):
+            text, further = self._tokenizer.decode_bytes([token_id]), ahead.deep_copy()
+            if text[:1].isspace():
+                continue
+            if token_id not in self._stops and further.consume_token(token_id):
+                text += further.compute_ff_bytes()
+            texts.add(text)
+        return texts
 
 
 def _token_ids(words: Words, most: int) -> list[int]:
