@@ -128,7 +128,7 @@ def test_code_that_a_config_names_after_its_check_is_not_run(
     # The text part is read; a writer of the directory changes it before the vision part is.
     config = json.loads((model / "config.json").read_text()) | {"model_file": "code.py"}
     (model / "config.json").write_text(json.dumps(config))
-    (model / "code.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\nModelConfig = None")
+    (model / "code.py").write_text(f"import os; os.mkdir({str(tmp_path / 'executed')!r}); ModelConfig = None")
     weights = result_of(loading)
     assert (tmp_path / "executed").exists() is executed
     assert weights.vision_problem is not None
