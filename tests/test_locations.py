@@ -16,7 +16,7 @@ NAME = f"mlxctl-{os.getuid()}"
 
 @pytest.fixture
 def bases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Short paths for sockets: `tmp` in place of /tmp, `run`, and the state directory."""
+    """Places for sockets: `run`, `tmp` for /tmp, and `state`."""
     for name in ("tmp", "run", "state"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(locations, "_MAX_RUNTIME_BYTES", len(os.fsencode(tmp_path)) + 40)
@@ -28,7 +28,7 @@ def bases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def squat(directory: Path, kind: str, elsewhere: Path) -> None:
-    """Take the name of the runtime directory, as another user can in /tmp."""
+    """Take the name of the runtime directory, as others can in /tmp."""
     if kind == "file":
         directory.touch()
     elif kind == "link":

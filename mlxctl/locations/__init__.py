@@ -52,7 +52,10 @@ def _runtime_candidates() -> Iterator[Path]:
 
 
 def _make_owned(directory: Path) -> None:
-    """Create a directory with mode 0700; an existing one must be the user's own. Raises OSError."""
+    """Create a directory with mode 0700, or check an existing one.
+
+    Raises OSError.
+    """
     if len(os.fsencode(directory)) > _MAX_RUNTIME_BYTES:
         raise OSError(f"its path has more than {_MAX_RUNTIME_BYTES} bytes")
     parent = directory.parent.stat().st_mode
@@ -175,9 +178,9 @@ def policy_file() -> Path:
 
 
 def keys_marker_file(store: Path) -> Path:
-    """Return the path of the file that exists once a policy store had keys.
+    """Return the path of the marker of a policy store with keys.
 
-    It is apart from the store, whose loss must not open the server.
+    The file exists once the store had keys. It is apart from the store, whose loss must not open the server.
     """
     name = hashlib.sha256(os.fsencode(store.absolute())).hexdigest()[:16]
     return state_directory() / "key-stores" / name

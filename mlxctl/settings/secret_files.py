@@ -29,7 +29,7 @@ def secret_lines(path: Path, setting: str) -> tuple[str, ...]:
 
 
 def exposed_files(settings: Settings, settings_file: Path) -> Iterator[Path]:
-    """Yield files of this user that have keys or passwords and that other users can read."""
+    """Yield the user's files with keys or passwords that others can read."""
     if _is_exposed(settings_file) and _has_secrets(settings_file):
         yield settings_file
     server = settings.server

@@ -153,11 +153,13 @@ def _check_owner(path: Path, file: Path) -> None:
     with suppress(FileNotFoundError):
         # SEC: in a directory that others can write, they may have created it first, with keys of their own.
         if _owners(file) - {os.getuid(), 0} - _owners(file.parent):
-            raise store_error(path, f"cannot use {str(path)!r}: {file.name} belongs to another user")
+            raise store_error(
+                path, f"cannot use {str(path)!r}: {file.name} belongs to another user; move it away"
+            )
 
 
 def _owners(file: Path) -> set[int]:
-    """Return the owner of a file, and that of the link to it."""
+    """Return the owners of a file and of the link to it."""
     return {file.stat().st_uid, file.lstat().st_uid}
 
 

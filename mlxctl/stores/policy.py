@@ -73,7 +73,10 @@ class PolicyStore:
     """
 
     def __init__(self, path: Path, passphrase: str | None = None, *, keys_marker: Path | None = None) -> None:
-        """`keys_marker` is a file apart from the store; it is written once the store has keys."""
+        """Prepare the store; nothing is opened.
+
+        `keys_marker` is a file apart from it, written once the store has keys.
+        """
         self.path = path
         self._passphrase = passphrase
         self._keys_marker = keys_marker

@@ -1,4 +1,4 @@
-"""Processes of the shell tool's commands end with their call, and get no secrets."""
+"""Commands of the shell tool: they end whole, and get no secrets."""
 
 import asyncio
 import os

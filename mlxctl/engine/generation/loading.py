@@ -124,7 +124,10 @@ def _open_tower(path: Path, embed_tokens: Any) -> Any:
 
 @contextmanager
 def _no_code_of_models() -> Iterator[None]:
-    """Make mlx-vlm refuse a config.json that names Python code, which it has no option for."""
+    """Make mlx-vlm refuse a config.json that names Python code.
+
+    It has no option for that.
+    """
     from mlx_vlm import utils
 
     find_classes = utils.get_model_and_args

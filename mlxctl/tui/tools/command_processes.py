@@ -32,7 +32,7 @@ _PS_LINE = re.compile(r"\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s(.*)")
 
 
 class FoundProcess(NamedTuple):
-    """A process that runs, and whether it has the mark of a call."""
+    """A running process; `is_marked` if it has the mark of a call."""
 
     pid: int
     parent: int
@@ -46,10 +46,10 @@ def supervised(*command: str) -> tuple[str, ...]:
 
 
 def end_processes(value: str, *, session: int) -> list[int]:
-    """Kill the processes of a call except this one; return those that remain.
+    """Kill the processes of a call; return those that remain.
 
-    They are in its session, have `value` as their mark, or descend from these. Blocks for two seconds at
-    most.
+    They are in its session, have `value` as their mark, or descend from these; this process is left out.
+    Blocks for two seconds at most.
     """
     deadline = time.monotonic() + _END_SECONDS
     while (found := _find(value, session)) and time.monotonic() < deadline:
@@ -110,7 +110,7 @@ def read_ps(text: str, mark: str) -> Iterator[FoundProcess]:
 
 
 def _supervise(program: str, *arguments: str) -> int:
-    """Run a program; return its exit status when nothing of it is left."""
+    """Run a program, end what it started, and return its exit status."""
     if sys.platform == "linux":
         # Processes whose parent has ended become children of this one, so each can be found by its parents.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -144,7 +144,7 @@ def _supervise(program: str, *arguments: str) -> int:
 
 
 def _exit_codes() -> dict[int, int]:
-    """Return the exit codes of children that have ended, negative for a signal."""
+    """Return exit codes of ended children, negative for a signal."""
     codes = {}
     with suppress(ChildProcessError):
         # They may end as fast as they are collected.

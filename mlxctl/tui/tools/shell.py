@@ -83,7 +83,7 @@ def command_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 async def _end(process: asyncio.subprocess.Process, mark: str) -> None:
-    """Have the supervisor end the command, and do it here if it is gone."""
+    """End the command by its supervisor, or here if that is gone."""
     assert process.stdin is not None, "it is a pipe"
     process.stdin.close()
     with suppress(TimeoutError):
