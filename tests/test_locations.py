@@ -92,17 +92,23 @@ def test_server_without_a_place_for_sockets_ends_with_one_line(tmp_path: Path) -
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("mode", "left"), [(0o777, 0o755), (0o770, 0o750), (0o1777, 0o1755)])
+@pytest.mark.parametrize(("mode", "left"), [(0o777, 0o755), (0o772, 0o750), (0o1777, 0o1755)])
 def test_own_directory_loses_the_write_permission_of_others(tmp_path: Path, mode: int, left: int) -> None:
     tmp_path.chmod(mode)
-    assert "was writable for other users" in (locations.keep_others_out(tmp_path) or "")
+    assert "could be written by every user" in (locations.keep_others_out(tmp_path) or "")
     assert stat.S_IMODE(tmp_path.stat().st_mode) == left
     assert locations.keep_others_out(tmp_path) is None
+
+
+def test_directory_of_a_group_is_a_choice(tmp_path: Path) -> None:
+    tmp_path.chmod(0o770)
+    assert locations.keep_others_out(tmp_path) is None
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o770
 
 
 def test_directory_of_another_user_is_only_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tmp_path.chmod(0o777)
     monkeypatch.setattr(locations.os, "getuid", lambda: 54321)
-    assert "its owner can fix that" in (locations.keep_others_out(tmp_path) or "")
+    assert "its owner can fix that with chmod go-w" in (locations.keep_others_out(tmp_path) or "")
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o777
     assert locations.keep_others_out(tmp_path / "missing") is None

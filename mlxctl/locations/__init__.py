@@ -71,23 +71,20 @@ def _make_owned(directory: Path) -> None:
 
 
 def keep_others_out(directory: Path) -> str | None:
-    """Take other users' right to write from a directory of this user.
+    """Take every user's right to write from a directory of this user.
 
-    Returns one line about a directory that they can change or could change, for the operator.
+    Returns a line for the operator about a directory that any user can write, or could.
     """
     try:
         status = directory.stat()
-        is_own = status.st_uid == os.getuid()
-        if not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH if is_own else stat.S_IWOTH):
+        if not status.st_mode & stat.S_IWOTH:
             return None
-        if is_own:
-            directory.chmod(stat.S_IMODE(status.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
-            return f"{str(directory)!r} was writable for other users, and is no longer; check the files in it"
+        if status.st_uid != os.getuid():
+            return f"{str(directory)!r} can be written by every user; its owner can fix that with chmod go-w"
+        directory.chmod(stat.S_IMODE(status.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
     except OSError:
         return None
-    return (
-        f"{str(directory)!r} is writable for other users, who can replace its files; its owner can fix that"
-    )
+    return f"{str(directory)!r} could be written by every user, and no longer can; check the files in it"
 
 
 def home_directory() -> Path:

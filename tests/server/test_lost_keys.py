@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -96,7 +97,13 @@ def test_required_keys_are_required_where_there_never_were_any(home: Path) -> No
     assert starts(policy(path), require_keys=True)
 
 
-def test_embedded_server_does_not_open_either(home: Path, endless_model: Path) -> None:
+def test_embedded_server_does_not_open_either(
+    home: Path, endless_model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home.mkdir()
+    home.chmod(0o777)
     server = mlxctl.embed(endless_model, settings={"server": {"require_keys": True}}, in_process=True)
     with pytest.raises(SettingsError, match=r"server\.require_keys: there is no API key"):
         asyncio.run(server.open())
+    assert f"directory '{home}' could be written by every user" in caplog.text
+    assert stat.S_IMODE(home.stat().st_mode) == 0o755

@@ -135,9 +135,12 @@ def _supervise(program: str, *arguments: str) -> int:
             break
         os.read(reader, 4096)
         code = _exit_codes().get(child)
-    # A process that starts others may be missed once.
-    while not (remaining := end_processes(os.environ[MARK], session=os.getsid(0))) and _has_children():
-        pass
+    # A process that starts others may be missed; one of another user may be invisible.
+    deadline = time.monotonic() + _END_SECONDS
+    while not (remaining := end_processes(os.environ[MARK], session=os.getsid(0))):
+        if not _has_children() or time.monotonic() > deadline:
+            break
+        time.sleep(_PAUSE_SECONDS)
     if remaining:
         sys.stderr.write(f"[not ended: process {', '.join(map(str, remaining))}]\n")
     return 1 if code is None else code if code >= 0 else 128 - code

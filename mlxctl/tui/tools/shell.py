@@ -20,8 +20,8 @@ _FIRST_BYTES = 4_000
 _LAST_BYTES = 16_000
 # How long output is awaited after the end of the command.
 _DRAIN_SECONDS = 1.0
-# The supervisor needs two seconds where it cannot end a process.
-_END_SECONDS = 4.0
+# The supervisor needs up to four seconds where it cannot end a process.
+_END_SECONDS = 5.0
 # SEC: variables of other names may be keys and tokens, which are not the command's business. Sockets of
 # agents and of the session are left out, too.
 _VARIABLES = re.compile(
