@@ -27,7 +27,7 @@ def check_server_files(
     if certificate is None or key is None:
         raise SettingsError("TLS needs both --tls-cert and --tls-key")
     for name, path in (("tls_cert", certificate), ("tls_key", key), ("tls_client_ca", client_ca)):
-        if path is not None and not (path.is_file() and os.access(path, os.R_OK)):
+        if path is not None and not (os.access(path, os.R_OK) and path.is_file()):
             raise SettingsError(f"server.{name}: {str(path)!r} is not a readable file")
     for name, path in (("tls_cert", certificate), ("tls_client_ca", client_ca)):
         if path is not None and not _has_certificate(path):

@@ -49,11 +49,13 @@ class ServerSubprocess:
         }
         with self._errors.open("wb") as errors:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "mlxctl", "serve", "--port", "0", *self._arguments,
+                sys.executable, "-m", "mlxctl", "serve", "--host", "127.0.0.1", "--port", "0",
+                *self._arguments,
                 # A server with a JSON log does not print its address.
                 "--log-format", "text",
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=errors,
-                env={**self._environment, **directories},
+                # Stored keys are not in the temporary state directory.
+                env={**self._environment, **directories, "MLXCTL_SERVER_REQUIRE_KEYS": "false"},
                 # Ctrl-C goes to the benchmark only, which saves its rounds and stops the server gracefully.
                 start_new_session=True,
             )  # fmt: skip

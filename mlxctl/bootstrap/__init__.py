@@ -3,6 +3,7 @@
 Runs in the front, and in `mlxctl chat` and `mlxctl run`.
 """
 
+import logging
 from dataclasses import dataclass
 
 from mlxctl import locations
@@ -26,6 +27,8 @@ from mlxctl.settings import AuditSettings, SamplingSettings, ServerSettings, Set
 from mlxctl.stores import AgentStore, AgentStores, ResponseStore
 from mlxctl.stores.audit import AuditStore, read_audit_key
 from mlxctl.stores.audit_files import AuditFiles
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,9 @@ def build_services(settings: Settings, *, probes_unknown: bool = False, in_proce
     `in_process` a thread. Raises ModelError when no model is
     usable, SettingsError for invalid models and capability overrides.
     """
+    for directory in (locations.state_directory(), locations.config_file().parent):
+        if (note := locations.keep_others_out(directory)) is not None:
+            _log.warning("directory %s", note)
     engine = EngineClient(
         InlineEngine(settings.engine)
         if in_process

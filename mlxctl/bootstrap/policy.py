@@ -107,7 +107,8 @@ def open_policy(settings: Settings) -> tuple[SettingsPolicy, StoredPolicy]:
     if settings.policy.passphrase_file is not None:
         passphrase = secret_lines(settings.policy.passphrase_file, "policy.passphrase_file")[0]
     try:
-        store = PolicyStore(settings.policy.path or locations.policy_file(), passphrase)
+        file = settings.policy.path or locations.policy_file()
+        store = PolicyStore(file, passphrase, keys_marker=locations.keys_marker_file(file))
         return of_settings, StoredPolicy(store, of_settings)
     except StoreUnavailable as error:
         raise SettingsError(f"the policy store cannot be used: {error}") from None

@@ -13,7 +13,9 @@ from mlxctl.errors import MlxctlError, ServerUnreachable
 
 @contextmanager
 def report_errors(describe: Callable[[str], str] = "mlxctl: {}".format) -> Iterator[None]:
-    """Print a MlxctlError without a stack trace and exit with 1.
+    """Print an expected error without a stack trace and exit with 1.
+
+    A MlxctlError, or a file or directory that the user may not use.
 
     `describe` returns the line of a message.
     """
@@ -24,4 +26,10 @@ def report_errors(describe: Callable[[str], str] = "mlxctl: {}".format) -> Itera
             "; `mlxctl serve` starts one, --url names another" if isinstance(error, ServerUnreachable) else ""
         )
         typer.echo(describe(f"{error}{hint}"), err=True)
+        raise typer.Exit(1) from None
+    except PermissionError as error:
+        # Any path that the user gives may be below a directory that the user cannot enter.
+        if error.filename is None:
+            raise
+        typer.echo(describe(f"cannot use {error.filename!r}: {error.strerror}"), err=True)
         raise typer.Exit(1) from None

@@ -2,7 +2,9 @@
 
 import inspect
 import logging
+import os
 import re
+import shlex
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +32,9 @@ from mlxctl.settings import (
     Settings,
     VisionSettings,
     describe_field,
+    settings_file,
 )
+from mlxctl.settings.secret_files import exposed_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +169,9 @@ def serve(
             "other users of this machine can see keys of the command line with `ps`; "
             "better use --api-key-file or the settings file"
         )
+        typer.echo(_log_line(note, log_format, logging.WARNING), err=True)
+    for file in exposed_files(settings, config or settings_file(os.environ)):
+        note = f"other users can read the keys in {str(file)!r}; fix: chmod 600 {shlex.quote(str(file))}"
         typer.echo(_log_line(note, log_format, logging.WARNING), err=True)
     with report_errors(partial(_log_line, log_format=log_format, level=logging.ERROR)):
         from mlxctl.cli.banner import Banner, StartLog

@@ -17,7 +17,7 @@ from mlxctl.errors import MlxctlError, SettingsError
 from mlxctl.ir.host_names import is_loopback
 from mlxctl.launch.background_server import default_url
 from mlxctl.models import Library
-from mlxctl.server.access import describe_access
+from mlxctl.server.access import check_keys, describe_access
 from mlxctl.server.address import claim_address
 from mlxctl.settings import Settings, settings_file
 
@@ -157,17 +157,16 @@ def check_port(settings: Settings) -> CheckResult:
 def check_access(settings: Settings) -> CheckResult:
     """Say who may use the server."""
     server = settings.server
-    has_keys = bool(server.api_keys or server.api_key_file or server.admin_keys or settings.oidc.issuer)
     try:
-        if not has_keys and (settings.policy.path or locations.policy_file()).exists():
-            has_keys = policy_service(settings).requires_keys
+        policy = policy_service(settings)
+        check_keys(server, policy)
     except (MlxctlError, OSError) as error:
         return CheckResult(name="access", verdict="broken", facts=str(error))
-    is_open = not has_keys and not is_loopback(server.host)
+    is_open = not policy.requires_keys and not is_loopback(server.host)
     return CheckResult(
         name="access",
         verdict="advice" if is_open else "ok",
-        facts=describe_access(server, requires_keys=has_keys),
+        facts=describe_access(server, requires_keys=policy.requires_keys),
     )
 
 

@@ -1,32 +1,90 @@
 """Paths of files and directories. Directories are created owner-only."""
 
+import hashlib
 import os
+import stat
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from mlxctl.errors import SettingsError
 
-# The path of a Unix socket may have 104 bytes on macOS and 108 on Linux; the rest is for its name.
-_MAX_SOCKET_ROOT_BYTES = 60
+# The path of a Unix socket may have 103 bytes on macOS and 107 on Linux; the rest is for its name.
+_MAX_RUNTIME_BYTES = 74
+_SHARED = "/tmp"  # noqa: S108 -- a directory in it is checked
 
 
 def runtime_directory() -> Path:
     """Return the directory for sockets (mode 0700), created on demand.
 
-    The first of $XDG_RUNTIME_DIR, the temporary directory and /tmp whose path is short enough for a socket.
+    It is in the first of $XDG_RUNTIME_DIR, the temporary directory, /tmp and the state directory where it can
+    be the user's own and its path is short enough for a socket. Raises SettingsError.
     """
-    bases = (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir())
-    short = (base for base in bases if base and len(os.fsencode(base)) <= _MAX_SOCKET_ROOT_BYTES)
-    root = next((Path(base) for base in short if Path(base).is_dir()), Path("/tmp"))  # noqa: S108 -- owner-only below
-    directory = root / f"mlxctl-{os.getuid()}"
+    problems: dict[Path, str] = {}
+    for directory in _runtime_candidates():
+        try:
+            _make_owned(directory)
+        except OSError as error:
+            problems[directory] = error.strerror or str(error)
+        else:
+            return directory
+    tried = "; ".join(f"{str(directory)!r}: {problem}" for directory, problem in problems.items())
+    raise SettingsError(
+        "no directory for sockets can be used; set XDG_RUNTIME_DIR to a directory of yours with a short path "
+        f"({tried})"
+    )
+
+
+def _runtime_candidates() -> Iterator[Path]:
+    try:
+        temporary = tempfile.gettempdir()
+    except FileNotFoundError:
+        temporary = None
+    for base in (os.environ.get("XDG_RUNTIME_DIR"), temporary, _SHARED):
+        if base:
+            yield Path(base) / f"mlxctl-{os.getuid()}"
+    state = state_directory()
+    with suppress(OSError):
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    yield state / "run"
+
+
+def _make_owned(directory: Path) -> None:
+    """Create a directory with mode 0700, or check an existing one.
+
+    Raises OSError.
+    """
+    if len(os.fsencode(directory)) > _MAX_RUNTIME_BYTES:
+        raise OSError(f"its path has more than {_MAX_RUNTIME_BYTES} bytes")
+    parent = directory.parent.stat().st_mode
+    # SEC: otherwise another user can put a directory in its place at any time.
+    if parent & stat.S_IWOTH and not parent & stat.S_ISVTX:
+        raise OSError("other users can replace it")
     directory.mkdir(mode=0o700, exist_ok=True)
     status = directory.lstat()
     # SEC: in a shared temporary directory another user may have created this name first.
-    if status.st_uid != os.getuid() or not directory.is_dir() or directory.is_symlink():
-        raise PermissionError(f"runtime directory {str(directory)!r} belongs to another user")
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise OSError("it is a link, or belongs to another user")
     directory.chmod(0o700)
-    return directory
+
+
+def keep_others_out(directory: Path) -> str | None:
+    """Take every user's right to write from a directory of this user.
+
+    Returns a line for the operator about a directory that any user can write, or could.
+    """
+    try:
+        status = directory.stat()
+        if not status.st_mode & stat.S_IWOTH:
+            return None
+        if status.st_uid != os.getuid():
+            return f"{str(directory)!r} can be written by every user; its owner can fix that with chmod go-w"
+        directory.chmod(stat.S_IMODE(status.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
+    except OSError:
+        return None
+    return f"{str(directory)!r} could be written by every user, and no longer can; check the files in it"
 
 
 def home_directory() -> Path:
@@ -114,6 +172,15 @@ def downloads_directory() -> Path:
 def policy_file() -> Path:
     """Return the default path of the policy store; it need not exist."""
     return state_directory() / "policy.sqlite"
+
+
+def keys_marker_file(store: Path) -> Path:
+    """Return the path of the marker of a policy store with keys.
+
+    The file exists once the store had keys. It is apart from the store, whose loss must not open the server.
+    """
+    name = hashlib.sha256(os.fsencode(store.absolute())).hexdigest()[:16]
+    return state_directory() / "key-stores" / name
 
 
 def audit_directory() -> Path:

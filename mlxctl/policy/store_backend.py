@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -45,6 +46,16 @@ class StoredPolicy:
         self._is_failing = False
         self._version = store.version()
         self._read()
+
+    @property
+    def path(self) -> Path:
+        """The file of the store."""
+        return self._store.path
+
+    @property
+    def had_keys(self) -> bool:
+        """Whether this store, or one that is lost, had keys."""
+        return self._store.had_keys
 
     def find_key(self, sha256: str) -> ApiKey | None:
         """Return the key with this digest, and note its use."""

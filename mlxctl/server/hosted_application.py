@@ -7,6 +7,8 @@ from typing import Self
 
 from mlxctl import locations
 from mlxctl.bootstrap import Services, build_services
+from mlxctl.errors import SettingsError
+from mlxctl.server.access import check_keys
 from mlxctl.server.app import create_app
 from mlxctl.server.disconnect import Application
 from mlxctl.server.open_requests import OpenHttpRequests
@@ -45,6 +47,11 @@ class HostedApplication:
             probes_unknown=settings.model.probe_unknown,
             in_process=in_process,
         )
+        try:
+            check_keys(settings.server, services.policy)
+        except SettingsError:
+            services.close()
+            raise
         return cls(settings, services)
 
     async def open(self) -> None:

@@ -67,6 +67,13 @@ class ServerSettings:
     Other users cannot see these keys with `ps`.
     """
 
+    require_keys: bool | None = None
+    """Refuse to start without an API key.
+
+    Default: only once a key was added with `mlxctl admin keys add`. `false` starts without keys also when
+    their store is lost.
+    """
+
     admin_keys: tuple[str, ...] = field(default=(), repr=False)
     """Key for managing models, cache and downloads, and for /stats, /metrics and /requests.
 

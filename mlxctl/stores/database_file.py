@@ -8,7 +8,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -124,6 +124,7 @@ def _opened(
     for file in (path, *(path.with_name(path.name + suffix) for suffix in SIDE_FILES)):
         if os.path.lexists(file) and not file.is_file():
             raise DamageError(f"{file.name} is not a file")
+        _check_owner(path, file)
     connection = _connect(str(path), uri=False) if is_writable else open_read_only(path)
     try:
         connection.create_function("checksum", -1, checksum, deterministic=True)
@@ -145,6 +146,21 @@ def _opened(
         connection.close()
         raise
     return connection
+
+
+def _check_owner(path: Path, file: Path) -> None:
+    """Raise StoreUnavailable for a file that another user has put there."""
+    with suppress(FileNotFoundError):
+        # SEC: in a directory that others can write, they may have created it first, with keys of their own.
+        if _owners(file) - {os.getuid(), 0} - _owners(file.parent):
+            raise store_error(
+                path, f"cannot use {str(path)!r}: {file.name} belongs to another user; move it away"
+            )
+
+
+def _owners(file: Path) -> set[int]:
+    """Return the owners of a file and of the link to it."""
+    return {file.stat().st_uid, file.lstat().st_uid}
 
 
 def _create(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import os
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -71,9 +72,14 @@ class PolicyStore:
     passphrase or a value that another program encrypted.
     """
 
-    def __init__(self, path: Path, passphrase: str | None = None) -> None:
+    def __init__(self, path: Path, passphrase: str | None = None, *, keys_marker: Path | None = None) -> None:
+        """Prepare the store; nothing is opened.
+
+        `keys_marker` is a file apart from it, written once the store has keys.
+        """
         self.path = path
         self._passphrase = passphrase
+        self._keys_marker = keys_marker
         self._sealer: Sealer | None = None
 
     def version(self) -> tuple[int, int, int] | None:
@@ -96,7 +102,25 @@ class PolicyStore:
             return []
         with self._connected() as connection:
             rows = connection.execute("SELECT kind, id, value FROM records ORDER BY kind, id").fetchall()
-            return [Record(kind, name, self._open(kind, name, value)) for kind, name, value in rows]
+            records = [Record(kind, name, self._open(kind, name, value)) for kind, name, value in rows]
+        if any(record.kind == "key" for record in records):
+            self._remember_keys()
+        return records
+
+    @property
+    def had_keys(self) -> bool:
+        """Whether this store, or an earlier file at its path, had keys."""
+        return self._keys_marker is not None and os.path.lexists(self._keys_marker)
+
+    def _remember_keys(self) -> None:
+        if self._keys_marker is None or self.had_keys:
+            return
+        try:
+            self._keys_marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # The text is for people.
+            self._keys_marker.write_bytes(os.fsencode(self.path.absolute()))
+        except OSError as error:
+            _log.warning("%s cannot be written: %s", self._keys_marker, error.strerror)
 
     def put(self, kind: str, name: str, value: bytes) -> None:
         """Add or replace a record.
@@ -175,7 +199,7 @@ class PolicyStore:
             # SQLite takes an empty file for a new database; then requests would need no key any more.
             raise StoreUnavailable(
                 "policy",
-                f"{str(self.path)!r} is empty; restore it from a backup, or delete it to start without keys",
+                f"{str(self.path)!r} is empty; restore it from a backup, or delete it and add a new key",
             ) from DamageError("the file is empty")
         connection = open_database(self.path, _MIGRATIONS, replaces_damaged=False)
         try:

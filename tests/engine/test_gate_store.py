@@ -8,6 +8,7 @@ import pytest
 
 from mlxctl.engine.speculation.gate import DraftOdds
 from mlxctl.engine.speculation.gate_store import GateStore
+from tests.permissions import restricted_directory
 
 DRAFT = [DraftOdds(7, 0.9)]
 
@@ -76,3 +77,11 @@ def test_directory_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     store.gate("model", "lookup").observe_plain(1, 1, 0.1)
     store.save()
     assert GateStore(None).gate("model", "lookup").seconds == {}
+
+
+def test_directory_that_cannot_be_entered_counts_as_empty(caplog: pytest.LogCaptureFixture) -> None:
+    with restricted_directory() as directory:
+        (directory / "closed").mkdir(mode=0)
+        store = measured(directory / "closed" / "mlxctl")
+        assert store.gate("other", "lookup").seconds == {}
+    assert "speculation: measurements are not stored" in caplog.text

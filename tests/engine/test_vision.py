@@ -9,11 +9,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from mlxctl.engine.generation.loading import load_text_model
 from mlxctl.errors import SequenceFailed
 from mlxctl.ir import TextPart
+from mlxctl.models import read_model
 from tests import tiny_models
 
+from .harness import result_of
 from .mlx_vlm_reference import theirs
 from .vision_harness import NUM_TOKENS, answer, noise, prepared, seeing_engine
 
@@ -112,6 +116,23 @@ def test_broken_vision_part_serves_text_and_refuses_images(tmp_path: Path) -> No
     assert problem.startswith("its vision part cannot be loaded: ")
     assert generated_ids == asyncio.run(run_whole())
     assert "reads text only: its vision part is not loaded" in refusal
+
+
+@pytest.mark.parametrize(("trusts", "executed"), [(False, False), (True, True)])
+def test_code_that_a_config_names_after_its_check_is_not_run(
+    tmp_path: Path, trusts: bool, executed: bool
+) -> None:
+    model = Path(shutil.copytree(tiny_models.trained("pixtral_colors"), tmp_path / "swapped"))
+    loading = load_text_model(structs.replace(read_model(model).spec("m"), trust_remote_code=trusts))
+    next(loading)
+    # The text part is read; a writer of the directory changes it before the vision part is.
+    config = json.loads((model / "config.json").read_text()) | {"model_file": "code.py"}
+    (model / "config.json").write_text(json.dumps(config))
+    (model / "code.py").write_text(f"import os; os.mkdir({str(tmp_path / 'executed')!r}); ModelConfig = None")
+    weights = result_of(loading)
+    assert (tmp_path / "executed").exists() is executed
+    assert weights.vision_problem is not None
+    assert trusts or "its config.json names Python code (model_file)" in weights.vision_problem
 
 
 @pytest.mark.parametrize(

@@ -202,12 +202,17 @@ def test_mutual_tls_refuses_clients_without_certificate_or_with_old_tls(
 
 def test_files_that_cannot_be_used_are_named(certificates: Path, tmp_path: Path) -> None:
     server, key = certificates / "server.pem", certificates / "server.key"
-    broken = tmp_path / "broken.pem"
+    broken, fifo, loop = (tmp_path / name for name in ("broken.pem", "fifo.pem", "loop.pem"))
     broken.write_text("no certificate")
+    os.mkfifo(fifo)
+    loop.symlink_to(loop)
     for files, reason in {
         (server, None, None): "needs both --tls-cert and --tls-key",
         (server, tmp_path / "none", None): "server.tls_key: .* is not a readable file",
         (tmp_path, key, None): "server.tls_cert: .* is not a readable file",
+        (fifo, key, None): "server.tls_cert: .* is not a readable file",
+        (server, loop, None): "server.tls_key: .* is not a readable file",
+        (server, key, tmp_path / ("a" * 300)): "server.tls_client_ca: .* is not a readable file",
         (server, certificates / "client.key", None): "key values mismatch",
         (server, certificates / "encrypted.key", None): "is encrypted; name a file with its password",
         (broken, key, None): "server.tls_cert: .* has no valid certificate",

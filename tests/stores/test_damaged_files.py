@@ -103,6 +103,7 @@ WRITERS = {
     "stores/audit_files.py": "audit/audit.jsonl",
     "stores/database_file.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, speeds.sqlite, "
     "policy.sqlite, chats.db, manifest.sqlite; the index of the audit log (tests/stores/test_audit.py)",
+    "stores/policy.py": "the name of a store that had keys; mlxctl only sees whether the file exists",
     "tui/export.py": "chat.json",
     "tui/external_editor.py": "the question in an editor, in a temporary directory",
     "tui/preferences.py": "screen.json",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlxctl.errors import SettingsError, StoreUnavailable
-from mlxctl.stores import policy
+from mlxctl.stores import database_file, policy
 from mlxctl.stores.policy import _MIGRATIONS, _TOTAL, PolicyStore
 from mlxctl.stores.rows import checksum
 
@@ -150,3 +150,16 @@ def test_store_of_an_earlier_version_gets_a_checksum(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE uses SET last_used = 9.5")
     assert store.last_uses() == {}
+
+
+@pytest.mark.parametrize("name", ["policy.sqlite", "policy.sqlite-journal"])
+def test_file_that_another_user_created_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    PolicyStore(path).put("key", "a", b"1")
+    planted = path.with_name(name)
+    planted.touch()
+    owners = database_file._owners
+    monkeypatch.setattr(database_file, "_owners", lambda file: {54321} if file == planted else owners(file))
+    with pytest.raises(StoreUnavailable, match=f"{name} belongs to another user"):
+        PolicyStore(path).read()

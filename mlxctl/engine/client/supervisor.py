@@ -19,7 +19,15 @@ from mlxctl.engine.client.restart_delay import RestartDelay
 from mlxctl.engine.wire.commands import ConfigureCache, ConfigureScheduler, Stop
 from mlxctl.engine.wire.messages import AnyReport
 from mlxctl.engine.wire.reports import Hello, ModelFailed, ModelLoaded, ModelLoadStep, ModelUnloaded
-from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, ModelLoading, ShuttingDown
+from mlxctl.errors import (
+    EngineDied,
+    EngineRecovering,
+    MlxctlError,
+    ModelError,
+    ModelLoading,
+    SettingsError,
+    ShuttingDown,
+)
 from mlxctl.ir import ModelSpec
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.settings import EngineSettings, cache_policy
@@ -233,7 +241,9 @@ class EngineSupervisor:
     def _on_failed_start(self, error: MlxctlError) -> None:
         # Before the first success the operator has to fix the model or the engine; after it, the engine is
         # started again.
-        is_hopeless = isinstance(error, ModelError) or self.num_restarts + 1 >= _MAX_FIRST_STARTS
+        is_hopeless = (
+            isinstance(error, ModelError | SettingsError) or self.num_restarts + 1 >= _MAX_FIRST_STARTS
+        )
         if not self._was_ready and is_hopeless:
             self._failure = error
             self.status = "failed"

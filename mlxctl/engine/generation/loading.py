@@ -4,7 +4,8 @@ MLX thread only.
 """
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -44,7 +45,7 @@ def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
     if spec.task.vision is None:
         return weights
     try:
-        weights = yield from _with_vision(weights, spec.path, spec.task.vision)
+        weights = yield from _with_vision(weights, spec, spec.task.vision)
     except LOAD_ERRORS as error:
         return replace(weights, vision_problem=f"its vision part cannot be loaded: {error_line(error)}")
     return replace(weights, load_seconds=time.monotonic() - started)
@@ -94,11 +95,12 @@ def _with_mtp_head(weights: LoadedWeights, path: Path) -> Generator[int, None, L
 
 
 def _with_vision(
-    weights: LoadedWeights, path: Path, recipe: VisionRecipe
+    weights: LoadedWeights, spec: ModelSpec, recipe: VisionRecipe
 ) -> Generator[int, None, LoadedWeights]:
     for _ in import_in_thread("mlx_vlm.utils", f"mlx_vlm.models.{weights.model.model_type}"):
         yield weights.weights_bytes
-    tower = _open_tower(path, weights.model.language_model.model.embed_tokens)
+    with nullcontext() if spec.trust_remote_code else _no_code_of_models():
+        tower = _open_tower(spec.path, weights.model.language_model.model.embed_tokens)
     for num_bytes in read_weights(tower):
         yield weights.weights_bytes + num_bytes
     tower.eval()
@@ -118,6 +120,29 @@ def _open_tower(path: Path, embed_tokens: Any) -> Any:
     model = load_model(path, lazy=True)
     model.language_model = SimpleNamespace(model=SimpleNamespace(embed_tokens=embed_tokens))
     return model
+
+
+@contextmanager
+def _no_code_of_models() -> Iterator[None]:
+    """Make mlx-vlm refuse a config.json that names Python code.
+
+    It has no option for that.
+    """
+    from mlx_vlm import utils
+
+    find_classes = utils.get_model_and_args
+
+    def find_own_classes(config: dict[str, Any], model_path: Path | None = None) -> Any:  # noqa: ARG001
+        # SEC: the config that was just read, since the file may have changed after it was checked.
+        if config.get("model_file"):
+            raise ValueError("its config.json names Python code (model_file)")
+        return find_classes(config=config)
+
+    utils.get_model_and_args = find_own_classes
+    try:
+        yield
+    finally:
+        utils.get_model_and_args = find_classes
 
 
 def _join_vision(text_model: Any, tower: Any, recipe: VisionRecipe) -> VisionLanguageModel:

@@ -83,8 +83,8 @@ class GateStore:
             self._file = None
 
     def _read(self) -> _StoredGates:
-        if self._file is not None and self._file.is_file():
-            with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
+        with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
+            if self._file is not None and self._file.is_file():
                 with self._file.open("rb") as file:
                     stored = msgspec.json.decode(file.read(_MAX_BYTES), type=_StoredGates)
                 for gate in stored.gates.values():

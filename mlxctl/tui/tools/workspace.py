@@ -105,7 +105,7 @@ class WorkspaceTools:
                 "shell",
                 "Run a command with /bin/sh in the working directory, "
                 f"for at most {shell_seconds:g} seconds. "
-                "It gets no input, and its background processes end with it",
+                "It gets no input and few environment variables, and its background processes end with it",
                 {"command": _text("The command")},
                 self._shell,
             ),
