@@ -8,9 +8,9 @@ const RULE = /^ {0,3}(?=([-*_])\s*\1\s*\1)(?:[-\s]+|[*\s]+|[_\s]+)$/;
 const BLOCK = /^ {0,3}(```|~~~|#{1,6}\s|>)/;
 // Deeper lists and quotes are shown as text: the call stack has an end.
 const MAX_DEPTH = 10;
-// What follows in an answer is shown as text. Chromium on two busy cores laid out 25,000 list items in 1.3 s.
+// What follows in an answer is shown as text. Chromium on two busy cores laid out 25,000 list items in 1.3 s,
 const MAX_ELEMENTS = 10_000;
-// Its layout of a row with 50,000 cells took 48 s.
+// and a row of 50,000 cells in 48 s.
 const MAX_COLUMNS = 100;
 
 // How many more elements the running call may create.
@@ -198,7 +198,7 @@ function marksOf(text) {
 
   function labelled(at) {
     const end = labelEnd(at + 1);
-    if (end === at + 1 || !matchFrom(TARGET, text, end)) return null;
+    if (end === at + 1 || text[end + 1] !== "(" || !matchFrom(TARGET, text, end)) return null;
     const start = TARGET.lastIndex, close = targetEnd(start);
     return close > start && text[close] === ")" ? { node: link(text.slice(end + 2, close), text.slice(at + 1, end)), end: close + 1 } : null;
   }
