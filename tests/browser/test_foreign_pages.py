@@ -1,4 +1,4 @@
-"""Pages of other origins against servers without keys, as a browser sends their requests."""
+"""Requests of foreign pages to servers without keys, by a real browser."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Answers and JSON with code in them: the web page shows them as text."""
+"""Code in answers and JSON stays text on the web page."""
 
 import json
 from typing import Any
@@ -88,7 +88,10 @@ def answer_with(page: Page, text: str) -> None:
 
 
 def with_markup(value: Any) -> Any:
-    """Return JSON whose texts end with markup, except those that decide what is shown."""
+    """Return JSON whose texts end with markup.
+
+    Fields that decide what is shown stay.
+    """
     if isinstance(value, dict):
         return {
             key: item if key in ("kind", "key", "parent") else with_markup(item)

@@ -185,7 +185,10 @@ def test_blocks_of_a_growing_answer_are_drawn_once(page: Page, server: ServerPro
 
 
 def send_modules(page: Page, server: ServerProcess) -> None:
-    """Open a page of the server that may import the modules; the server sends them as one script."""
+    """Open a page that may import each module.
+
+    The server sends them as one script.
+    """
 
     def send_module(route: Route) -> None:
         name = route.request.url.rpartition("/")[2]
