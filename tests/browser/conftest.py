@@ -16,6 +16,8 @@ from tests.server.process import ServerProcess, serving
 
 KEY = "web-page-key"
 SLOW_REPOSITORY = "org/slow"
+FOREIGN_NAME = "foreign.example"
+"""A name of loopback in the browser."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _ON_MACOS = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 # Long enough for a machine that runs all other tests too; a condition that holds ends the wait at once.
@@ -29,7 +31,11 @@ def browser() -> Iterator[Browser]:
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), _ON_MACOS)
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(
-            executable_path=path, args=["--no-sandbox"] if os.getuid() == 0 else []
+            executable_path=path,
+            args=[
+                f"--host-resolver-rules=MAP {FOREIGN_NAME} 127.0.0.1",
+                *(["--no-sandbox"] if os.getuid() == 0 else []),
+            ],
         )
         yield started
         started.close()

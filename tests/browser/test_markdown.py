@@ -2,8 +2,10 @@
 
 import json
 import re
+from itertools import combinations_with_replacement
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, Route
 
 from mlxctl.server import web
@@ -23,11 +25,95 @@ CASES = {
     "<b>x</b> & <script>": "<p>&lt;b&gt;x&lt;/b&gt; &amp; &lt;script&gt;</p>",
     "[here](https://a.test/x_(y)) [bad](javascript:alert(1))": None,
     "see https://a.test/b.": None,
+    "``a`b`` and ``c`": "<p><code>a`b</code> and <code>`c</code></p>",
+    "`a *b ~~c d_e [f](g": "<p>`a *b ~~c d_e [f](g</p>",
+    "# a\r\n- b\r\n---\r": "<h3>a\r</h3><ul><li>b\r</li></ul><hr>",
 }
+LISTS = (
+    "- a\n- b\n\n  more\n\n    code\n- c\n\n1. x\n   - y\n2. z\n\n> q\n> - r\n\ns\n--- t\n\n- - u\n* * *\n- v"
+)
+BLOCKS = "a\n# b\n\n#c\n| d |\n\n| e |\n| - |\n| `f` |\ng\n\n```js\nh\n\n``` i\n~~~\n```\n~~~\n**j\nk** [l](https://m.test)\n\n\n---\nn"
+# Each is repeated to the length of an answer: before, repeated, after.
+SPECIAL = [*"`*_~[]()<>&|#-+:!$.1a \t\n\r", "\u2028", "\ud83d", "http://"]
+PAIRS = [("", first + second, "") for first, second in combinations_with_replacement(SPECIAL, 2)]
+_UNITS = [
+    *("`x", "x`` ", "```a`", "**a ", "*a* ", "**a*", "_a_ ", "~~a ", "~~a~", "**_`a`_** ", "<think>", "$$a"),
+    *("[a](", "[a](http://", "[a](http://b ", "[a](http://b) ", "](http://", "http://.["),
+    *("# a\n", "> a\n", "> \n\n", "> > ", "- a\n", "- a\n\n", "- - ", "1. a\n- b\n", "---\n", "a\n\n"),
+    *("```\n", "```\na\n", "~~~\n```\n", "|a|\n", "|a|\n|-|\n"),
+]
+RUNS = [
+    *(("", unit, "") for unit in _UNITS),
+    *(("x ", "`", ""), ("[", "[", "](http://b"), ("[a](http://", "b", ""), ("http://b", ".", " b")),
+    *(("- ", "- ", "x"), ("```\n", " ", "x"), ("|", "|", "\n|-|")),
+    *((mark, " ", f"{'x' * 9_000}\u2028y") for mark in "-#"),
+]
+# The same with ever longer runs: what is repeated, and what follows each run.
+RISING = [
+    *(("`", " "), ("`", "\n"), ("*", " "), ("_", "a"), ("[", "]")),
+    *((" ", "- a\n"), (" ", "a\n"), ("> ", "\n"), ("- ", "\n")),
+]
+
+# Return the texts that take more than eight times the time for four times the length; 100 ms may be noise.
+_SLOW = """async ([runs, rising]) => {
+  const { markdown } = await import("/ui/markdown.js");
+  const texts = new Map(runs.map(([before, unit, after]) => [before + unit + after,
+    (size) => before + unit.repeat(size / unit.length) + after]));
+  for (const [unit, end] of rising) texts.set(`rising ${unit}${end}`, (size) => {
+    let text = "";
+    for (let length = 1; text.length < size; length += 1) text += unit.repeat(length) + end;
+    return text;
+  });
+  const milliseconds = (text) => {
+    const begun = performance.now();
+    markdown(text);
+    return performance.now() - begun;
+  };
+  const isProportional = (textOf, size) => {
+    const whole = milliseconds(textOf(size));
+    return whole < 100 || whole < 8 * milliseconds(textOf(size / 4));
+  };
+  const slow = new Set();
+  for (const size of [1600, 6400, 25600, 102400]) for (const [name, textOf] of texts) {
+    // Other work of the machine may slow one down.
+    if (!slow.has(name) && ![1, 2, 3].some(() => isProportional(textOf, size))) slow.add(name);
+  }
+  return [...slow];
+}"""
+# Return the beginnings of a text that look otherwise when they come character by character.
+_DIFFERING = """async (text) => {
+  const timers = [];
+  window.setTimeout = (draw) => timers.push(draw);
+  const { answerView } = await import("/ui/answer.js");
+  const grown = answerView({}, {}), shown = (view) => view.node.querySelector(":scope > .body").innerHTML;
+  const differing = [];
+  for (let length = 1; length <= text.length; length += 1) {
+    grown.add({ choices: [{ delta: { content: text[length - 1] } }] });
+    for (const draw of timers.splice(0)) draw();
+    const whole = answerView({}, {});
+    whole.show({ content: text.slice(0, length) });
+    if (shown(grown) !== shown(whole)) differing.push(text.slice(0, length));
+  }
+  return differing;
+}"""
+# Return how many elements are created while an answer grows by parts.
+_NUM_CREATED = """async (parts) => {
+  const timers = [], create = document.createElement.bind(document);
+  window.setTimeout = (draw) => timers.push(draw);
+  const { answerView } = await import("/ui/answer.js");
+  const view = answerView({}, {});
+  let number = 0;
+  document.createElement = (name) => { number += 1; return create(name); };
+  for (const content of parts) {
+    view.add({ choices: [{ delta: { content } }] });
+    for (const draw of timers.splice(0)) draw();
+  }
+  return number;
+}"""
 
 
 def test_markdown_becomes_elements_and_html_stays_text(page: Page, server: ServerProcess) -> None:
-    page.goto(f"{server.url}/")
+    send_modules(page, server)
     rendered = render(page, list(CASES))
     wanted = {text: html for text, html in CASES.items() if html is not None}
     assert {text: rendered[text] for text in wanted} == wanted
@@ -38,7 +124,7 @@ def test_markdown_becomes_elements_and_html_stays_text(page: Page, server: Serve
 
 
 def test_code_block_and_table_are_complete_at_any_cut(page: Page, server: ServerProcess) -> None:
-    page.goto(f"{server.url}/")
+    send_modules(page, server)
     text = "```python\nif a < b:\n    print('*x*')\n```\n\n| a | b |\n| --- | --- |\n| 1 | **2** |"
     rendered = render(page, [text[:end] for end in range(len(text) + 1)])
     whole = rendered[text]
@@ -51,22 +137,69 @@ def test_code_block_and_table_are_complete_at_any_cut(page: Page, server: Server
 
 
 def test_deep_nesting_ends_as_text(page: Page, server: ServerProcess) -> None:
-    page.goto(f"{server.url}/")
+    send_modules(page, server)
     quoted = "> " * 500 + "end"
     html = render(page, [quoted])[quoted]
     assert html.count("<blockquote>") <= 12
     assert "end" in html
 
 
-def render(page: Page, texts: list[str]) -> dict[str, str]:
-    """Return the HTML of each Markdown text."""
+@pytest.mark.parametrize("texts", [(RUNS, RISING), (PAIRS, [])], ids=["runs", "pairs"])
+def test_time_is_proportional_to_the_length(
+    page: Page, server: ServerProcess, texts: tuple[list[tuple[str, str, str]], list[tuple[str, str]]]
+) -> None:
+    send_modules(page, server)
+    assert page.evaluate(_SLOW, texts) == []
+
+
+def test_answer_has_a_bounded_number_of_elements_and_keeps_its_text(
+    page: Page, server: ServerProcess
+) -> None:
+    send_modules(page, server)
+    texts = {
+        unit: unit * 20_000 for unit in ("- ab\n", "*a* ", "ab\n\n", "|ab|\n|-|\n", "```\nab\n", "> ab\n\n")
+    }
+    rendered = render(page, list(texts.values()))
+    counts = {unit: rendered[text].count("</") for unit, text in texts.items()}
+    assert {unit: number for unit, number in counts.items() if not 3_000 < number < 12_000} == {}
+    assert all(rendered[text].count("a") >= 20_000 for text in texts.values())
+
+
+def test_row_with_too_many_cells_is_text(page: Page, server: ServerProcess) -> None:
+    send_modules(page, server)
+    texts = [f"{'|a' * columns}|\n{'|-' * columns}|" for columns in (100, 101)]
+    rendered = render(page, texts)
+    assert [rendered[text].count("<th>") for text in texts] == [100, 0]
+
+
+@pytest.mark.parametrize("text", [LISTS, BLOCKS], ids=["lists", "blocks"])
+def test_growing_answer_looks_as_if_it_came_at_once(page: Page, server: ServerProcess, text: str) -> None:
+    send_modules(page, server)
+    assert page.evaluate(_DIFFERING, text) == []
+
+
+def test_blocks_of_a_growing_answer_are_drawn_once(page: Page, server: ServerProcess) -> None:
+    send_modules(page, server)
+    paragraphs = [f"Paragraph **{number}**.\n\n" for number in range(500)]
+    assert page.evaluate(_NUM_CREATED, paragraphs) < 10 * len(paragraphs)
+
+
+def send_modules(page: Page, server: ServerProcess) -> None:
+    """Open a page that may import each module.
+
+    The server sends them as one script.
+    """
 
     def send_module(route: Route) -> None:
-        # The server sends all modules as one script.
         name = route.request.url.rpartition("/")[2]
         route.fulfill(path=MODULES / name, content_type="text/javascript")
 
-    page.route(re.compile(r"/ui/(markdown|dom)\.js$"), send_module)
+    page.route(re.compile(r"/ui/(?!page\b)\w+\.js$"), send_module)
+    page.goto(f"{server.url}/ui")
+
+
+def render(page: Page, texts: list[str]) -> dict[str, str]:
+    """Return the HTML of each Markdown text."""
     html = page.evaluate(
         """async (texts) => {
           const { markdown } = await import("/ui/markdown.js");

@@ -25,19 +25,33 @@ export function answerView(entry, { again, continueWith }) {
   const started = performance.now();
   let text = "", thought = "", usage = null, first = null, reason = null, areCallsComplete = false;
   let timer = null, waiting = null, clock = null, drawSeconds = 0;
+  // The beginning of the text, and how many blocks of the body show it: more text does not change them.
+  let finalLength = 0, numFinal = 0, room;
 
   function draw() {
     const begun = performance.now();
     timer = null;
-    thoughts.textContent = thought;
+    if (thoughts.textContent !== thought) thoughts.textContent = thought;
     thinking.hidden = !thought;
-    const blocks = markdown(text);
-    // Each block has the direction of its text.
-    for (const block of blocks) block.dir = "auto";
-    replaceChanged(body, blocks);
+    drawText();
     calls.replaceChildren(...[...tools.values()].map((call) => el("details", { open: true },
       el("summary", {}, `Tool call: ${call.name}`), el("pre", {}, el("code", {}, call.arguments)))));
     drawSeconds = (performance.now() - begun) / 1000;
+  }
+
+  function drawText() {
+    const rest = text.slice(finalLength), starts = [];
+    const blocks = markdown(rest, starts, room);
+    // Each block has the direction of its text.
+    for (const block of blocks) block.dir = "auto";
+    replaceChanged(body, numFinal, blocks);
+    // The first line of a block ends the one before it, once it is complete.
+    const lastEnd = rest.lastIndexOf("\n"), last = starts.findLastIndex(({ position }) => position <= lastEnd);
+    if (last > 0) {
+      finalLength += starts[last].position;
+      numFinal += last;
+      room = starts[last].room;
+    }
   }
 
   /** Fields for what the tools returned, under the last answer. */
@@ -140,11 +154,11 @@ function following(change) {
   if (isAtEnd) scrollToEnd();
 }
 
-/** Replace the children that differ: a selection, a focus or a scrolled code block above them stays. */
-function replaceChanged(parent, children) {
-  const old = [...parent.children];
+/** Replace the children after `numKept` that differ: a selection, a focus or a scrolled code block above them stays. */
+function replaceChanged(parent, numKept, children) {
+  const old = [...parent.children].slice(numKept);
   const numSame = children.findIndex((child, index) => !old[index]?.isEqualNode(child));
-  const kept = numSame < 0 ? children.length : numSame;
-  for (const child of old.slice(kept)) child.remove();
-  parent.append(...children.slice(kept));
+  const same = numSame < 0 ? children.length : numSame;
+  for (const child of old.slice(same)) child.remove();
+  for (const child of children.slice(same)) parent.append(child);
 }

@@ -94,7 +94,8 @@ export async function* stream(path, body, signal) {
   for (;;) {
     const { value, done } = await readFrom(reader);
     if (done) throw new ApiError(LOST, 0);
-    const lines = (rest + value).split("\n");
+    const lines = value.split("\n");
+    lines[0] = rest + lines[0];
     rest = lines.pop();
     for (const line of lines) {
       const prefill = line.match(/^:\s*prefill (\d+)\/(\d+)/);

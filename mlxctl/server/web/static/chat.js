@@ -54,9 +54,8 @@ export async function chatView(root) {
       queued.replaceChildren(...state.queue.map((item) => el("li", {}, el("span", { dir: "auto" }, `Queued: ${item.text}`),
         el("button", { type: "button", onclick: () => takeBack([item]) }, "Take back"))));
       editing.hidden = state.editing === null;
-      for (const [index, entry] of state.entries.entries()) {
-        entry.node?.classList.toggle("replaced", state.editing !== null && index >= state.entries.indexOf(state.editing));
-      }
+      const firstReplaced = state.editing ? state.entries.indexOf(state.editing) : Infinity;
+      for (const [index, entry] of state.entries.entries()) entry.node?.classList.toggle("replaced", index >= firstReplaced);
       if (isFree) (transcript.querySelector(".results input") ?? input).focus({ preventScroll: true });
     },
     /** Put a message into the input; it is replaced when it is sent. None leaves it as it is. */

@@ -1,6 +1,6 @@
 // Elements from data. Text is always set as text, never parsed as HTML.
 
-/** Create an element: `el("a", {href: "#x", class: "y", onclick: f}, "text", child)`. */
+/** Create an element: `el("a", {href: "#x", class: "y", onclick: f}, "text", child, [children])`. */
 export function el(name, attributes = {}, ...children) {
   const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -9,7 +9,10 @@ export function el(name, attributes = {}, ...children) {
     else if (value === true) node.setAttribute(key, "");
     else node.setAttribute(key, value);
   }
-  node.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  // One by one: a call has room for some 100,000 arguments.
+  for (const child of children.flat()) {
+    if (child !== null && child !== undefined && child !== false) node.append(child);
+  }
   return node;
 }
 
