@@ -13,7 +13,7 @@ Words = np.ndarray[Any, np.dtype[np.int32]]
 
 _MAX_FORCED = 32
 # Of so few allowed tokens, beside white space, each is tried for what has to follow it.
-_FEW = 16
+_FEW = 32
 # More than a vocabulary has tokens of white space, most of them runs of spaces and line breaks.
 _MOST_BLANKS = 512
 _SPACE = b" "
