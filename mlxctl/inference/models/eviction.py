@@ -92,18 +92,15 @@ def describe_shortage(
     """Return why a model does not fit in memory, and the remedy."""
     limit = describe_bytes(budget.limit_bytes)
     needs = f"its weights need {describe_bytes(num_bytes)}, but the memory limit is {limit}"
-    pinned = [
-        f"{resident.name!r} ({describe_bytes(resident.num_bytes)})"
-        for resident in residents
-        if resident.is_pinned
-    ]
+    pinned = [resident.num_bytes for resident in residents if resident.is_pinned]
     if not pinned:
         return f"{needs}: raise --memory-limit, or take a smaller or more quantized model"
     shared = f"of which several models together may take {describe_bytes(budget.shared_bytes)}"
     count = "" if budget.max_models is None else f", at most {budget.max_models} of them"
+    # Without their names: the caller may not be allowed to use those models.
+    stay = "1 pinned model stays" if len(pinned) == 1 else f"{len(pinned)} pinned models stay"
     return (
-        f"{needs}, {shared}{count}, and {', '.join(pinned)} stays because it is pinned: unpin it or "
-        "raise the limit"
+        f"{needs}, {shared}{count}, and {stay} ({describe_bytes(sum(pinned))}): unpin one or raise the limit"
     )
 
 
