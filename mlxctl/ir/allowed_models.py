@@ -10,7 +10,8 @@ from typing import Self
 class AllowedModels:
     """Models whose own name matches one of the `globs`.
 
-    None is every model. Where models are looked up, listed or named in a text, it is an argument without a default.
+    None is every model. Where models are looked up, listed or named in a text, it is an argument without a
+    default.
     """
 
     globs: tuple[str, ...] | None

@@ -17,6 +17,7 @@ from mlxctl.errors import (
     ModelUnavailable,
     UnknownModel,
 )
+from mlxctl.inference.models.eviction import ModelShortage
 from mlxctl.inference.models.leases import Lease
 from mlxctl.inference.models.loader import ModelLoader
 from mlxctl.inference.models.lora_registry import LoraRegistry, ServedAdapter
@@ -138,6 +139,8 @@ class ModelManager:
                 lease = await self._residency.lease(model.name)
         except MlxctlError as error:
             self._num_routes[self._registry.own_name(name) or "", _route_result(error)] += 1
+            if isinstance(error, ModelShortage):
+                raise error.naming(allowed) from None
             raise
         self._num_routes[model.name, "routed"] += 1
         reader = self._loader.reader(model.name)
@@ -234,7 +237,10 @@ class ModelManager:
         """Load the model into memory. Raises what `use` does."""
         model = await self._resolve(name, allowed)
         self._check_open()
-        await self._residency.load(model.name)
+        try:
+            await self._residency.load(model.name)
+        except ModelShortage as error:
+            raise error.naming(allowed) from None
         return self._states.describe(name, model)
 
     async def load_progress(self, name: str, allowed: AllowedModels) -> LoadProgress:
