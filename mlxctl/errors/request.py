@@ -166,7 +166,7 @@ class FeatureDisabled(PermissionDenied):
 
 
 class PolicyDenied(PermissionDenied):
-    """A policy server refused the request."""
+    """A key's policy, or a policy server, refused the request."""
 
 
 class GuardrailMatched(RequestError):

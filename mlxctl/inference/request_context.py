@@ -34,12 +34,10 @@ class RequestContext:
     `route` is the route's template, empty for a path without a route. `model` is the model that the request
     names, None until it is read. `caller` is the key's name, empty without a key. `status` is 0 until the
     response begins; `error` is the code of the error that ended the request. `review` checks model and prompt
-    before they reach the engine. `reserve` counts bytes that the request holds besides its body.
-    `allowed_models` are globs of the models that the caller may use; empty
-    allows all. With `keeps_content` the prompts and answers of
-    its `entries` are recorded. `traceparent` and `tracestate` are the W3C trace context for requests to other
-    servers; `span` is the request's own where traces are exported. `phases` are its timed parts, None where
-    they are not recorded.
+    before they reach the engine. `reserve` counts bytes that the request holds besides its body. With
+    `keeps_content` the prompts and answers of its `entries` are recorded. `traceparent` and
+    `tracestate` are the W3C trace context for requests to other servers; `span` is the request's own where
+    traces are exported. `phases` are its timed parts, None where they are not recorded.
     """
 
     request_id: str
@@ -49,7 +47,6 @@ class RequestContext:
     protocol: str | None = None
     model: str | None = None
     caller: str = ""
-    allowed_models: tuple[str, ...] = ()
     remote: str = ""
     started_at: float = field(default_factory=time.time)
     duration_seconds: float = 0.0

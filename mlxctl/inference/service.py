@@ -4,17 +4,13 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import msgspec
-
 from mlxctl.engine import EngineClient, EngineStatus, Hello, Stats
 from mlxctl.errors import MlxctlError, PermissionDenied, UnknownResource
 from mlxctl.inference.active_agents import ActiveAgents
 from mlxctl.inference.answers import Answers
 from mlxctl.inference.cache import CacheInspector
 from mlxctl.inference.embedding import embed
-from mlxctl.inference.generation import Generation
 from mlxctl.inference.image_fetching import ImageFetcher
-from mlxctl.inference.interface import CacheEntry, InferenceStats
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.models.registry import ModelRegistry
@@ -30,13 +26,13 @@ from mlxctl.inference.submission import Submissions, review
 from mlxctl.inference.tokenization import Tokenization
 from mlxctl.inference.transcription import transcribe
 from mlxctl.ir import (
-    EmbeddingRequest,
     EmbeddingResult,
     GenerationRequest,
     SpeechSegment,
     TranscriptionRequest,
     TranscriptionResult,
 )
+from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.timed_phases import add_phases
 from mlxctl.settings import PoolSettings, VisionSettings
@@ -45,10 +41,11 @@ NO_POOL = PoolSettings()
 
 
 class InferenceService:
-    """Serves models through one engine; implements `Inference`.
+    """Serves models through one engine.
 
     `wait_ready` fails when no model can be served; after that, a model that cannot be used fails the requests
-    that name it, and no others.
+    that name it, and no others. A caller sees and uses the models that it is `allowed`; others are unknown to
+    it. `LocalInference` is for the operator, who has all.
     """
 
     def __init__(
@@ -119,7 +116,7 @@ class InferenceService:
             return "failed"
         if self._engine.status == "ready" and not self.manager.is_open:
             return "starting"
-        if self._engine.status == "ready" and self.problem is not None:
+        if self._engine.status == "ready" and self.problem(EVERY_MODEL) is not None:
             return "recovering"
         return self._engine.status
 
@@ -128,13 +125,12 @@ class InferenceService:
         """Whether requests are accepted, though models may be missing."""
         return self._failure is None and self._engine.status == "ready" and self.manager.is_open
 
-    @property
-    def problem(self) -> str | None:
-        """Which models are missing though the engine runs.
+    def problem(self, allowed: AllowedModels) -> str | None:
+        """Return which models are missing though the engine runs.
 
         Others are served.
         """
-        return self.manager.problem
+        return self.manager.problem(allowed)
 
     @property
     def engine(self) -> Hello | None:
@@ -169,30 +165,21 @@ class InferenceService:
         """Return the engine's counters. Raises EngineRecovering, EngineDied."""
         return await self._engine.stats()
 
-    async def stats(self) -> InferenceStats:
-        """Return the engine's counters and all requests. Raises EngineRecovering, EngineDied."""
-        counters = msgspec.to_builtins(await self.engine_stats())
-        counters["vision_seconds"] = self.vision_seconds
-        return InferenceStats(counters=counters, requests=tuple(self.requests()))
-
-    async def cached_entries(self, limit: int) -> list[CacheEntry]:
-        """Return cached chunks, the most recently used first. Raises EngineRecovering, EngineDied."""
-        return await self.cache.entries(limit)
-
-    def requests(self, caller: str | None = None) -> list[RequestView]:
+    def requests(self, allowed: AllowedModels, caller: str | None = None) -> list[RequestView]:
         """Return open and recently ended requests.
 
         Those of all callers, or of one.
         """
-        return self._log.views(caller)
+        return [view for view in self._log.views(caller) if self.manager.is_allowed(view.model, allowed)]
 
-    def cancel(self, request_id: str, *, caller: str | None = None) -> list[int]:
+    def cancel(self, request_id: str, allowed: AllowedModels, *, caller: str | None = None) -> list[int]:
         """Cancel an open request by its number or HTTP request id.
 
         Returns the numbers of its answers. `caller` restricts it to one caller's requests. Raises
         UnknownResource, PermissionDenied.
         """
-        entries = self._log.find_open(request_id)
+        found = self._log.find_open(request_id)
+        entries = [entry for entry in found if self.manager.is_allowed(entry.model, allowed)]
         if not entries:
             raise UnknownResource(f"there is no open request {request_id[:128]!r}")
         own = [entry for entry in entries if caller in (None, entry.caller)]
@@ -202,38 +189,33 @@ class InferenceService:
             entry.cancel()
         return [entry.number for entry in own]
 
-    def totals(self) -> Mapping[str, ModelTotals]:
+    def totals(self, allowed: AllowedModels) -> Mapping[str, ModelTotals]:
         """Return totals over all ended requests, by model name."""
-        return self._log.totals
+        totals = self._log.totals.items()
+        return {name: total for name, total in totals if self.manager.is_allowed(name, allowed)}
 
     @property
     def vision_seconds(self) -> float:
         """Time of the vision encoder for all ended requests."""
         return sum(totals.vision.total for totals in self._log.totals.values())
 
-    def models(self) -> tuple[ServedModel, ...]:
+    def models(self, allowed: AllowedModels) -> tuple[ServedModel, ...]:
         """Return the models that requests can name.
 
-        The first is loaded at the start.
+        The first of all is loaded at the start.
         """
-        return self.manager.models()
+        return self.manager.models(allowed)
 
-    async def generate(self, request: GenerationRequest) -> Generation:
-        """Start one answer. Raises what `generate_all` does."""
-        answers = await self.generate_all(PackedRequest.of(request))
-        assert len(answers.generations) == 1, "requests for several answers go to `generate_all`"
-        return answers.generations[0]
-
-    async def generate_all(self, request: PackedRequest) -> Answers:
+    async def generate_all(self, request: PackedRequest, allowed: AllowedModels) -> Answers:
         """Start every answer that a request asks for: all or none.
 
         Loads its model if necessary. Raises RequestError, CapacityError or ModelUnavailable before anything
         is generated.
         """
         record_model(request.head.model)
-        request = self.manager.lora.apply(await self.with_documents(request))
-        request = await self._with_images(request)
-        session, lease = await self.manager.use(request.head.model)
+        request = self.manager.lora.apply(await self.with_documents(request, allowed), allowed)
+        request = await self._with_images(request, allowed)
+        session, lease = await self.manager.use(request.head.model, allowed)
         try:
             await self.manager.lora.ensure_mounted(session.name, request.head)
             prepared: jobs.Preparation = await self.preparation.run_on(
@@ -252,32 +234,31 @@ class InferenceService:
         num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared.inputs)
         return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared.inputs[0].sampling)
 
-    async def with_documents(self, request: PackedRequest) -> PackedRequest:
+    async def with_documents(self, request: PackedRequest, allowed: AllowedModels) -> PackedRequest:
         """Return the request with the pages of its documents.
 
         They have pictures if the model takes images. Raises RequestError, ModelUnavailable, CapacityError.
         """
-        return await self.tokenization.with_documents(request)
+        return await self.tokenization.with_documents(request, allowed)
 
-    async def _with_images(self, request: PackedRequest) -> PackedRequest:
+    async def _with_images(self, request: PackedRequest, allowed: AllowedModels) -> PackedRequest:
         """Return the request with its remote images.
 
         None is fetched for a model that takes none, which refuses them later.
         """
         if not request.remote_images:
             return request
-        reader = await self.manager.reader(request.head.model)
+        reader = await self.manager.reader(request.head.model, allowed)
         return await self.images.fetch(request) if reader.verdict.takes_images else request
 
     async def embed(
-        self, request: EmbeddingRequest | PackedTexts, *, request_id: str = "", caller: str = ""
+        self, packed: PackedTexts, allowed: AllowedModels, *, request_id: str = "", caller: str = ""
     ) -> EmbeddingResult:
         """Return a vector for each text: all or none.
 
         Loads the model if necessary. Raises RequestError, CapacityError, EngineError.
         """
-        packed = PackedTexts.of(request) if isinstance(request, EmbeddingRequest) else request
-        session, lease = await self.manager.use(packed.head.model, purpose="embeddings")
+        session, lease = await self.manager.use(packed.head.model, allowed, purpose="embeddings")
         try:
             return await embed(
                 packed,
@@ -293,6 +274,7 @@ class InferenceService:
     async def transcribe(
         self,
         request: TranscriptionRequest,
+        allowed: AllowedModels,
         *,
         caller: str = "",
         on_segments: Callable[[Sequence[SpeechSegment]], None] = lambda _: None,
@@ -301,7 +283,7 @@ class InferenceService:
 
         `on_segments` gets the segments of each window as soon as it is decoded. Raises what `embed` does.
         """
-        session, lease = await self.manager.use(request.model, purpose="transcription")
+        session, lease = await self.manager.use(request.model, allowed, purpose="transcription")
         try:
             return await transcribe(
                 request,
@@ -314,42 +296,34 @@ class InferenceService:
         finally:
             lease.release()
 
-    async def count_tokens(self, request: GenerationRequest) -> int:
-        """Count the tokens of a prompt, which may exceed the context length.
-
-        Loads no weights. Raises RequestError, ModelUnavailable, EngineRecovering.
-        """
-        return await self.tokenization.count(PackedRequest.of(request))
-
-    @property
-    def default_model(self) -> str:
-        """The text model of requests that name none: the first one."""
-        models = self.models()
+    def default_model(self, allowed: AllowedModels) -> str:
+        """Return the text model of requests that name none: the first one."""
+        models = self.models(allowed)
         found = (model.name for model in models if model.facts.purpose == "text")
         return next(found, models[0].name if models else "")
 
-    def default_embedder(self, *, reranks: bool) -> str:
+    def default_embedder(self, allowed: AllowedModels, *, reranks: bool) -> str:
         """Return the model of vector or score requests that name none.
 
         It is the first one of the purpose, if it `reranks` the first reranker.
         """
-        models = [model for model in self.models() if model.facts.purpose == "embeddings"]
+        models = [model for model in self.models(allowed) if model.facts.purpose == "embeddings"]
         fitting = [model for model in models if model.scores_pairs == reranks]
         found = (model.name for model in (*fitting, *models))
-        return next(found, self.default_model)
+        return next(found, self.default_model(allowed))
 
     @property
     def max_places(self) -> int:
         """Most answers in batch and queue together."""
         return self._engine.max_places
 
-    async def check_model(self, name: str) -> None:
+    async def check_model(self, name: str, allowed: AllowedModels) -> None:
         """Check that requests for text can name this model or LoRA adapter.
 
         Raises UnknownModel, ModelUnavailable, InvalidRequest.
         """
-        request = self.manager.lora.apply(PackedRequest.of(GenerationRequest(model=name)))
-        await self.manager.find(request.head.model, "text")
+        request = self.manager.lora.apply(PackedRequest.of(GenerationRequest(model=name)), allowed)
+        await self.manager.find(request.head.model, allowed, "text")
 
     async def _open(self) -> None:
         try:

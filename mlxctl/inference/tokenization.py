@@ -9,6 +9,7 @@ from mlxctl.inference.image_fetching import ImageFetcher
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.limits import SHORT_BYTES
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.timed_phases import timed
 
 
@@ -23,37 +24,40 @@ class Tokenization:
         self._manager = manager
         self._images = images
 
-    async def count(self, request: PackedRequest) -> int:
+    async def count(self, request: PackedRequest, allowed: AllowedModels) -> int:
         """Count the tokens of a prompt, which may exceed the context length."""
-        num_tokens: int = await self._on_prompt(jobs.count_tokens, request)
+        num_tokens: int = await self._on_prompt(jobs.count_tokens, request, allowed)
         return num_tokens
 
     async def tokenize(
-        self, request: PackedRequest, *, adds_special: bool, wants_pieces: bool
+        self, request: PackedRequest, allowed: AllowedModels, *, adds_special: bool, wants_pieces: bool
     ) -> jobs.TokenizedText:
         """Return the tokens of a raw prompt or a conversation."""
-        found: jobs.TokenizedText = await self._on_prompt(jobs.tokenize, request, adds_special, wants_pieces)
+        found: jobs.TokenizedText = await self._on_prompt(
+            jobs.tokenize, request, allowed, adds_special, wants_pieces
+        )
         return found
 
-    async def render(self, request: PackedRequest) -> str:
+    async def render(self, request: PackedRequest, allowed: AllowedModels) -> str:
         """Return the prompt of a conversation as text."""
-        text: str = await self._on_prompt(jobs.render, request)
+        text: str = await self._on_prompt(jobs.render, request, allowed)
         return text
 
-    async def detokenize(self, model: str, token_ids: "array[int]") -> str:
+    async def detokenize(self, model: str, allowed: AllowedModels, token_ids: "array[int]") -> str:
         """Return the text of token ids."""
-        reader = await self._manager.reader(model)
+        reader = await self._manager.reader(model, allowed)
         num_bytes = token_ids.itemsize * len(token_ids)
         text: str = await self._preparation.run(
             jobs.detokenize, token_ids, num_bytes=num_bytes, model=reader.name, knows_answers=False
         )
         return text
 
-    async def with_documents(self, request: PackedRequest) -> PackedRequest:
+    async def with_documents(self, request: PackedRequest, allowed: AllowedModels) -> PackedRequest:
         """Return the request with the pages of its documents."""
         if not request.has_documents:
             return request
-        reader = await self._manager.reader(self._manager.lora.apply(request).head.model)
+        model = self._manager.lora.apply(request, allowed).head.model
+        reader = await self._manager.reader(model, allowed)
         try:
             with timed("documents"):
                 read: PackedRequest = await self._preparation.run(
@@ -69,10 +73,12 @@ class Tokenization:
             raise InvalidRequest(message, param="messages") from None
         return read
 
-    async def _on_prompt(self, function: Callable[..., Any], request: PackedRequest, *more: Any) -> Any:
+    async def _on_prompt(
+        self, function: Callable[..., Any], request: PackedRequest, allowed: AllowedModels, *more: Any
+    ) -> Any:
         """Run a function on a prompt in a preparation process."""
-        request = self._manager.lora.apply(await self.with_documents(request))
-        reader = await self._manager.reader(request.head.model)
+        request = self._manager.lora.apply(await self.with_documents(request, allowed), allowed)
+        reader = await self._manager.reader(request.head.model, allowed)
         if reader.verdict.takes_images:
             request = await self._images.fetch(request)
         return await self._preparation.run_on(function, request, *more, model=reader.name)

@@ -3,11 +3,15 @@
 Any thread; every method may read files, so never call it on the event loop.
 """
 
+import math
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from mlxctl.errors import BrokenModel
+from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
+from mlxctl.ir.allowed_models import EVERY_MODEL
 from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.models.description import ModelDescription, describe_model
 from mlxctl.models.downloads import Downloads
@@ -17,13 +21,20 @@ from mlxctl.models.machine import Machine, this_machine
 from mlxctl.models.measured_speeds import MeasuredSpeeds
 from mlxctl.models.probe_process import ProbeProcess
 from mlxctl.models.text_options import text_options
+from mlxctl.models.views import Assessment, ModelView
 from mlxctl.settings import Settings
+
+_LIBRARY_SECONDS = 30.0
+
+IsAllowed = Callable[[str, Path], bool]
+"""Whether a caller may use the model of this name in this directory."""
 
 
 class Catalog:
     """Library, machine and downloads of one server.
 
-    Names come from requests: they are looked up and never used as paths.
+    Names come from requests: they are looked up and never used as paths. Models that a caller may not use are
+    unknown to it.
     """
 
     def __init__(self, settings: Settings, knowledge: CapabilityLookup) -> None:
@@ -41,6 +52,8 @@ class Catalog:
         self._machine: Machine | None = None
         self._described: dict[tuple[str, Path], ModelDescription] = {}
         self._speeds = MeasuredSpeeds()
+        self._listed: list[tuple[Path, ModelView, Assessment | None]] = []
+        self._listed_at = -math.inf
 
     def close(self) -> None:
         """Close the store of measured speeds. Idempotent."""
@@ -54,11 +67,32 @@ class Catalog:
                 self._machine = this_machine(memory_limit_bytes=self._settings.engine.memory_limit_bytes)
             return self._machine
 
-    def models(self) -> list[ModelDescription]:
-        """Describe all models of the library, read again each time."""
-        return [self.library.describe(entry) for entry in self.library.entries()]
+    def listed(
+        self, is_allowed: IsAllowed, *, needs_refresh: bool
+    ) -> list[tuple[Path, ModelView, Assessment | None]]:
+        """Describe the models of the library.
 
-    def is_probed(self, model: ModelDescription) -> bool:
+        The disk is read at most once in 30 seconds, unless it `needs_refresh`. One call at a time.
+        """
+        if needs_refresh or self._is_outdated():
+            self._listed_at = time.time()
+            self._listed = self._read()
+        return [each for each in self._listed if is_allowed(each[1].name, each[0])]
+
+    def _is_outdated(self) -> bool:
+        age = time.time() - self._listed_at
+        ends = (download.ended_at or 0.0 for download in self.downloads.all(EVERY_MODEL))
+        return not 0 <= age < _LIBRARY_SECONDS or max(ends, default=0.0) >= self._listed_at
+
+    def _read(self) -> list[tuple[Path, ModelView, Assessment | None]]:
+        found = []
+        for model in map(self.library.describe, self.library.entries()):
+            fit = None if model.problem else self.fit(model, context_tokens=None)
+            view = ModelView.of(model, is_probed=self._is_probed(model))
+            found.append((model.path, view, Assessment.of(fit) if fit else None))
+        return found
+
+    def _is_probed(self, model: ModelDescription) -> bool:
         """Whether the store has probe results for the model."""
         return (
             model.problem is None
@@ -75,12 +109,14 @@ class Catalog:
                 self._described[name, path] = describe_model(path, name=name)
             return self._described[name, path]
 
-    def find(self, name: str) -> ModelDescription:
+    def find(self, name: str, is_allowed: IsAllowed) -> ModelDescription:
         """Describe a model of the library by name or alias.
 
         Raises ModelNotFoundOnDisk.
         """
         found = self.library.find_named(name)
+        if not is_allowed(name, found.path):
+            raise ModelNotFoundOnDisk(name, f"there is no model {name!r} in the library")
         return describe_model(found.path, name=found.name)
 
     def fit(self, model: ModelDescription, *, context_tokens: int | None) -> Fit | None:

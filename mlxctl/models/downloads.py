@@ -13,7 +13,8 @@ from math import inf
 from pathlib import Path
 
 from mlxctl import locations
-from mlxctl.errors import DownloadFailed, QueueFull
+from mlxctl.errors import DownloadFailed, PolicyDenied, QueueFull
+from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
 from mlxctl.models.download_journal import JOURNAL_SECONDS, Download, DownloadJournal, DownloadState
 from mlxctl.models.hub import Cancelled, DownloadProgress, download, plan_download
 from mlxctl.models.library import DEMO_MODEL, DEMO_SHORT_NAME
@@ -28,7 +29,8 @@ _MAX_REMEMBERED = 64
 class Downloads:
     """Downloads into one cache, of this and other processes.
 
-    A repository in the queue is not queued twice.
+    A repository in the queue is not queued twice. Callers have those of the models that they are `allowed`,
+    by the name of the repository.
     """
 
     def __init__(self, cache: Path, *, probe: ProbeProcess | None = None) -> None:
@@ -44,12 +46,14 @@ class Downloads:
         self._worker: threading.Thread | None = None
         self._is_closed = False
 
-    def start(self, repository: str, *, is_probed: bool = False) -> Download:
+    def start(self, repository: str, allowed: AllowedModels, *, is_probed: bool = False) -> Download:
         """Queue the repository and return its state.
 
         With `is_probed` the model is probed after its download. Raises DownloadFailed for an invalid name,
-        QueueFull.
+        PolicyDenied, QueueFull.
         """
+        if repository not in allowed:
+            raise PolicyDenied(f"the key may not use the model {repository!r}")
         if repository in (DEMO_MODEL.name, DEMO_SHORT_NAME):
             raise DownloadFailed(
                 repository,
@@ -80,28 +84,28 @@ class Downloads:
                 self._worker.start()
             return self._downloads[repository]
 
-    def all(self) -> list[Download]:
+    def all(self, allowed: AllowedModels) -> list[Download]:
         """Return all recent downloads of this and other processes, oldest first.
 
         Reads files, so never call it on the event loop.
         """
-        found = [*self._journal.others(), *self._own()]
+        found = [each for each in (*self._journal.others(), *self._own()) if each.repository in allowed]
         return sorted(found, key=lambda download: download.started_at or download.ended_at or inf)
 
-    def find(self, repository: str) -> Download | None:
+    def find(self, repository: str, allowed: AllowedModels) -> Download | None:
         """Return a download of this process, or None."""
         with self._lock:
-            found = self._downloads.get(repository)
+            found = self._downloads.get(repository) if repository in allowed else None
             return self._with_progress(found) if found else None
 
-    def cancel(self, repository: str) -> Download | None:
+    def cancel(self, repository: str, allowed: AllowedModels) -> Download | None:
         """Cancel a download of this process, or its probe.
 
         Returns its state, None if there is none. Complete files are kept.
         """
         with self._lock:
             found = self._downloads.get(repository)
-            if found is None:
+            if found is None or repository not in allowed:
                 return None
             if found.state == "running":
                 self._progress.cancel()
@@ -185,7 +189,7 @@ class Downloads:
 
     def _start_probe(self, repository: str, path: Path) -> None:
         """Probe a downloaded model where that was requested."""
-        found = self.find(repository)
+        found = self.find(repository, EVERY_MODEL)
         if self._probe is not None and found is not None and found.probe == "waiting":
             threading.Thread(
                 target=self._probe_model, args=(self._probe, repository, path), name="probe", daemon=True

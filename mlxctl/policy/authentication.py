@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from mlxctl.errors import AuthenticationFailed
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.policy import SCOPES, ApiKey, KeyLimits, Scope
 from mlxctl.policy.cache_namespace import group_scope, key_scope
 
@@ -14,16 +15,16 @@ class Caller:
     """A caller with its key's permissions.
 
     `name` is the id of the key, empty without a key. `sees_others` says whether routes show data of other
-    callers. `models` are globs of allowed models; empty allows all. `is_stored` keys may be revoked.
-    `priority` is the most urgent (lowest) priority of its requests. Callers of the same `cache_scope` share
-    prefix-cache entries; without a key it is empty.
+    callers. `models` are those that it may use. `is_stored` keys may be revoked. `priority` is the most
+    urgent (lowest) priority of its requests. Callers of the same `cache_scope` share prefix-cache entries;
+    without a key it is empty.
     """
 
     name: str
     scopes: frozenset[Scope]
+    models: AllowedModels
     sees_others: bool = False
     cache_scope: bytes = b""
-    models: tuple[str, ...] = ()
     priority: int | None = None
     limits: KeyLimits = NO_LIMITS
     is_stored: bool = False
@@ -36,7 +37,7 @@ def caller_of(key: ApiKey, *, sees_others: bool, is_stored: bool = False) -> Cal
         scopes=frozenset(SCOPES if "admin" in key.scopes else key.scopes),
         sees_others=sees_others,
         cache_scope=group_scope(key.cache_group) if key.cache_group else key_scope(_identity(key)),
-        models=key.models,
+        models=AllowedModels.of_key(key.models),
         priority=key.priority,
         limits=key.limits,
         is_stored=is_stored,

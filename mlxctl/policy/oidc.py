@@ -14,6 +14,7 @@ from joserfc import errors, jwt
 from msgspec import Struct
 
 from mlxctl.errors import InvalidToken
+from mlxctl.ir.allowed_models import EVERY_MODEL
 from mlxctl.ir.policy import SCOPES, Scope
 from mlxctl.policy.authentication import Caller
 from mlxctl.policy.cache_namespace import key_scope
@@ -115,6 +116,7 @@ class OidcTokens:
         return Caller(
             name=f"oidc:{subject}",
             scopes=self._scopes(claims),
+            models=EVERY_MODEL,
             # A token lists its scopes explicitly, so that these alone decide.
             sees_others=True,
             cache_scope=key_scope(identity),

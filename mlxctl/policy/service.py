@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from mlxctl.ir.allowed_models import EVERY_MODEL
 from mlxctl.ir.policy import NO_GUARDRAILS, SCOPES, USER_SCOPES, ApiKey, Limits, is_model_allowed
 from mlxctl.policy.admin import PolicyAdmin
 from mlxctl.policy.authentication import Caller, caller_of, is_token, offered_secrets, rejection
@@ -169,4 +170,4 @@ class PolicyService:
     def _anonymous(self) -> Caller:
         has_admins = self.settings.has_admin_keys
         scopes = USER_SCOPES if has_admins else SCOPES
-        return Caller(name="", scopes=frozenset(scopes), sees_others=not has_admins)
+        return Caller(name="", scopes=frozenset(scopes), models=EVERY_MODEL, sees_others=not has_admins)

@@ -9,6 +9,7 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.lora_registry import ServedAdapter
 from mlxctl.server.body import read_json
+from mlxctl.server.caller import allowed_models
 from mlxctl.server.deadline import deadline_of
 from mlxctl.settings import ServerSettings
 
@@ -77,15 +78,15 @@ class _MountResource:
 
     async def _mount(self, request: Request, name: str, path: str, base: str | None) -> ServedAdapter:
         async with deadline_of(request, self._settings).limit():
-            return await self._inference.manager.mount_adapter(name, path, base)
+            return await self._inference.manager.mount_adapter(name, path, base, allowed_models(request))
 
 
 class AdaptersResource(_MountResource):
     """GET and POST /v1/adapters."""
 
-    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+    async def on_get(self, request: Request, response: Response) -> None:
         """List the mounted adapters."""
-        adapters = [_view(each) for each in self._inference.manager.lora.adapters]
+        adapters = [_view(each) for each in self._inference.manager.lora.adapters(allowed_models(request))]
         _answer(response, AdapterList(adapters=adapters))
 
     on_head = on_get
@@ -104,8 +105,8 @@ class AdapterResource:
 
     async def on_delete(self, request: Request, response: Response, name: str) -> None:
         """Unmount an adapter that no request uses. Raises UnknownResource, Conflict."""
-        model = request.get_param("model")
-        _answer(response, _view(await self._inference.manager.lora.remove(name, model)))
+        lora, model = self._inference.manager.lora, request.get_param("model")
+        _answer(response, _view(await lora.remove(name, model, allowed_models(request))))
 
 
 class LoadLoraResource(_MountResource):
@@ -128,15 +129,15 @@ class UnloadLoraResource:
     async def on_post(self, request: Request, response: Response) -> None:
         """Unmount an adapter. Raises as DELETE /v1/adapters/{id}."""
         body = await read_json(request, _LORA_UNMOUNTS, limit_bytes=_MAX_BODY_BYTES)
-        lora = self._inference.manager.lora
-        bases = {each.base for each in lora.adapters if each.name == body.lora_name}
+        lora, allowed = self._inference.manager.lora, allowed_models(request)
+        bases = {each.base for each in lora.adapters(allowed) if each.name == body.lora_name}
         if len(bases) > 1:
             raise InvalidRequest(
                 f"several models have an adapter {body.lora_name!r}; "
                 "use DELETE /v1/adapters/{id}?model=NAME",
                 param="lora_name",
             )
-        await lora.remove(body.lora_name, next(iter(bases), None))
+        await lora.remove(body.lora_name, next(iter(bases), None), allowed)
         response.text = f"Success: LoRA adapter '{body.lora_name}' removed successfully."
         response.content_type = falcon.MEDIA_TEXT
 

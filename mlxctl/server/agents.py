@@ -13,6 +13,7 @@ from mlxctl.inference import InferenceService
 from mlxctl.inference.cache.inspector import CachedPrompt
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import StoredAgent
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.protocols import (
     MAX_PAGE_BYTES,
     AgentCache,
@@ -30,7 +31,7 @@ from mlxctl.protocols import (
 )
 from mlxctl.server.agent_turns import unknown_agent
 from mlxctl.server.body import read_body
-from mlxctl.server.caller import with_caller
+from mlxctl.server.caller import allowed_models, with_caller
 from mlxctl.settings import ServerSettings
 from mlxctl.stores import AgentStores
 
@@ -75,9 +76,9 @@ class AgentViews:
             after = found[-1].id if found else None
         return found, has_more
 
-    async def check_model(self, name: str) -> None:
+    async def check_model(self, name: str, allowed: AllowedModels) -> None:
         """Raise UnknownModel for a model that is not served."""
-        await self._inference.check_model(name)
+        await self._inference.check_model(name, allowed)
 
     async def caches(self, agent: StoredAgent, request: Request) -> list[AgentCache]:
         """Return the agent's cached context in each loaded text model; loads none."""
@@ -85,7 +86,7 @@ class AgentViews:
             return []
         loaded = {
             model.name: None
-            for model in self._inference.models()
+            for model in self._inference.models(allowed_models(request))
             if model.memory is not None and model.facts.purpose == "text"
         }
         found = []
@@ -126,7 +127,7 @@ class AgentViews:
             return AgentCacheStatus()
 
     async def _look_up(self, history: PackedRequest, request: Request) -> CachedPrompt:
-        return await self._inference.cache.look_up(with_caller(history, request))
+        return await self._inference.cache.look_up(with_caller(history, request), allowed_models(request))
 
 
 async def count_active_agents(inference: InferenceService) -> dict[AgentStatus, int] | None:
@@ -171,7 +172,7 @@ class AgentsResource:
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         parse = partial(parse_agent, limit_bytes=self._settings.agent_settings_bytes)
         spec = await self._views.preparation.parse(body, parse)
-        await self._views.check_model(spec.model)
+        await self._views.check_model(spec.model, allowed_models(request))
         agent = await asyncio.to_thread(
             self._views.store.create,
             request.context.caller,
@@ -210,7 +211,7 @@ class AgentResource:
         parse = partial(parse_agent_change, limit_bytes=self._settings.agent_settings_bytes)
         spec = await self._views.preparation.parse(body, parse)
         if spec.model is not None:
-            await self._views.check_model(spec.model)
+            await self._views.check_model(spec.model, allowed_models(request))
         agent = await asyncio.to_thread(
             self._views.store.change,
             request.context.caller,

@@ -13,8 +13,10 @@ from falcon.asgi import Request, Response
 from msgspec import Struct
 
 from mlxctl.errors import InvalidRequest
+from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.server.access_log import finish_reason
+from mlxctl.server.caller import allowed_models
 from mlxctl.stores.audit import AuditContent, AuditStore
 from mlxctl.stores.audit_files import MAX_RESULTS, AuditQuery, AuditRecord
 
@@ -95,8 +97,9 @@ class AuditPage(Struct):
 class AuditResource:
     """GET /admin/audit: a page of the audit log."""
 
-    def __init__(self, store: AuditStore | None) -> None:
+    def __init__(self, store: AuditStore | None, manager: ModelManager) -> None:
         self._store = store
+        self._manager = manager
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Search the records. Raises InvalidRequest, also when there is no audit log."""
@@ -114,7 +117,12 @@ class AuditResource:
             limit=limit or 100,
             after=_number(request, "after", int),
         )
-        records = await asyncio.to_thread(self._store.search, query)
+        allowed = allowed_models(request)
+
+        def is_visible(record: AuditRecord) -> bool:
+            return record.model is None or self._manager.is_allowed(record.model, allowed)
+
+        records = await asyncio.to_thread(self._store.search, query, is_visible)
         response.data = msgspec.json.encode(AuditPage(records=records, num_dropped=self._store.num_dropped))
         response.content_type = falcon.MEDIA_JSON
 

@@ -16,11 +16,12 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.inference import InferenceService
 from mlxctl.inference.cache.token_text import comparable_ids
 from mlxctl.ir import GenerationRequest
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.protocols import PROTOCOLS
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.server.body import read_body, read_json
 from mlxctl.server.cache_answers import CacheChanged, ChunkPage, ChunkView, Explanations
-from mlxctl.server.caller import with_caller
+from mlxctl.server.caller import allowed_models, with_caller
 from mlxctl.server.deadline import deadline_of
 from mlxctl.settings import ServerSettings
 
@@ -67,25 +68,25 @@ class CacheResource:
         offset = _number(request, "offset", default=0, least=0, most=1 << 40)
         limit = _number(request, "limit", default=MAX_PAGE_CHUNKS, least=1, most=MAX_PAGE_CHUNKS)
         has_tokens = request.get_param_as_bool("tokens", default=False)
-        page = await self._inference.cache.page(offset=offset, limit=limit)
-        end = offset + len(page.chunks)
+        allowed = allowed_models(request)
+        page = await self._inference.cache.page(allowed, offset=offset, limit=limit)
         models = dict.fromkeys(chunk.model for chunk in page.chunks if chunk.model)
-        markers = {model: await self._inference.cache.markers(model) for model in models}
+        markers = {model: await self._inference.cache.markers(model, allowed) for model in models}
         answer = ChunkPage(
-            chunks=[await self._described(chunk, has_tokens=has_tokens) for chunk in page.chunks],
+            chunks=[await self._described(chunk, allowed, has_tokens=has_tokens) for chunk in page.chunks],
             user_markers={model: found for model, found in markers.items() if found is not None},
             num_chunks=page.num_chunks,
-            next_offset=end if page.chunks and end < page.num_chunks else None,
+            next_offset=page.end,
         )
         response.data = msgspec.json.encode(answer)
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
-    async def _described(self, chunk: CachedChunk, *, has_tokens: bool) -> ChunkView:
+    async def _described(self, chunk: CachedChunk, allowed: AllowedModels, *, has_tokens: bool) -> ChunkView:
         token_ids = array("I", chunk.tokens)
         text = (
-            await self._inference.cache.text(chunk.model, token_ids, chunk.salts, chunk.start)
+            await self._inference.cache.text(chunk.model, allowed, token_ids, chunk.salts, chunk.start)
             if chunk.model
             else None
         )
@@ -126,7 +127,7 @@ class CacheExplanationResource:
     async def on_get(self, request: Request, response: Response) -> None:
         """Explain the last requests, newest first. Raises InvalidRequest."""
         num = _number(request, "last", default=1, least=1, most=MAX_EXPLAINED)
-        explanations = await self._inference.cache.explain_last(num)
+        explanations = await self._inference.cache.explain_last(num, allowed_models(request))
         response.data = msgspec.json.encode(Explanations(explanations=explanations))
         response.content_type = falcon.MEDIA_JSON
 
@@ -140,7 +141,9 @@ class CacheExplanationResource:
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline_of(request, self._settings).limit():
             packed = await self._inference.preparation.parse(body, parse_question)
-            explanation = await self._inference.cache.explain_request(with_caller(packed, request))
+            explanation = await self._inference.cache.explain_request(
+                with_caller(packed, request), allowed_models(request)
+            )
         response.data = msgspec.json.encode(Explanations(explanations=[explanation]))
         response.content_type = falcon.MEDIA_JSON
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from falcon.asgi import Request
 
 from mlxctl.inference.preparation import PackedRequest
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.policy import Caller, cache_namespace
 from mlxctl.protocols import (
     OVERFLOW_HEADER,
@@ -12,6 +13,12 @@ from mlxctl.protocols import (
     header_context_overflow,
     header_priority,
 )
+
+
+def allowed_models(request: Request) -> AllowedModels:
+    """Return the models that the caller may use."""
+    identity: Caller = request.context.identity
+    return identity.models
 
 
 def fairness_key(request: Request) -> str:

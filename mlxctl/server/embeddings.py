@@ -11,6 +11,7 @@ from mlxctl.ir import EmbeddingRequest, EmbeddingResult
 from mlxctl.protocols import WireProtocol
 from mlxctl.protocols.rerank import RerankFormatter
 from mlxctl.server.body import read_body
+from mlxctl.server.caller import allowed_models
 from mlxctl.server.deadline import deadline_of
 from mlxctl.server.decisions import decide
 from mlxctl.server.open_requests import OpenHttpRequests
@@ -59,15 +60,16 @@ class EmbeddingsResource:
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline.limit():
             packed = await self._inference.preparation.parse_with(formatter, "parse", body)
+            allowed = allowed_models(request)
             if not packed.head.model:
                 # Text Embeddings Inference and llama.cpp serve one model, so that requests name none.
                 reranks = isinstance(formatter, RerankFormatter)
-                packed = packed.with_model(self._inference.default_embedder(reranks=reranks))
+                packed = packed.with_model(self._inference.default_embedder(allowed, reranks=reranks))
             model = self._inference.manager.own_name(packed.head.model)
             admit(request, response, model)
             await decide(request, model)
             result = await self._inference.embed(
-                packed, request_id=request.context.request_id, caller=request.context.caller
+                packed, allowed, request_id=request.context.request_id, caller=request.context.caller
             )
             self.answered(formatter, packed.head.model, request)
             num_bytes = sum(map(len, result.vectors))

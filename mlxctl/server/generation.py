@@ -23,7 +23,7 @@ from mlxctl.ir.timed_phases import timed
 from mlxctl.policy.request_screen import InputScreen, Screening
 from mlxctl.protocols import Formatter
 from mlxctl.server.body import read_body
-from mlxctl.server.caller import with_caller
+from mlxctl.server.caller import allowed_models, with_caller
 from mlxctl.server.deadline import Deadline, deadline_of
 from mlxctl.server.decisions import decide
 from mlxctl.server.disconnect import call_at_end
@@ -107,7 +107,7 @@ class GenerationResource(Generic[FormatterType]):
         """Parse the body. Raises RequestError, CapacityError, as does the returned request."""
         return ParsedRequest.at_once(await self._inference.preparation.parse_with(formatter, "parse", body))
 
-    def started(self, formatter: FormatterType, sampling: SamplingParams) -> None:
+    def started(self, formatter: FormatterType, sampling: SamplingParams, request: Request) -> None:
         """Called when the final sampling parameters are known."""
 
     async def ended(self, formatter: FormatterType, request: Request) -> None:
@@ -117,6 +117,7 @@ class GenerationResource(Generic[FormatterType]):
         self,
         formatter: FormatterType,  # noqa: ARG002
         parsed: ParsedRequest,  # noqa: ARG002
+        request: Request,  # noqa: ARG002
         response: Response,  # noqa: ARG002
     ) -> bool:
         """Answer a request that generates nothing; return whether it was one."""
@@ -134,13 +135,13 @@ class GenerationResource(Generic[FormatterType]):
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline.limit():
             parsed = await self.parse(formatter, body, request)
-            if await self.respond_without_generation(formatter, parsed, response):
+            if await self.respond_without_generation(formatter, parsed, request, response):
                 return
             starting = self._start(parsed, formatter, request, response)
             if not parsed.stream:
                 answers = await starting
                 call_at_end(request.scope, answers.cancel)
-                self.started(formatter, answers.sampling)
+                self.started(formatter, answers.sampling, request)
                 results = await answers.results()
                 with timed("format"):
                     response.data = formatter.whole(*results)
@@ -158,10 +159,10 @@ class GenerationResource(Generic[FormatterType]):
     async def _start(
         self, parsed: ParsedRequest, formatter: FormatterType, request: Request, response: Response
     ) -> Answers:
-        whole = with_caller(await parsed.request(), request)
+        whole, allowed = with_caller(await parsed.request(), request), allowed_models(request)
         if not whole.head.model:
             # llama.cpp's requests may name none.
-            whole = whole.with_head(model=self._inference.default_model)
+            whole = whole.with_head(model=self._inference.default_model(allowed))
         head = whole.head
         model = self._inference.manager.own_name(head.model)
         guardrails = request.context.policy.guardrails
@@ -169,14 +170,14 @@ class GenerationResource(Generic[FormatterType]):
         # Before the guardrails, which may search long texts.
         admit(request, response, model, max_tokens=(head.max_tokens or 0) * head.num_choices)
         # Guardrails apply to the text of documents, too.
-        whole = await self._inference.with_documents(whole)
+        whole = await self._inference.with_documents(whole, allowed)
         if guardrails.applies("input", model):
             with timed("guardrails"):
                 whole = await self._screen(whole, guardrails.rules, record)
         self._dropped_tools_log.warn_once(formatter.dropped_tools)
         if request.context.policy.opa is not None:
             record.review = partial(decide, request)
-        answers = await self._inference.generate_all(whole)
+        answers = await self._inference.generate_all(whole, allowed)
         if guardrails.applies("output", model):
             return GuardedAnswers(answers, guardrails.text_filter, record.record_guardrail)
         return answers
@@ -214,7 +215,7 @@ class GenerationResource(Generic[FormatterType]):
     def _stream(
         self, answers: Answers, *, formatter: FormatterType, request: Request, deadline: Deadline
     ) -> AsyncGenerator[bytes, None]:
-        self.started(formatter, answers.sampling)
+        self.started(formatter, answers.sampling, request)
         return stream_answer(
             answers,
             formatter,

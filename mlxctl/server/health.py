@@ -13,8 +13,10 @@ from mlxctl import __version__
 from mlxctl.engine import EngineStatus
 from mlxctl.errors import CapacityError, EngineError, EngineRecovering, ModelLoading, ShuttingDown, StoreError
 from mlxctl.inference import InferenceService
+from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
 from mlxctl.server.agent_queue import AgentQueue
 from mlxctl.server.agents import count_active_agents
+from mlxctl.server.caller import allowed_models
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.stores import AgentStores
 
@@ -165,7 +167,7 @@ class ReadinessResource:
         if status == "starting":
             raise ModelLoading("not ready: the engine or the first model is still being loaded")
         if status != "ready" and not self._has_enough_models():
-            problem = self._inference.problem if request.context.caller is not None else None
+            problem = self._inference.problem(allowed_models(request))
             raise EngineRecovering(f"not ready: {problem or f'the engine is {status}'}")
         response.data = msgspec.json.encode(Readiness(status="ready"))
         response.content_type = falcon.MEDIA_JSON
@@ -179,7 +181,7 @@ class ReadinessResource:
         """
         if self._ready_when == "all" or not self._inference.is_serving:
             return False
-        models = self._inference.models()
+        models = self._inference.models(EVERY_MODEL)
         return any(
             model.memory is not None for model in (models if self._ready_when == "any" else models[:1])
         )
@@ -203,11 +205,12 @@ class HealthResource:
     async def on_get(self, request: Request, response: Response) -> None:
         health = Health(status=self._inference.status, version=__version__)
         if request.context.caller is not None:
-            health.problem = self._inference.problem
-            health.model = self._model_name()
+            allowed = allowed_models(request)
+            health.problem = self._inference.problem(allowed)
+            health.model = self._model_name(allowed)
             health.engine = self._engine_facts()
             health.open_requests = self._open_requests.num_open
-            health.loaded_models = [model.name for model in self._inference.models() if model.memory]
+            health.loaded_models = [model.name for model in self._inference.models(allowed) if model.memory]
             health.agents = await self._agent_counts()
             await self._add_memory(health)
         response.data = msgspec.json.encode(health)
@@ -244,8 +247,8 @@ class HealthResource:
             agents.hot, agents.warm, agents.cold = active["hot"], active["warm"], active["cold"]
         return agents
 
-    def _model_name(self) -> str | None:
-        return next((model.name for model in self._inference.models()), None)
+    def _model_name(self, allowed: AllowedModels) -> str | None:
+        return next((model.name for model in self._inference.models(allowed)), None)
 
     def _engine_facts(self) -> EngineFacts | None:
         engine = self._inference.engine

@@ -8,8 +8,10 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import InsufficientScope, InvalidRequest
 from mlxctl.inference import InferenceService
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.protocols.invocations import EMBEDDINGS_PATH, read_invocation
 from mlxctl.server.body import read_body, replace_body
+from mlxctl.server.caller import allowed_models
 from mlxctl.server.route import Route
 from mlxctl.settings import ServerSettings
 
@@ -40,7 +42,7 @@ class InvocationsResource:
                 raise InvalidRequest(f"the header {header} is not supported; {fix}")
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         path, with_model = await self._inference.preparation.parse(
-            body, partial(read_invocation, default_models=self._default_models())
+            body, partial(read_invocation, default_models=self._default_models(allowed_models(request)))
         )
         route, resource = self._targets[path]
         if route.access not in request.context.identity.scopes:
@@ -50,10 +52,10 @@ class InvocationsResource:
         request.uri_template = path
         await resource.on_post(request, response)
 
-    def _default_models(self) -> dict[str, str]:
+    def _default_models(self, allowed: AllowedModels) -> dict[str, str]:
         def default_of(path: str, route: Route) -> str:
             if route.access != "embed":
-                return self._inference.default_model
-            return self._inference.default_embedder(reranks=path != EMBEDDINGS_PATH)
+                return self._inference.default_model(allowed)
+            return self._inference.default_embedder(allowed, reranks=path != EMBEDDINGS_PATH)
 
         return {path: default_of(path, route) for path, (route, _) in self._targets.items()}

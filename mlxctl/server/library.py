@@ -1,9 +1,8 @@
 """/library, /fit and /downloads: the models on this machine."""
 
 import asyncio
-import math
-import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import falcon
@@ -21,17 +20,18 @@ from mlxctl.errors import (
     UnknownResource,
 )
 from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.models import ModelState
 from mlxctl.models import ModelDescription
 from mlxctl.models.catalog import Catalog
 from mlxctl.models.download_journal import Download
 from mlxctl.models.views import Assessment, DownloadView, FitView, ModelView
 from mlxctl.server.body import read_json
+from mlxctl.server.caller import allowed_models
 
 _MAX_BODY_BYTES = 64 * 1024
 _MAX_CONTEXT_TOKENS = 1 << 27
 _MATRIX_CONTEXT_TOKENS = 32_768
-_LIBRARY_SECONDS = 30.0
 
 
 class LibraryModel(ModelView, frozen=True, kw_only=True):
@@ -81,21 +81,24 @@ class LibraryResource:
     """All models on this machine.
 
     Served or not; broken ones with the reason.
-    The disk is read at most once in 30 seconds; `?refresh=1` reads it again.
+    `?refresh=1` reads the disk again.
     """
 
     def __init__(self, catalog: Catalog, inference: InferenceService) -> None:
         self._catalog = catalog
         self._inference = inference
         self._lock = asyncio.Lock()
-        self._read_at = -math.inf
-        self._models: list[tuple[Path, ModelView, Assessment | None]] = []
 
     async def on_get(self, request: Request, response: Response) -> None:
         needs_refresh = request.get_param("refresh") not in (None, "", "0", "false")
+        manager, allowed = self._inference.manager, allowed_models(request)
         async with self._lock:
-            await asyncio.to_thread(self._update, needs_refresh=needs_refresh)
-        served = _by_directory(self._inference.models())
+            listed = await asyncio.to_thread(
+                self._catalog.listed,
+                partial(manager.is_library_model_allowed, allowed),
+                needs_refresh=needs_refresh,
+            )
+        served = _by_directory(self._inference.models(allowed))
         models = [
             LibraryModel(
                 **msgspec.structs.asdict(view),
@@ -105,31 +108,16 @@ class LibraryResource:
                 state=served[path].state if path in served else None,
                 assessment=assessment,
             )
-            for path, view, assessment in self._models
+            for path, view, assessment in listed
         ]
-        aliases = sorted(self._catalog.library.aliases)
+        # Each alias is a name of a served model, or of one that cannot be served.
+        names = {model.name for model in self._inference.models(allowed)}
+        names |= {model.name for model in manager.unusable(allowed)}
+        aliases = sorted(names.intersection(self._catalog.library.aliases))
         response.data = msgspec.json.encode(LibraryList(models=models, aliases=aliases))
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
-
-    def _update(self, *, needs_refresh: bool) -> None:
-        if needs_refresh or self._is_outdated():
-            self._read_at = time.time()
-            self._models = self._read()
-
-    def _is_outdated(self) -> bool:
-        age = time.time() - self._read_at
-        ends = (download.ended_at or 0.0 for download in self._catalog.downloads.all())
-        return not 0 <= age < _LIBRARY_SECONDS or max(ends, default=0.0) >= self._read_at
-
-    def _read(self) -> list[tuple[Path, ModelView, Assessment | None]]:
-        found = []
-        for model in self._catalog.models():
-            fit = None if model.problem else self._catalog.fit(model, context_tokens=None)
-            view = ModelView.of(model, is_probed=self._catalog.is_probed(model))
-            found.append((model.path, view, Assessment.of(fit) if fit else None))
-        return found
 
 
 class FitResource:
@@ -154,13 +142,14 @@ class FitResource:
             )
         num_tokens = int(context) if context else None
         has_matrix = request.get_param("sku_matrix") not in (None, "", "0", "false")
+        allowed = allowed_models(request)
         fit: FitView | FitList
         if name:
-            fit = await asyncio.to_thread(self._fit, name, num_tokens, has_matrix=has_matrix)
+            fit = await asyncio.to_thread(self._fit, name, allowed, num_tokens, has_matrix=has_matrix)
         else:
-            loaded = _by_directory(model for model in self._inference.models() if model.memory)
+            loaded = _by_directory(model for model in self._inference.models(allowed) if model.memory)
             fits = [
-                await asyncio.to_thread(self._fit, each.name, num_tokens, has_matrix=has_matrix)
+                await asyncio.to_thread(self._fit, each.name, allowed, num_tokens, has_matrix=has_matrix)
                 for each in loaded.values()
             ]
             fit = FitList(fits=fits)
@@ -169,8 +158,10 @@ class FitResource:
 
     on_head = on_get
 
-    def _fit(self, name: str, context_tokens: int | None, *, has_matrix: bool) -> FitView:
-        model = self._find(name)
+    def _fit(
+        self, name: str, allowed: AllowedModels, context_tokens: int | None, *, has_matrix: bool
+    ) -> FitView:
+        model = self._find(name, allowed)
         fit = self._catalog.fit(model, context_tokens=context_tokens)
         if fit is None:
             return FitView(model=name, problem=model.problem or "its weights cannot be read")
@@ -181,13 +172,15 @@ class FitResource:
         )
         return FitView.of(name, fit, problem=model.problem, macs=macs)
 
-    def _find(self, name: str) -> ModelDescription:
-        models = self._inference.models()
+    def _find(self, name: str, allowed: AllowedModels) -> ModelDescription:
+        models = self._inference.models(allowed)
         for served in models:
             if served.name == name:
                 return self._catalog.described(name, served.facts.path)
         try:
-            return self._catalog.find(name)
+            return self._catalog.find(
+                name, partial(self._inference.manager.is_library_model_allowed, allowed)
+            )
         except ModelNotFoundOnDisk:
             raise UnknownModel(name, tuple(model.name for model in models)) from None
 
@@ -206,9 +199,9 @@ class DownloadsResource:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
-    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+    async def on_get(self, request: Request, response: Response) -> None:
         """List downloads, oldest first."""
-        found = await asyncio.to_thread(self._catalog.downloads.all)
+        found = await asyncio.to_thread(self._catalog.downloads.all, allowed_models(request))
         response.data = msgspec.json.encode(
             DownloadList(downloads=[DownloadView.of(download) for download in found])
         )
@@ -219,13 +212,14 @@ class DownloadsResource:
     async def on_post(self, request: Request, response: Response) -> None:
         """Start a download, or return the running one.
 
-        Raises InvalidRequest, QueueFull, and FeatureDisabled if the settings do not allow it.
+        Raises InvalidRequest, PolicyDenied, QueueFull, and FeatureDisabled if the settings do not allow
+        it.
         """
         if not self._catalog.allows_downloads:
             raise FeatureDisabled("POST /downloads", "library.allow_downloads")
         body = await read_json(request, _REQUESTS, limit_bytes=_MAX_BODY_BYTES)
         try:
-            started = self._catalog.downloads.start(body.repo, is_probed=body.probe)
+            started = self._catalog.downloads.start(body.repo, allowed_models(request), is_probed=body.probe)
         except DownloadFailed as error:
             raise InvalidRequest(str(error), param="repo") from None
         response.status = falcon.HTTP_202
@@ -239,23 +233,23 @@ class DownloadResource:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
-    async def on_delete(self, request: Request, response: Response, repository: str) -> None:  # noqa: ARG002
+    async def on_delete(self, request: Request, response: Response, repository: str) -> None:
         """Cancel the download or its probe. Raises UnknownResource, Conflict, FeatureDisabled.
 
         Complete files are kept.
         """
         if not self._catalog.allows_downloads:
             raise FeatureDisabled("DELETE /downloads", "library.allow_downloads")
-        found = await asyncio.to_thread(self._cancel, repository)
+        found = await asyncio.to_thread(self._cancel, repository, allowed_models(request))
         response.data = msgspec.json.encode(DownloadView.of(found))
         response.content_type = falcon.MEDIA_JSON
 
-    def _cancel(self, repository: str) -> Download:
+    def _cancel(self, repository: str, allowed: AllowedModels) -> Download:
         downloads = self._catalog.downloads
-        found = downloads.cancel(repository)
+        found = downloads.cancel(repository, allowed)
         if found is not None:
             return found
-        other = next((each for each in downloads.all() if each.repository == repository), None)
+        other = next((each for each in downloads.all(allowed) if each.repository == repository), None)
         if other is None:
             raise UnknownResource(f"there is no download of {repository[:128]!r}")
         if not other.is_over:

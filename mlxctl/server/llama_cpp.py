@@ -15,6 +15,7 @@ from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.ir import SamplingParams
 from mlxctl.protocols.llama_cpp.formatter import LlamaFormatter
+from mlxctl.server.caller import allowed_models
 from mlxctl.server.generation import GenerationResource
 from mlxctl.server.tokenization import ModelInfoResource
 
@@ -25,7 +26,7 @@ _MAX_SLOTS = 1024
 class LlamaResource(GenerationResource[LlamaFormatter]):
     """Generates; the answer repeats the final sampling values."""
 
-    def started(self, formatter: LlamaFormatter, sampling: SamplingParams) -> None:
+    def started(self, formatter: LlamaFormatter, sampling: SamplingParams, request: Request) -> None:  # noqa: ARG002
         """Pass the final sampling values to the formatter."""
         formatter.set_sampling(sampling)
 
@@ -75,11 +76,12 @@ class SlotsResource:
     async def on_get(self, request: Request, response: Response) -> None:
         """List the places. Raises QueueFull with `fail_on_no_slot` when none is free."""
         caller = None if request.context.identity.sees_others else request.context.caller
-        models = {model.name: model.context_length for model in self._inference.models()}
-        entries = [view for view in self._inference.requests(caller) if view.is_open]
+        allowed = allowed_models(request)
+        models = {model.name: model.context_length for model in self._inference.models(allowed)}
+        entries = [view for view in self._inference.requests(allowed, caller) if view.is_open]
         if request.get_param("fail_on_no_slot") and len(entries) >= self._inference.max_places:
             raise QueueFull("no slot is available")
-        n_ctx = models.get(self._inference.default_model, 0)
+        n_ctx = models.get(self._inference.default_model(allowed), 0)
         busy = [_slot(place, view, models.get(view.model, n_ctx)) for place, view in enumerate(entries)]
         idle = [Slot(id=place, n_ctx=n_ctx) for place in range(len(entries), _num_slots(self._inference))]
         response.data = msgspec.json.encode([*busy, *idle])
@@ -106,11 +108,11 @@ class LoraAdaptersResource:
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
 
-    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+    async def on_get(self, request: Request, response: Response) -> None:
         """List the adapters of all models."""
         adapters = [
             LoraAdapter(id=place, name=each.name, path=each.shown_path, scale=each.spec.scale)
-            for place, each in enumerate(self._inference.manager.lora.adapters)
+            for place, each in enumerate(self._inference.manager.lora.adapters(allowed_models(request)))
         ]
         response.data = msgspec.json.encode(adapters)
         response.content_type = falcon.MEDIA_JSON

@@ -13,6 +13,7 @@ from mlxctl.errors import UnknownModel
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.models.catalog import Catalog
 from mlxctl.protocols.lm_studio import LMStudioChatFormatter, LMStudioCompletionsFormatter, LMStudioModelInfo
+from mlxctl.server.caller import allowed_models
 from mlxctl.server.generation import GenerationResource, ParsedRequest
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.settings import ServerSettings
@@ -115,7 +116,7 @@ class LMStudioGenerationResource(GenerationResource[StatsFormatter]):
         """Parse the body and look up its model. Raises RequestError, CapacityError."""
         parsed = await super().parse(formatter, body, request)
         name = (await parsed.request()).head.model
-        models = {model.name: model for model in self._inference.models()}
+        models = {model.name: model for model in self._inference.models(allowed_models(request))}
         # A LoRA adapter is named BASE:ADAPTER. Generation refuses unknown names.
         model = models.get(name) or models.get(name.rpartition(":")[0])
         if model is None:
@@ -136,18 +137,18 @@ class LMStudioModelsResource:
         self._inference = inference
         self._catalog = catalog
 
-    async def on_get(self, request: Request, response: Response, name: str | None = None) -> None:  # noqa: ARG002
+    async def on_get(self, request: Request, response: Response, name: str | None = None) -> None:
         """Describe the models. Raises UnknownModel."""
         await self._inference.manager.read_capabilities()
-        lora = self._inference.manager.lora
-        models = {model.name: model for model in self._inference.models()}
-        if name is not None and lora.base_of(name) not in models:
+        lora, allowed = self._inference.manager.lora, allowed_models(request)
+        models = {model.name: model for model in self._inference.models(allowed)}
+        if name is not None and lora.base_of(name, allowed) not in models:
             raise UnknownModel(name, tuple(models))
-        adapters = [each.full_name for each in lora.adapters if each.base in models]
+        adapters = [each.full_name for each in lora.adapters(allowed) if each.base in models]
         # LM Studio has no kind of model for speech.
         listed = [each.name for each in models.values() if each.facts.purpose != "transcription"]
         wanted = [*listed, *adapters] if name is None else [name]
-        described = [await self._describe(models[lora.base_of(each)], each) for each in wanted]
+        described = [await self._describe(models[lora.base_of(each, allowed)], each) for each in wanted]
         response.data = msgspec.json.encode(LMStudioModels(data=described) if name is None else described[0])
         response.content_type = falcon.MEDIA_JSON
 
@@ -177,15 +178,18 @@ class LMStudioNativeModelsResource:
         self._inference = inference
         self._catalog = catalog
 
-    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+    async def on_get(self, request: Request, response: Response) -> None:
         """Describe the models."""
         await self._inference.manager.read_capabilities()
+        allowed = allowed_models(request)
         models = {
-            model.name: model for model in self._inference.models() if model.facts.purpose != "transcription"
+            model.name: model
+            for model in self._inference.models(allowed)
+            if model.facts.purpose != "transcription"
         }
         adapters = [
             (each.full_name, models[each.base])
-            for each in self._inference.manager.lora.adapters
+            for each in self._inference.manager.lora.adapters(allowed)
             if each.base in models
         ]
         described = [await self._describe(model, name) for name, model in (*models.items(), *adapters)]

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Literal
 
 import falcon
@@ -20,10 +21,12 @@ from mlxctl.errors import (
 )
 from mlxctl.inference import ServedModel
 from mlxctl.inference.models.manager import ModelManager
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.models.catalog import Catalog
 from mlxctl.models.download_journal import Download, DownloadState
 from mlxctl.protocols.ranges import Name
 from mlxctl.server.body import read_json
+from mlxctl.server.caller import allowed_models
 from mlxctl.server.deadline import deadline_of
 from mlxctl.server.lm_studio import LMStudioInstanceConfig
 from mlxctl.settings import ServerSettings
@@ -106,9 +109,9 @@ class LMStudioLoadResource:
         asked = await read_json(request, _LOADS, limit_bytes=_MAX_BODY_BYTES)
         started = time.monotonic()
         async with deadline_of(request, self._settings).limit():
-            model = await self._manager.find(asked.model)
+            model = await self._manager.find(asked.model, allowed_models(request))
             _check_context(asked, model)
-            model = await self._manager.load(asked.model)
+            model = await self._manager.load(asked.model, allowed_models(request))
         config = LMStudioInstanceConfig(model.context_length)
         answer = LMStudioLoaded(
             type="embedding" if model.facts.purpose == "embeddings" else "llm",
@@ -131,7 +134,7 @@ class LMStudioUnloadResource:
         """Unload a model. Raises UnknownModel, ModelInUse."""
         asked = await read_json(request, _UNLOADS, limit_bytes=_MAX_BODY_BYTES)
         async with deadline_of(request, self._settings).limit():
-            await self._manager.unload(asked.instance_id)
+            await self._manager.unload(asked.instance_id, allowed_models(request))
         response.data = msgspec.json.encode(asked)
         response.content_type = falcon.MEDIA_JSON
 
@@ -139,13 +142,15 @@ class LMStudioUnloadResource:
 class LMStudioDownloadResource:
     """POST /api/v1/models/download."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, manager: ModelManager) -> None:
         self._catalog = catalog
+        self._manager = manager
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Start a download, or report the running one.
 
-        Raises InvalidRequest, QueueFull, and FeatureDisabled if the settings do not allow it.
+        Raises InvalidRequest, PolicyDenied, QueueFull, and FeatureDisabled if the settings do not allow
+        it.
         """
         if not self._catalog.allows_downloads:
             raise FeatureDisabled("POST /api/v1/models/download", "library.allow_downloads")
@@ -156,22 +161,24 @@ class LMStudioDownloadResource:
                 param="quantization",
             )
         repository = asked.model.removeprefix(_HUB).rstrip("/")
-        if await asyncio.to_thread(self._is_downloaded, repository):
+        allowed = allowed_models(request)
+        if await asyncio.to_thread(self._is_downloaded, repository, allowed):
             answer = LMStudioDownload(status="already_downloaded")
         else:
-            answer = _described(self._start(repository))
+            answer = _described(self._start(repository, allowed))
         response.data = msgspec.json.encode(answer)
         response.content_type = falcon.MEDIA_JSON
 
-    def _start(self, repository: str) -> Download:
+    def _start(self, repository: str, allowed: AllowedModels) -> Download:
         try:
-            return self._catalog.downloads.start(repository)
+            return self._catalog.downloads.start(repository, allowed)
         except DownloadFailed as error:
             raise InvalidRequest(str(error), param="model") from None
 
-    def _is_downloaded(self, repository: str) -> bool:
+    def _is_downloaded(self, repository: str, allowed: AllowedModels) -> bool:
+        is_allowed = partial(self._manager.is_library_model_allowed, allowed)
         try:
-            return not self._catalog.find(repository).problem
+            return not self._catalog.find(repository, is_allowed).problem
         except ModelNotFoundOnDisk:
             return False
 
@@ -182,9 +189,9 @@ class LMStudioDownloadStatusResource:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
-    async def on_get(self, request: Request, response: Response, job_id: str) -> None:  # noqa: ARG002
+    async def on_get(self, request: Request, response: Response, job_id: str) -> None:
         """Report a download of this or another process. Raises UnknownResource."""
-        downloads = await asyncio.to_thread(self._catalog.downloads.all)
+        downloads = await asyncio.to_thread(self._catalog.downloads.all, allowed_models(request))
         found = next((each for each in downloads if _job_id(each.repository) == job_id), None)
         if found is None:
             raise UnknownResource(f"there is no download {job_id[:128]!r}")

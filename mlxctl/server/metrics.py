@@ -7,9 +7,11 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import MlxctlError
 from mlxctl.inference import InferenceService
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.policy import RateLimiter
 from mlxctl.server.agent_queue import AgentQueue
 from mlxctl.server.agents import count_active_agents
+from mlxctl.server.caller import allowed_models
 from mlxctl.server.metric_families import HttpRequestCounts, MetricsSnapshot, metric_families
 from mlxctl.stores.audit import AuditStore
 
@@ -34,40 +36,40 @@ class MetricsResource:
         self._limiter = limiter
         self._audit = audit
 
-    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+    async def on_get(self, request: Request, response: Response) -> None:
         """Query the engine and render all metrics."""
         # PERF: imported at the first scrape, not at the start of the server.
         from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
         from prometheus_client.registry import CollectorRegistry
 
         registry = CollectorRegistry()
-        registry.register(_Collector(await self._snapshot()))
+        registry.register(_Collector(await self._snapshot(allowed_models(request))))
         response.data = generate_latest(registry)
         response.content_type = CONTENT_TYPE_LATEST
 
     on_head = on_get
 
-    async def _snapshot(self) -> MetricsSnapshot:
+    async def _snapshot(self, allowed: AllowedModels) -> MetricsSnapshot:
         inference = self._inference
         try:
             stats = await inference.engine_stats()
         except MlxctlError:
             stats = None
         return MetricsSnapshot(
-            totals=inference.totals(),
+            totals=inference.totals(allowed),
             status=inference.status,
             num_restarts=inference.num_engine_restarts,
             http=self._http_requests,
             rate_limited=self._limiter.num_refused,
             num_audit_dropped=self._audit.num_dropped if self._audit is not None else 0,
-            pool=inference.manager.stats(),
+            pool=inference.manager.stats(allowed),
             agents=await count_active_agents(inference),
             agent_turns={
                 "running": self._agent_queue.num_running,
                 "waiting": self._agent_queue.num_waiting,
             },
-            routes=inference.manager.num_routes,
-            models=inference.models(),
+            routes=inference.manager.num_routes(allowed),
+            models=inference.models(allowed),
             fetched_images=inference.images.totals,
             engine=stats,
         )

@@ -11,9 +11,11 @@ from msgspec import Struct
 from mlxctl.errors import MlxctlError
 from mlxctl.inference import ServedModel
 from mlxctl.inference.models.manager import ModelManager
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.models import ModelState
 from mlxctl.protocols import problem_error
 from mlxctl.server.body import read_json
+from mlxctl.server.caller import allowed_models
 from mlxctl.server.deadline import Deadline, deadline_of
 from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.error_handlers import record_error
@@ -62,7 +64,9 @@ _LOAD_CHOICES = msgspec.json.Decoder(LoadChoice)
 class ModelActionResource:
     """Runs one action on one model and returns its state."""
 
-    def __init__(self, act: Callable[[str], Awaitable[ServedModel]], settings: ServerSettings) -> None:
+    def __init__(
+        self, act: Callable[[str, AllowedModels], Awaitable[ServedModel]], settings: ServerSettings
+    ) -> None:
         self._act = act
         self._settings = settings
 
@@ -72,7 +76,8 @@ class ModelActionResource:
         Raises UnknownModel, ModelUnavailable, ModelInUse and other CapacityErrors.
         """
         choice = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
-        await _answer_status(self._act(choice.model), request, response, self._settings)
+        action = self._act(choice.model, allowed_models(request))
+        await _answer_status(action, request, response, self._settings)
 
 
 class ModelLoadResource:
@@ -92,11 +97,12 @@ class ModelLoadResource:
         UnknownModel, ModelUnavailable, CapacityError.
         """
         choice = await read_json(request, _LOAD_CHOICES, limit_bytes=_MAX_BODY_BYTES)
+        allowed = allowed_models(request)
         if not request.get_param_as_bool("stream", default=choice.stream):
-            await _answer_status(self._manager.load(choice.model), request, response, self._settings)
+            await _answer_status(self._manager.load(choice.model, allowed), request, response, self._settings)
             return
         deadline = deadline_of(request, self._settings)
-        load = asyncio.create_task(self._manager.load(choice.model), name="load-model")
+        load = asyncio.create_task(self._manager.load(choice.model, allowed), name="load-model")
         call_at_end(request.scope, load.cancel)
         await asyncio.wait({load}, timeout=_PROGRESS_SECONDS)
         if load.done():
@@ -104,16 +110,22 @@ class ModelLoadResource:
         response.content_type = "text/event-stream"
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
         request_id = request.context.request_id
-        response.stream = self._progress(choice.model, load, deadline, request_id=request_id)
+        response.stream = self._progress(choice.model, allowed, load, deadline, request_id=request_id)
 
     async def _progress(
-        self, name: str, load: asyncio.Task[ServedModel], deadline: Deadline, *, request_id: str
+        self,
+        name: str,
+        allowed: AllowedModels,
+        load: asyncio.Task[ServedModel],
+        deadline: Deadline,
+        *,
+        request_id: str,
     ) -> AsyncGenerator[bytes, None]:
         """Yield events of progress, then the model's state or the error."""
         try:
             while not load.done():
                 deadline.check()
-                progress = await self._manager.load_progress(name)
+                progress = await self._manager.load_progress(name, allowed)
                 event = LoadEvent(name, progress.state, progress.num_bytes, progress.num_bytes_total)
                 yield _event(msgspec.json.encode(event))
                 await asyncio.wait({load}, timeout=_PROGRESS_SECONDS)

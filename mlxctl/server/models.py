@@ -8,9 +8,11 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import UnknownModel
 from mlxctl.inference import InferenceService, ServedModel, UnusableModel
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.models import ModelDescription
 from mlxctl.models.catalog import Catalog
 from mlxctl.protocols import ModelCard, ModelPage, encode_model, encode_model_list
+from mlxctl.server.caller import allowed_models
 
 
 class ModelsResource:
@@ -28,7 +30,8 @@ class ModelsResource:
             before_id=request.get_param("before_id"),
         )
         await self._inference.manager.read_capabilities()
-        response.data = encode_model_list(await _cards(self._inference, self._catalog), page)
+        cards = await _cards(self._inference, self._catalog, allowed_models(request))
+        response.data = encode_model_list(cards, page)
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
@@ -41,32 +44,33 @@ class ModelResource:
         self._inference = inference
         self._catalog = catalog
 
-    async def on_get(self, request: Request, response: Response, name: str) -> None:  # noqa: ARG002
+    async def on_get(self, request: Request, response: Response, name: str) -> None:
         """Return the model. Raises UnknownModel."""
         await self._inference.manager.read_capabilities()
-        cards = {card.id: card for card in await _cards(self._inference, self._catalog)}
+        allowed = allowed_models(request)
+        cards = {card.id: card for card in await _cards(self._inference, self._catalog, allowed)}
         card = cards.get(name) or cards.get(self._inference.manager.own_name(name))
         if card is None:
-            raise UnknownModel(name, tuple(model.name for model in self._inference.models()))
+            raise UnknownModel(name, tuple(model.name for model in self._inference.models(allowed)))
         response.data = encode_model(card)
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
 
-async def _cards(inference: InferenceService, catalog: Catalog) -> list[ModelCard]:
+async def _cards(inference: InferenceService, catalog: Catalog, allowed: AllowedModels) -> list[ModelCard]:
     """Return the served models, their LoRA adapters, and the unusable models."""
     cards = [
         replace(_card(model, await _described(catalog, model)), root=inference.manager.own_name(model.name))
-        for model in inference.models()
+        for model in inference.models(allowed)
     ]
     by_name = {card.id: card for card in cards}
     adapters = [
         replace(by_name[each.base], id=each.full_name, parent=each.base)
-        for each in inference.manager.lora.adapters
+        for each in inference.manager.lora.adapters(allowed)
         if each.base in by_name
     ]
-    return [*cards, *adapters, *map(_unusable, inference.manager.unusable)]
+    return [*cards, *adapters, *map(_unusable, inference.manager.unusable(allowed))]
 
 
 async def _described(catalog: Catalog, model: ServedModel) -> ModelDescription:

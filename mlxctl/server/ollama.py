@@ -14,11 +14,13 @@ from msgspec import UNSET, UnsetType
 from mlxctl.errors import InvalidRequest, UnknownModel
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.ir import SamplingParams
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.models.catalog import Catalog
 from mlxctl.protocols.ollama import schema
 from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
 from mlxctl.protocols.ollama.parsing import model_name
 from mlxctl.server.body import read_json
+from mlxctl.server.caller import allowed_models
 from mlxctl.server.embeddings import EmbeddingsResource, VectorFormatter
 from mlxctl.server.generation import GenerationResource, ParsedRequest
 
@@ -53,24 +55,24 @@ class OllamaResource(GenerationResource[OllamaFormatter]):
             formatter.keep_alive = UNSET
         return parsed
 
-    def started(self, formatter: OllamaFormatter, sampling: SamplingParams) -> None:  # noqa: ARG002
+    def started(self, formatter: OllamaFormatter, sampling: SamplingParams, request: Request) -> None:  # noqa: ARG002
         """Set how long the model stays loaded after this request."""
         formatter.model_is_loaded()
-        keep_alive(self._inference, formatter.model, formatter.keep_alive)
+        keep_alive(self._inference, formatter.model, formatter.keep_alive, allowed_models(request))
 
     async def respond_without_generation(
-        self, formatter: OllamaFormatter, parsed: ParsedRequest, response: Response
+        self, formatter: OllamaFormatter, parsed: ParsedRequest, request: Request, response: Response
     ) -> bool:
         """Load or unload the model for a request without content."""
         if not formatter.loads_only:
             return False
         model = (await parsed.request()).head.model
-        is_unloaded = formatter.keep_alive == 0
+        is_unloaded, allowed = formatter.keep_alive == 0, allowed_models(request)
         if is_unloaded:
-            await self._inference.check_model(model)
+            await self._inference.check_model(model, allowed)
         else:
-            await self._inference.manager.load(model)
-        keep_alive(self._inference, model, formatter.keep_alive)
+            await self._inference.manager.load(model, allowed)
+        keep_alive(self._inference, model, formatter.keep_alive, allowed)
         response.data = formatter.loaded(is_unloaded=is_unloaded)
         response.content_type = falcon.MEDIA_JSON
         return True
@@ -81,15 +83,17 @@ class OllamaEmbeddingsResource(EmbeddingsResource):
 
     def answered(self, formatter: VectorFormatter, model: str, request: Request) -> None:
         """Set how long the model stays loaded after this request."""
-        is_allowed = "models:write" in request.context.identity.scopes
-        if isinstance(formatter, OllamaEmbeddingsFormatter) and is_allowed:
-            keep_alive(self._inference, model, formatter.keep_alive)
+        may_set = "models:write" in request.context.identity.scopes
+        if isinstance(formatter, OllamaEmbeddingsFormatter) and may_set:
+            keep_alive(self._inference, model, formatter.keep_alive, allowed_models(request))
 
 
-def keep_alive(inference: InferenceService, model: str, seconds: float | UnsetType | None) -> None:
+def keep_alive(
+    inference: InferenceService, model: str, seconds: float | UnsetType | None, allowed: AllowedModels
+) -> None:
     """Set a model's time to live, if the request has one."""
     if seconds is not UNSET:
-        inference.manager.keep_alive(model, seconds)
+        inference.manager.keep_alive(model, seconds, allowed)
 
 
 class OllamaModelsResource:
@@ -100,9 +104,10 @@ class OllamaModelsResource:
         self._catalog = catalog
         self._loaded_only = loaded_only
 
-    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+    async def on_get(self, request: Request, response: Response) -> None:
         """List the models; served ones with their LoRA adapters."""
-        models = [model for model in self._inference.models() if model.memory or not self._loaded_only]
+        allowed = allowed_models(request)
+        models = [model for model in self._inference.models(allowed) if model.memory or not self._loaded_only]
         entries = [await _entry(self._catalog, model) for model in models]
         if self._loaded_only:
             loaded = [
@@ -119,7 +124,7 @@ class OllamaModelsResource:
             by_name = {entry["name"]: entry for entry in entries}
             adapters = [
                 _adapter_entry(by_name[each.base], each.full_name)
-                for each in self._inference.manager.lora.adapters
+                for each in self._inference.manager.lora.adapters(allowed)
                 if each.base in by_name
             ]
             listed = [schema.OllamaModel(**entry) for entry in (*entries, *adapters)]
@@ -141,8 +146,9 @@ class OllamaShowResource:
         parsed = await read_json(request, _SHOW, limit_bytes=_MAX_BODY_BYTES)
         name = _requested_model(parsed)
         await self._inference.manager.read_capabilities()
-        models = {model.name: model for model in self._inference.models()}
-        base = self._inference.manager.lora.base_of(name)
+        allowed = allowed_models(request)
+        models = {model.name: model for model in self._inference.models(allowed)}
+        base = self._inference.manager.lora.base_of(name, allowed)
         if base not in models:
             raise UnknownModel(name, tuple(models))
         model = models[base]
@@ -176,8 +182,9 @@ class OllamaPullResource:
         """Confirm a served model. Raises UnknownModel."""
         parsed = await read_json(request, _PULL, limit_bytes=_MAX_BODY_BYTES)
         name = _requested_model(parsed)
-        models = tuple(model.name for model in self._inference.models())
-        if self._inference.manager.lora.base_of(name) not in models:
+        allowed = allowed_models(request)
+        models = tuple(model.name for model in self._inference.models(allowed))
+        if self._inference.manager.lora.base_of(name, allowed) not in models:
             raise UnknownModel(name, models)
         response.data = msgspec.json.encode(schema.OllamaPullStatus("success"))
         response.content_type = falcon.MEDIA_JSON

@@ -13,6 +13,7 @@ from typing import Protocol
 from mlxctl.certificates import check_server_files
 from mlxctl.errors import SettingsError, describe_bytes
 from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.ir.allowed_models import EVERY_MODEL
 from mlxctl.models import Fit
 from mlxctl.models.catalog import Catalog
 from mlxctl.server.address import Address, claim_address
@@ -75,7 +76,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     await hosted.open()
     try:
         if await _becomes_ready_before(stop, services.inference):
-            seconds, models = time.monotonic() - started, services.inference.models()
+            seconds, models = time.monotonic() - started, services.inference.models(EVERY_MODEL)
             announcer.ready(
                 address, models, await asyncio.to_thread(_fits, services.catalog, models), seconds=seconds
             )

@@ -24,7 +24,7 @@ from mlxctl.protocols import (
 )
 from mlxctl.protocols.openai.responses.compaction import CompactionFormatter, TokenCountOfResponse
 from mlxctl.server.body import read_body
-from mlxctl.server.caller import with_caller
+from mlxctl.server.caller import allowed_models, with_caller
 from mlxctl.server.deadline import deadline_of
 from mlxctl.server.generation import GenerationResource, ParsedRequest
 from mlxctl.server.middleware.body_memory import BodyAccount
@@ -129,7 +129,12 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
         formatter.earlier = context.conversation or ()
         return ParsedRequest.at_once(packed)
 
-    def started(self, formatter: OpenAIResponsesFormatter, sampling: SamplingParams) -> None:
+    def started(
+        self,
+        formatter: OpenAIResponsesFormatter,
+        sampling: SamplingParams,
+        request: Request,  # noqa: ARG002
+    ) -> None:
         """Pass the final sampling parameters to the formatter."""
         formatter.set_sampling(sampling)
 
@@ -158,7 +163,7 @@ class ResponseTokensResource(ResponsesResource):
             parsed = await self.parse(OpenAIResponsesFormatter(), body, request)
             packed = with_caller(await parsed.request(), request)
             admit(request, response, self._inference.manager.own_name(packed.head.model))
-            num_tokens = await self._inference.tokenization.count(packed)
+            num_tokens = await self._inference.tokenization.count(packed, allowed_models(request))
         response.data = msgspec.json.encode(TokenCountOfResponse(input_tokens=num_tokens))
         response.content_type = falcon.MEDIA_JSON
 

@@ -18,12 +18,14 @@ from mlxctl.inference import InferenceService
 from mlxctl.inference.models.model_states import ModelStats
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.ir import KVFormat
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.kv_cache_size import KVFormats, layer_format
 from mlxctl.models import ModelDescription
 from mlxctl.models.catalog import Catalog
 from mlxctl.models.layer_plan import Kept, plan_layers
 from mlxctl.models.text_config import text_part
 from mlxctl.policy import Caller
+from mlxctl.server.caller import allowed_models
 from mlxctl.server.engine_metrics import hit_ratio
 from mlxctl.server.metric_families import HttpRequestCounts
 from mlxctl.settings import ServerSettings
@@ -172,11 +174,12 @@ class StatsResource:
         self._settings = settings
         self._started, self._started_at = time.monotonic(), time.time()
 
-    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+    async def on_get(self, request: Request, response: Response) -> None:
         """Query the engine. Raises EngineRecovering."""
         stats = await self._inference.engine_stats()
         counters = {field.name: getattr(stats, field.name) for field in _COUNTERS}
-        pool, responses = self._inference.manager.stats(), await self._stored_responses()
+        allowed, responses = allowed_models(request), await self._stored_responses()
+        pool = self._inference.manager.stats(allowed)
         ratio = hit_ratio(stats)
         response.data = msgspec.json.encode(
             ServerStats(
@@ -193,7 +196,7 @@ class StatsResource:
                 responses=responses,
                 server=ServerBlock(
                     owner="serve",
-                    model=next((model.name for model in self._inference.models()), None),
+                    model=next((model.name for model in self._inference.models(allowed)), None),
                     version=__version__,
                     started_at=round(self._started_at, 3),
                     uptime_seconds=round(time.monotonic() - self._started, 1),
@@ -204,7 +207,7 @@ class StatsResource:
                     batched=self._catalog.engine_settings.max_rows > 1,
                     active_rows=stats.num_decoding,
                 ),
-                kv_quant=await asyncio.to_thread(self._kv_quant, pool),
+                kv_quant=await asyncio.to_thread(self._kv_quant, pool, allowed),
                 prompt_cache=PromptCacheBlock(
                     entries=stats.cache_chunks,
                     bytes=stats.cache_bytes,
@@ -236,8 +239,8 @@ class StatsResource:
             machine_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         )
 
-    def _kv_quant(self, pool: ModelStats) -> dict[str, KVQuantBlock]:
-        served = {model.name: model for model in self._inference.models()}
+    def _kv_quant(self, pool: ModelStats, allowed: AllowedModels) -> dict[str, KVQuantBlock]:
+        served = {model.name: model for model in self._inference.models(allowed)}
         return {
             model.name: _describe_kv(
                 None if model.kv_bits is None else served[model.name].options.kv_format,
@@ -287,7 +290,8 @@ class RequestsResource:
     async def on_get(self, request: Request, response: Response) -> None:
         """Return the requests that the caller may see, open ones first."""
         caller = None if request.context.identity.sees_others else request.context.caller
-        response.data = msgspec.json.encode(RequestList(requests=self._inference.requests(caller)))
+        requests = self._inference.requests(allowed_models(request), caller)
+        response.data = msgspec.json.encode(RequestList(requests=requests))
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
@@ -307,6 +311,6 @@ class RequestResource:
         identity: Caller = request.context.identity
         is_allowed = identity.sees_others and "requests:cancel" in identity.scopes
         caller = None if is_allowed else request.context.caller
-        numbers = self._inference.cancel(request_id, caller=caller)
+        numbers = self._inference.cancel(request_id, allowed_models(request), caller=caller)
         response.data = msgspec.json.encode(CancelledRequest(id=request_id, cancelled=numbers))
         response.content_type = falcon.MEDIA_JSON

@@ -24,7 +24,7 @@ from mlxctl.protocols.tokenization import (
     parse_template_request,
 )
 from mlxctl.server.body import read_body
-from mlxctl.server.caller import with_caller
+from mlxctl.server.caller import allowed_models, with_caller
 from mlxctl.server.deadline import deadline_of
 from mlxctl.server.rate_limits import admit
 from mlxctl.settings import ServerSettings
@@ -51,7 +51,8 @@ class _TokenizerResource(ABC):
 
         One that names no model gets the first.
         """
-        named = packed.with_head(model=packed.head.model or self._inference.default_model)
+        model = packed.head.model or self._inference.default_model(allowed_models(request))
+        named = packed.with_head(model=model)
         admit(request, response, self._inference.manager.own_name(named.head.model))
         return with_caller(named, request)
 
@@ -65,7 +66,10 @@ class TokenizeResource(_TokenizerResource):
         parsed: PackedRequest = await self._inference.preparation.parse_with(formatter, "parse", body)
         packed = self._admitted(parsed, request, response)
         found = await self._inference.tokenization.tokenize(
-            packed, adds_special=formatter.adds_special, wants_pieces=formatter.wants_pieces
+            packed,
+            allowed_models(request),
+            adds_special=formatter.adds_special,
+            wants_pieces=formatter.wants_pieces,
         )
         encoded: bytes = await self._inference.preparation.call(
             formatter.whole,
@@ -83,9 +87,10 @@ class DetokenizeResource(_TokenizerResource):
     async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
         """Return the text. Raises RequestError."""
         named, token_ids = await self._inference.preparation.parse(body, parse_detokenize)
-        model = named or self._inference.default_model
+        allowed = allowed_models(request)
+        model = named or self._inference.default_model(allowed)
         admit(request, response, self._inference.manager.own_name(model))
-        return encode_text(await self._inference.tokenization.detokenize(model, token_ids))
+        return encode_text(await self._inference.tokenization.detokenize(model, allowed, token_ids))
 
 
 class TemplateResource(_TokenizerResource):
@@ -95,7 +100,7 @@ class TemplateResource(_TokenizerResource):
         """Return the prompt. Raises RequestError."""
         parsed: PackedRequest = await self._inference.preparation.parse(body, parse_template_request)
         packed = self._admitted(parsed, request, response)
-        return encode_prompt(await self._inference.tokenization.render(packed))
+        return encode_prompt(await self._inference.tokenization.render(packed, allowed_models(request)))
 
 
 class TokenCountResource(_TokenizerResource):
@@ -104,11 +109,12 @@ class TokenCountResource(_TokenizerResource):
     async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
         """Return the number, also before context edits. Raises RequestError."""
         parsed: PackedRequest = await self._inference.preparation.parse(body, parse_count_tokens)
-        packed = self._admitted(parsed, request, response)
-        num_tokens = await self._inference.tokenization.count(packed)
+        packed, allowed = self._admitted(parsed, request, response), allowed_models(request)
+        num_tokens = await self._inference.tokenization.count(packed, allowed)
         num_unedited = None
         if packed.head.context_edits:
-            num_unedited = await self._inference.tokenization.count(packed.with_head(context_edits=()))
+            unedited = packed.with_head(context_edits=())
+            num_unedited = await self._inference.tokenization.count(unedited, allowed)
         return encode_token_count(num_tokens, num_unedited_tokens=num_unedited)
 
 
@@ -119,7 +125,7 @@ class ChatTokenCountResource(_TokenizerResource):
         """Return the number. Raises RequestError."""
         parsed: PackedRequest = await self._inference.preparation.parse(body, parse_template_request)
         packed = self._admitted(parsed, request, response)
-        num_tokens = await self._inference.tokenization.count(packed)
+        num_tokens = await self._inference.tokenization.count(packed, allowed_models(request))
         return msgspec.json.encode(TokenCountOfResponse(input_tokens=num_tokens))
 
 
@@ -139,8 +145,9 @@ class ModelInfoResource(ABC):
     async def on_get(self, request: Request, response: Response) -> None:
         """Describe a model. Raises UnknownModel."""
         await self._inference.manager.read_capabilities()
-        models = {model.name: model for model in self._inference.models()}
-        name = request.get_param("model") or self._inference.default_model
+        allowed = allowed_models(request)
+        models = {model.name: model for model in self._inference.models(allowed)}
+        name = request.get_param("model") or self._inference.default_model(allowed)
         if name not in models:
             raise UnknownModel(name, tuple(models))
         response.data = msgspec.json.encode(self.describe(models[name]))

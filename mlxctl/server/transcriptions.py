@@ -17,8 +17,10 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.inference import InferenceService
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import SpeechSegment, SpeechTask, TranscriptionRequest, TranscriptionResult
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.protocols import OpenAITranscriptionFormatter
 from mlxctl.server.body import read_body
+from mlxctl.server.caller import allowed_models
 from mlxctl.server.deadline import Deadline, deadline_of
 from mlxctl.server.decisions import decide
 from mlxctl.server.disconnect import call_at_end
@@ -91,7 +93,8 @@ class TranscriptionsResource:
         )
         async with deadline.limit():
             parsed = formatter.parse(form)
-            model = await self._inference.manager.find(parsed.model, "transcription")
+            allowed = allowed_models(request)
+            model = await self._inference.manager.find(parsed.model, allowed, "transcription")
             admit(request, response, model.name)
             await decide(request, model.name)
             has_ended = Event()
@@ -109,6 +112,7 @@ class TranscriptionsResource:
                     temperature=parsed.temperature,
                     request_id=request.context.request_id,
                 ),
+                allowed,
                 caller=request.context.caller,
             )
             call_at_end(request.scope, work.cancel)
@@ -143,10 +147,17 @@ class TranscriptionsResource:
 class _Transcription:
     """A transcription in its own task, with its untaken segments."""
 
-    def __init__(self, inference: InferenceService, request: TranscriptionRequest, *, caller: str) -> None:
+    def __init__(
+        self,
+        inference: InferenceService,
+        request: TranscriptionRequest,
+        allowed: AllowedModels,
+        *,
+        caller: str,
+    ) -> None:
         self._segments: list[SpeechSegment] = []
         self._progress = asyncio.Event()
-        work = inference.transcribe(request, caller=caller, on_segments=self._add)
+        work = inference.transcribe(request, allowed, caller=caller, on_segments=self._add)
         self._task = asyncio.create_task(work, name="transcribe")
         self._task.add_done_callback(lambda _: self._progress.set())
 

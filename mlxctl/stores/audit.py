@@ -62,10 +62,10 @@ class AuditStore:
         except queue.Full:
             self._drop(1, "records come faster than they can be written")
 
-    def search(self, query: AuditQuery) -> list[AuditRecord]:
-        """Return matching records, the newest first. Blocks. Raises StoreUnavailable."""
+    def search(self, query: AuditQuery, is_visible: Callable[[AuditRecord], bool]) -> list[AuditRecord]:
+        """Return matching records that are visible, the newest first. Blocks. Raises StoreUnavailable."""
         try:
-            return self.files.search(query)
+            return self.files.search(query, is_visible)
         except OSError as error:
             raise StoreUnavailable("audit records", f"the audit log cannot be read: {error}") from None
 

@@ -7,7 +7,7 @@ owner only. Any thread, one writer.
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
@@ -179,14 +179,16 @@ class AuditFiles:
         ids = (facts.id for segment in newest for facts in _facts(_read(segment)))
         return min(max(ids, default=0), _MAX_ID)
 
-    def search(self, query: AuditQuery) -> list[AuditRecord]:
+    def search(
+        self, query: AuditQuery, is_visible: Callable[[AuditRecord], bool] = lambda _: True
+    ) -> list[AuditRecord]:
         """Return matching records, the newest first, at most `query.limit`."""
         found: list[AuditRecord] = []
         limit = min(query.limit, MAX_RESULTS)
         for record in self._newest_first(query):
             if len(found) == limit:
                 break
-            if query.matches(record):
+            if query.matches(record) and is_visible(record):
                 found.append(record)
         return found
 

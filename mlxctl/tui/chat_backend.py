@@ -20,6 +20,7 @@ DEMO_CHOICE = "mlxctl-demo"
 if TYPE_CHECKING:
     from mlxctl.bootstrap import Services
     from mlxctl.inference.interface import AnswerStream, CacheEntry, Inference, ModelInfo
+    from mlxctl.inference.local import LocalInference
     from mlxctl.inference.remote import RemoteInference
 
 
@@ -116,17 +117,18 @@ class LocalBackend:
         self.address = str(settings.model.path or "the built-in demo model")
         self._settings = settings
         self._services: Services | None = None
+        self._inference: LocalInference | None = None
 
     async def open(self) -> BackendModel:
         """Load the model. Raises ModelError, EngineDied."""
         # Not two engines, where an earlier call has failed.
         await self.close()
-        bootstrap = await asyncio.to_thread(_import_bootstrap)
+        bootstrap, local = await asyncio.to_thread(_import_local)
         self._services = bootstrap(self._settings)
-        inference = self._services.inference
-        await inference.open()
-        await inference.wait_ready()
-        return BackendModel.of(inference.models()[0])
+        self._inference = local(self._services.inference)
+        await self._services.inference.open()
+        await self._inference.wait_ready()
+        return BackendModel.of(self._inference.models()[0])
 
     async def list_models(self) -> Sequence[SelectableModel]:
         return await asyncio.to_thread(_list_local_models, self._settings)
@@ -144,20 +146,20 @@ class LocalBackend:
             raise
 
     async def start(self, request: GenerationRequest) -> "AnswerStream":
-        assert self._services is not None, "open() comes first"
-        return await self._services.inference.generate(request)
+        assert self._inference is not None, "open() comes first"
+        return await self._inference.generate(request)
 
     async def observe(self) -> Observation:
-        assert self._services is not None, "open() comes first"
-        return await observe(self._services.inference)
+        assert self._inference is not None, "open() comes first"
+        return await observe(self._inference)
 
     async def cancel(self, request_id: str) -> list[int]:
-        assert self._services is not None, "open() comes first"
-        return self._services.inference.cancel(request_id)
+        assert self._inference is not None, "open() comes first"
+        return self._inference.cancel(request_id)
 
     async def cached_entries(self, limit: int) -> "Sequence[CacheEntry]":
-        assert self._services is not None, "open() comes first"
-        return await self._services.inference.cached_entries(limit)
+        assert self._inference is not None, "open() comes first"
+        return await self._inference.cached_entries(limit)
 
     async def check(self) -> None:
         """Do nothing: the supervisor restarts a local engine by itself."""
@@ -165,7 +167,7 @@ class LocalBackend:
     async def close(self) -> None:
         """Stop the engine of this process."""
         if self._services is not None:
-            services, self._services = self._services, None
+            services, self._services, self._inference = self._services, None, None
             await services.inference.close(drain_seconds=0.0)
             services.close()
 
@@ -272,10 +274,11 @@ async def observe(inference: "Inference") -> Observation:
     return Observation(at=asyncio.get_running_loop().time(), stats=stats.counters, requests=stats.requests)
 
 
-def _import_bootstrap() -> Callable[[Settings], "Services"]:
+def _import_local() -> "tuple[Callable[[Settings], Services], type[LocalInference]]":
     from mlxctl.bootstrap import build_services
+    from mlxctl.inference.local import LocalInference
 
-    return build_services
+    return build_services, LocalInference
 
 
 def _import_remote() -> "type[RemoteInference]":

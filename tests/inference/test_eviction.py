@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 
 from mlxctl.inference.models.eviction import (
     ModelMemoryBudget,
+    ModelShortage,
     ResidentModel,
     describe_shortage,
     select_expired,
     select_victims,
 )
+from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
 
 BUDGET = ModelMemoryBudget(limit_bytes=100, shared_bytes=80)
 
@@ -57,8 +59,19 @@ def test_shortage_message_names_pinned_models_and_sizes() -> None:
 
     assert select_victims(residents, num_bytes=40_000_000, budget=budget) is None
 
-    reason = describe_shortage(residents, num_bytes=40_000_000, budget=budget)
+    reason = describe_shortage(residents, EVERY_MODEL, num_bytes=40_000_000, budget=budget)
     assert all(part in reason for part in ("40.00 MB", "0.10 GB", "80.00 MB", "'mine' (50.00 MB)", "unpin"))
+
+
+def test_shortage_message_names_only_models_of_the_caller() -> None:
+    residents = [resident("mine", 10_000_000, is_pinned=True), resident("theirs", 40_000_000, is_pinned=True)]
+    budget = ModelMemoryBudget(limit_bytes=100_000_000, shared_bytes=80_000_000)
+
+    shortage = ModelShortage("m", residents, num_bytes=40_000_000, budget=budget)
+    assert "another model (10.00 MB), another model (40.00 MB) stays" in str(shortage)
+    assert "'mine' (10.00 MB), another model (40.00 MB) stays" in str(
+        shortage.naming(AllowedModels(("mine",)))
+    )
 
 
 def test_only_idle_unpinned_models_expire() -> None:

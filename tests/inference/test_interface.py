@@ -11,6 +11,7 @@ from mlxctl import demo
 from mlxctl.adapters.media.audio_files import AudioFile
 from mlxctl.bootstrap import build_services
 from mlxctl.inference.interface import Inference
+from mlxctl.inference.local import LocalInference
 from mlxctl.inference.remote import RemoteInference
 from mlxctl.ir import (
     EmbeddingRequest,
@@ -53,7 +54,7 @@ def both(server: ServerProcess, use: Callable[[Inference], Awaitable[Result]]) -
         await services.inference.open()
         try:
             await services.inference.wait_ready()
-            return await use(services.inference)
+            return await use(LocalInference(services.inference))
         finally:
             await services.inference.close(drain_seconds=0.0)
             services.close()

@@ -14,6 +14,7 @@ from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
+from mlxctl.ir.allowed_models import EVERY_MODEL
 from mlxctl.models import Library
 from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.settings import AdapterSettings, LibrarySettings, ModelSettings, Settings
@@ -44,15 +45,15 @@ async def registry_of(directory: Path, **chosen: Any) -> AsyncIterator[LoraRegis
 def test_mount_of_a_cancelled_request_is_finished(tmp_path: Path) -> None:
     async def check() -> None:
         async with registry_of(tmp_path) as lora:
-            mounting = asyncio.create_task(lora.add("a", "one", None))
+            mounting = asyncio.create_task(lora.add("a", "one", None, EVERY_MODEL))
             await asyncio.sleep(0)
             mounting.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await mounting
             with pytest.raises(Conflict, match="mounted on model 'm' already"):
-                await lora.add("a", "two", None)
-            assert (await lora.remove("a", None)).shown_path == "one"
-            assert (await lora.add("a", "two", None)).shown_path == "two"
+                await lora.add("a", "two", None, EVERY_MODEL)
+            assert (await lora.remove("a", None, EVERY_MODEL)).shown_path == "one"
+            assert (await lora.add("a", "two", None, EVERY_MODEL)).shown_path == "two"
 
     asyncio.run(check())
 
@@ -60,13 +61,13 @@ def test_mount_of_a_cancelled_request_is_finished(tmp_path: Path) -> None:
 def test_adapter_that_was_replaced_is_a_conflict(tmp_path: Path) -> None:
     async def check() -> None:
         async with registry_of(tmp_path) as lora:
-            await lora.add("a", "one", None)
-            head = lora.apply(PackedRequest.of(GenerationRequest(model="m:a"))).head
+            await lora.add("a", "one", None, EVERY_MODEL)
+            head = lora.apply(PackedRequest.of(GenerationRequest(model="m:a")), EVERY_MODEL).head
             await lora.ensure_mounted("m", head)
-            await lora.remove("a", None)
+            await lora.remove("a", None, EVERY_MODEL)
             with pytest.raises(InvalidRequest, match="'a' is not mounted"):
                 await lora.ensure_mounted("m", head)
-            await lora.add("a", "two", None)
+            await lora.add("a", "two", None, EVERY_MODEL)
             with pytest.raises(Conflict, match="mounted again"):
                 await lora.ensure_mounted("m", head)
 
@@ -75,7 +76,7 @@ def test_adapter_that_was_replaced_is_a_conflict(tmp_path: Path) -> None:
 
 def test_default_adapter_is_that_of_requests_that_choose_none(tmp_path: Path) -> None:
     def names(lora: LoraRegistry, **fields: Any) -> list[str]:
-        head = lora.apply(PackedRequest.of(GenerationRequest(**{"model": "m"} | fields))).head
+        head = lora.apply(PackedRequest.of(GenerationRequest(**{"model": "m"} | fields)), EVERY_MODEL).head
         return [each.name for each in head.adapters or ()]
 
     async def check() -> None:
@@ -85,7 +86,7 @@ def test_default_adapter_is_that_of_requests_that_choose_none(tmp_path: Path) ->
             assert names(lora, model="m:two") == ["two"]
             assert names(lora, model="m:none") == names(lora, adapters=()) == []
             with pytest.raises(Conflict, match=r"is adapters\.default"):
-                await lora.remove("one", None)
+                await lora.remove("one", None, EVERY_MODEL)
 
     asyncio.run(check())
 

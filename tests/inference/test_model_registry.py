@@ -7,6 +7,7 @@ import pytest
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, ModelUnavailable, UnknownModel
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
+from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
 from mlxctl.models import read_model
 from tests import tiny_models
 
@@ -17,9 +18,9 @@ def model(name: str, family: str = "qwen3") -> ServedModel:
 
 def test_directory_is_one_model_under_all_its_names() -> None:
     registry = ModelRegistry([model("first")], [model("second"), model("other", "llama3")])
-    assert asyncio.run(registry.resolve("second")).name == "first"
+    assert asyncio.run(registry.resolve("second", EVERY_MODEL)).name == "first"
     assert [own.name for own in registry.models] == ["first", "other"]
-    assert [(name, own.name) for name, own in registry.entries] == [
+    assert [(name, own.name) for name, own in registry.entries(EVERY_MODEL)] == [
         ("first", "first"),
         ("second", "first"),
         ("other", "other"),
@@ -28,7 +29,7 @@ def test_directory_is_one_model_under_all_its_names() -> None:
 
 def test_unknown_name_raises_error_that_lists_the_models() -> None:
     with pytest.raises(UnknownModel, match="'missing' is not served here; available: first"):
-        asyncio.run(ModelRegistry([model("first")]).resolve("missing"))
+        asyncio.run(ModelRegistry([model("first")]).resolve("missing", EVERY_MODEL))
 
 
 def test_unusable_model_is_rejected_with_its_reason() -> None:
@@ -36,7 +37,7 @@ def test_unusable_model_is_rejected_with_its_reason() -> None:
         [model("first")], unusable=[UnusableModel(name="broken", reason="has no config.json")]
     )
     with pytest.raises(ModelUnavailable, match=r"'broken' is not available: has no config\.json"):
-        asyncio.run(registry.resolve("broken"))
+        asyncio.run(registry.resolve("broken", EVERY_MODEL))
 
 
 def test_library_model_is_found_once_and_stays_registered() -> None:
@@ -52,14 +53,37 @@ def test_library_model_is_found_once_and_stays_registered() -> None:
 
     async def scenario() -> None:
         registry = ModelRegistry([model("first")], find=find)
-        assert (await registry.resolve("llama")).name == (await registry.resolve("llama")).name == "llama"
+        found = [await registry.resolve("llama", EVERY_MODEL) for _ in range(2)]
+        assert [each.name for each in found] == ["llama", "llama"]
         with pytest.raises(UnknownModel):
-            await registry.resolve("gone")
+            await registry.resolve("gone", EVERY_MODEL)
         with pytest.raises(ModelUnavailable, match="'bad' is not available: has no weights"):
-            await registry.resolve("bad")
+            await registry.resolve("bad", EVERY_MODEL)
 
     asyncio.run(scenario())
     assert looked_up == ["llama", "gone", "bad"]
+
+
+@pytest.mark.parametrize("name", ["hidden", "alias", "broken", "in_library", "damaged", "missing"])
+def test_model_that_a_caller_may_not_use_is_unknown_to_it(name: str) -> None:
+    def find(name: str) -> ServedModel:
+        if name == "damaged":
+            raise BrokenModel("/models/damaged", "it has no weights")
+        if name == "missing":
+            raise ModelNotFoundOnDisk(name, "not there")
+        return model(name, "lfm2")
+
+    registry = ModelRegistry(
+        [model("first"), model("hidden", "llama3"), model("alias", "llama3")],
+        unusable=[UnusableModel(name="broken", reason="has no config.json")],
+        find=find,
+    )
+    allowed = AllowedModels(("first", "alias"))
+    with pytest.raises(UnknownModel) as refused:
+        asyncio.run(registry.resolve(name, allowed))
+    assert str(refused.value) == f"model {name!r} is not served here; available: first"
+    assert [name for name, _ in registry.entries(EVERY_MODEL)] == ["first", "hidden", "alias"]
+    assert registry.unusable(allowed) == ()
 
 
 @pytest.mark.parametrize("name", ["qwen3-8b-4bit", "Qwen3-8B-4bt", "lmstudio/Qwen3-8B-4bit"])

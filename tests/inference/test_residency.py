@@ -23,7 +23,7 @@ from mlxctl.errors import (
     QueueFull,
     ShuttingDown,
 )
-from mlxctl.inference.models.eviction import ModelMemoryBudget
+from mlxctl.inference.models.eviction import ModelMemoryBudget, ModelShortage
 from mlxctl.inference.models.leases import Lease
 from mlxctl.inference.models.residency import RETRY_SECONDS, ModelResidency
 
@@ -240,7 +240,7 @@ def test_pinned_model_is_never_evicted() -> None:
     async def scenario() -> None:
         residency, _ = make(pins=frozenset({"a"}))
         (await residency.lease("a")).release()
-        with pytest.raises(ModelUnavailable, match=r"'a' .* is pinned"):
+        with pytest.raises(ModelShortage, match=r"another model .* is pinned"):
             await residency.lease("b")
         residency.pins.clear()
         assert (await residency.lease("b")).name == "b"

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.errors import DownloadFailed, QueueFull
+from mlxctl.errors import DownloadFailed, PolicyDenied, QueueFull
+from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
 from mlxctl.models import hub as hub_module
 from mlxctl.models.download_journal import Download, DownloadJournal
 from mlxctl.models.downloads import MAX_WAITING, Downloads
@@ -189,12 +190,25 @@ def test_downloads_run_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
     downloads = Downloads(tmp_path)
     monkeypatch.setattr(downloads, "_work", lambda: time.sleep(0.2))
     for number in range(MAX_WAITING):
-        assert downloads.start(f"org/m{number}").state == "waiting"
-    assert downloads.start("org/m3").state == "waiting"
+        assert downloads.start(f"org/m{number}", EVERY_MODEL).state == "waiting"
+    assert downloads.start("org/m3", EVERY_MODEL).state == "waiting"
     with pytest.raises(QueueFull):
-        downloads.start("org/one-too-many")
+        downloads.start("org/one-too-many", EVERY_MODEL)
     downloads.close()
-    assert {download.state for download in downloads.all()} == {"cancelled"}
+    assert {download.state for download in downloads.all(EVERY_MODEL)} == {"cancelled"}
+
+
+def test_caller_has_the_downloads_of_its_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    downloads = Downloads(tmp_path)
+    monkeypatch.setattr(downloads, "_work", lambda: None)
+    for name in ("org/a", "other/b"):
+        downloads.start(name, EVERY_MODEL)
+    allowed = AllowedModels(("org/*",))
+    assert [download.repository for download in downloads.all(allowed)] == ["org/a"]
+    assert downloads.find("other/b", allowed) is downloads.cancel("other/b", allowed) is None
+    with pytest.raises(PolicyDenied, match="may not use the model 'other/b'"):
+        downloads.start("other/b", allowed)
+    downloads.close()
 
 
 class HeldProbe(ProbeProcess):
@@ -229,7 +243,7 @@ def instant_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def wait_for_probe(downloads: Downloads, state: str) -> Download:
     """Return the download of `org/a` when its probe has this state."""
     deadline = time.monotonic() + 60
-    while (found := downloads.find("org/a")) is None or found.probe != state:
+    while (found := downloads.find("org/a", EVERY_MODEL)) is None or found.probe != state:
         assert time.monotonic() < deadline, f"the probe is not {state}: {found}"
         time.sleep(0.01)
     return found
@@ -241,7 +255,7 @@ def test_requested_probe_follows_the_download(
 ) -> None:
     probe = HeldProbe(problem)
     downloads = Downloads(instant_downloads, probe=probe)
-    downloads.start("org/a", is_probed=True)
+    downloads.start("org/a", EVERY_MODEL, is_probed=True)
     assert wait_for_probe(downloads, "running").state == "done"
     probe.released.set()
     assert wait_for_probe(downloads, state).probe_error == problem
@@ -251,9 +265,9 @@ def test_requested_probe_follows_the_download(
 def test_model_is_not_probed_without_a_request(instant_downloads: Path) -> None:
     probe = HeldProbe()
     downloads = Downloads(instant_downloads, probe=probe)
-    downloads.start("org/a")
+    downloads.start("org/a", EVERY_MODEL)
     assert downloads.wait(seconds=60)
-    assert (downloads.find("org/a").probe, probe.probed) == (None, [])
+    assert (downloads.find("org/a", EVERY_MODEL).probe, probe.probed) == (None, [])
 
 
 def test_stopped_download_reports_the_received_bytes(
@@ -266,20 +280,20 @@ def test_stopped_download_reports_the_received_bytes(
 
     monkeypatch.setattr("mlxctl.models.downloads.download", lose_the_hub)
     downloads = Downloads(instant_downloads)
-    downloads.start("org/a")
+    downloads.start("org/a", EVERY_MODEL)
     assert downloads.wait(seconds=60)
-    found = downloads.find("org/a")
+    found = downloads.find("org/a", EVERY_MODEL)
     assert (found.state, found.num_files, found.num_bytes) == ("failed", 1, 512)
 
 
 def test_running_probe_can_be_cancelled(instant_downloads: Path) -> None:
     probe = HeldProbe()
     downloads = Downloads(instant_downloads, probe=probe)
-    downloads.start("org/a", is_probed=True)
+    downloads.start("org/a", EVERY_MODEL, is_probed=True)
     assert probe.started.wait(60)
-    assert downloads.cancel("org/a").probe == "cancelled"
+    assert downloads.cancel("org/a", EVERY_MODEL).probe == "cancelled"
     assert probe.released.is_set()
-    assert downloads.find("org/a").state == "done"
+    assert downloads.find("org/a", EVERY_MODEL).state == "done"
 
 
 @pytest.mark.parametrize(

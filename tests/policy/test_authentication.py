@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from mlxctl.errors import AuthenticationFailed
+from mlxctl.ir.allowed_models import EVERY_MODEL
 from mlxctl.ir.policy import SCOPES, USER_SCOPES
 from mlxctl.policy import Caller, PolicyService, SettingsPolicy
 
@@ -20,7 +21,7 @@ def policy(
     return PolicyService(SettingsPolicy(api_keys, admin_keys, cache_groups))
 
 
-ANONYMOUS = Caller(name="", scopes=frozenset(SCOPES), sees_others=True)
+ANONYMOUS = Caller(name="", scopes=frozenset(SCOPES), models=EVERY_MODEL, sees_others=True)
 
 
 def test_every_caller_is_accepted_without_configured_keys() -> None:
@@ -110,5 +111,5 @@ def test_admin_key_is_accepted_in_either_header() -> None:
 
 def test_admin_keys_alone_do_not_require_a_key() -> None:
     assert policy([], ["boss"]).identify(authorization=None, x_api_key=None) == Caller(
-        name="", scopes=frozenset(USER_SCOPES)
+        name="", scopes=frozenset(USER_SCOPES), models=EVERY_MODEL
     )

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlxctl.errors import RateLimited
+from mlxctl.ir.allowed_models import EVERY_MODEL
 from mlxctl.ir.policy import KeyLimits, Limits
 from mlxctl.policy import Caller, PolicyService, RateLimiter, Reservation, SettingsPolicy
 
@@ -141,7 +142,7 @@ def test_changed_limit_holds_for_the_next_request() -> None:
 
 def test_limits_of_key_and_model_are_counted_apart() -> None:
     limits = KeyLimits(all_models=Limits(concurrent=3), models={"big*": Limits(concurrent=1)})
-    caller = Caller(name="k", scopes=frozenset(), limits=limits)
+    caller = Caller(name="k", scopes=frozenset(), models=EVERY_MODEL, limits=limits)
     policy = PolicyService(SettingsPolicy(["one"], limits=Limits(concurrent=1)))
     assert policy.admit(caller, "k", "big-1", max_tokens=0)
     with pytest.raises(RateLimited):

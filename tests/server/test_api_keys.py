@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from mlxctl.cli import app
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
+from mlxctl.ir.allowed_models import EVERY_MODEL
 from mlxctl.ir.policy import SCOPES
 from mlxctl.policy import Caller
 from mlxctl.server.caller import with_caller
@@ -229,7 +230,7 @@ def test_priority_is_no_more_urgent_than_that_of_the_key(
     sent: int | None, cap: int | None, priority: int
 ) -> None:
     packed = PackedRequest.of(GenerationRequest(model="m", priority=sent))
-    identity = Caller(name="k", scopes=frozenset(), priority=cap)
+    identity = Caller(name="k", scopes=frozenset(), models=EVERY_MODEL, priority=cap)
     context = SimpleNamespace(identity=identity, request_id="r", caller="k")
     http: Any = SimpleNamespace(context=context, scope={}, get_header=lambda _: None)
     assert with_caller(packed, http).head.priority == priority

@@ -186,7 +186,7 @@ def test_content_is_hashed_with_the_key_and_shown_only_with_debug(tmp_path: Path
     store = AuditStore(files(tmp_path / "log"), key=key, debug=debug)
     store.add(record(), [AuditContent(prompt=lambda: b"a secret", answer=lambda: b"an answer")])
     store.close()
-    (found,) = store.search(AuditQuery())
+    (found,) = store.search(AuditQuery(), lambda _: True)
     assert found.prompt_sha256 == [hmac.new(key, b"a secret", hashlib.sha256).hexdigest()]
     assert (found.prompt, found.response) == ((["a secret"], ["an answer"]) if debug else ([], []))
 

@@ -11,6 +11,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings
+from mlxctl.ir.allowed_models import EVERY_MODEL
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -148,7 +149,7 @@ def download(repository: str, cache: Path, *, is_quiet: bool) -> "Download":
     downloads, screen = Downloads(cache), Console(stderr=True)
     is_hidden = is_quiet or not screen.is_terminal
     try:
-        downloads.start(repository)
+        downloads.start(repository, EVERY_MODEL)
         with Progress(
             TextColumn("{task.description}"), *columns, console=screen, disable=is_hidden, transient=True
         ) as progress:
@@ -169,7 +170,7 @@ def _wait(downloads: "Downloads", repository: str, progress: "Progress") -> "Dow
     """Return the finished download; update the progress bar until then."""
     task = progress.add_task(repository, total=None)
     while True:
-        found = downloads.find(repository)
+        found = downloads.find(repository, EVERY_MODEL)
         assert found is not None, "it was just started"
         progress.update(task, completed=found.num_bytes, total=found.num_bytes_total)
         if found.is_over:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlxctl.adapters import ModelAdapter
-from mlxctl.engine import CacheAction, CacheAnswer, EngineClient
+from mlxctl.engine import CacheAction, CacheAnswer, CachedChunk, EngineClient
 from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.inference.cache.explanation import Explanation, explain
 from mlxctl.inference.cache.recent_prompts import RecentPrompts, RecordedPrompt
@@ -18,6 +18,7 @@ from mlxctl.inference.cache.user_markers import user_markers
 from mlxctl.inference.interface import CacheEntry
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.cache_policy import CachePolicy
 from mlxctl.ir.tokens import Salt, Tokens
 
@@ -29,6 +30,18 @@ class CachedPrompt:
     num_prompt_tokens: int
     num_cached_tokens: int
     num_tokens_on_disk: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachePage:
+    """The chunks of a page that a caller may see.
+
+    The page ends before `end`; None on the last one. `num_chunks` counts all chunks of the cache.
+    """
+
+    chunks: Sequence[CachedChunk]
+    end: int | None
+    num_chunks: int
 
 
 class CacheInspector:
@@ -51,20 +64,26 @@ class CacheInspector:
             packed, prompt_ids, salts, model=model, num_engine_restarts=self._engine.num_restarts
         )
 
-    async def page(self, *, offset: int, limit: int) -> CacheAnswer:
+    async def page(self, allowed: AllowedModels, *, offset: int, limit: int) -> CachePage:
         """Return a page of the cached chunks, the least recently used first.
 
         Raises EngineRecovering, EngineDied.
         """
-        return await self._engine.ask_cache("list", offset=offset, limit=limit)
+        answer = await self._engine.ask_cache("list", offset=offset, limit=limit)
+        end = offset + len(answer.chunks)
+        return CachePage(
+            chunks=[chunk for chunk in answer.chunks if chunk.model in allowed],
+            end=end if answer.chunks and end < answer.num_chunks else None,
+            num_chunks=answer.num_chunks,
+        )
 
-    async def entries(self, limit: int) -> list[CacheEntry]:
+    async def entries(self, allowed: AllowedModels, limit: int) -> list[CacheEntry]:
         """Return cached chunks with their texts, the most recently used first.
 
         Raises as `page` does.
         """
-        num_chunks = (await self.page(offset=0, limit=1)).num_chunks
-        page = await self.page(offset=max(0, num_chunks - limit), limit=limit)
+        num_chunks = (await self.page(allowed, offset=0, limit=1)).num_chunks
+        page = await self.page(allowed, offset=max(0, num_chunks - limit), limit=limit)
         return [
             CacheEntry(
                 num_tokens=len(token_ids),
@@ -73,7 +92,7 @@ class CacheInspector:
                 num_hits=chunk.num_hits,
                 num_images=chunk.num_images,
                 used_at=chunk.used_at or None,
-                text=await self.text(chunk.model, token_ids, chunk.salts, chunk.start),
+                text=await self.text(chunk.model, allowed, token_ids, chunk.salts, chunk.start),
             )
             for chunk in reversed(page.chunks)
             for token_ids in (array("I", chunk.tokens),)
@@ -100,13 +119,15 @@ class CacheInspector:
         """Change the prefix cache's policy."""
         self._engine.configure_cache(policy)
 
-    async def text(self, model: str, tokens: Tokens, salts: Sequence[Salt], start: int) -> str | None:
+    async def text(
+        self, model: str, allowed: AllowedModels, tokens: Tokens, salts: Sequence[Salt], start: int
+    ) -> str | None:
         """Return the text of tokens from `start` on, with images by name.
 
         None for a model that is not served any more.
         """
         try:
-            reader = await self._manager.reader(model)
+            reader = await self._manager.reader(model, allowed)
         except MlxctlError:
             return None
         bytes_of = reader.tokens.bytes_of
@@ -114,13 +135,13 @@ class CacheInspector:
             tokens, salts, start, lambda run: b"".join(map(bytes_of, run)).decode(errors="replace")
         )
 
-    async def markers(self, model: str) -> tuple[str, str] | None:
+    async def markers(self, model: str, allowed: AllowedModels) -> tuple[str, str] | None:
         """Return the template's markers before and after a user message.
 
         None for a model that is not served.
         """
         try:
-            name = (await self._manager.reader(model)).name
+            name = (await self._manager.reader(model, allowed)).name
             markers: tuple[str, str] | None = await self._preparation.run(
                 user_markers, num_bytes=0, model=name
             )
@@ -128,13 +149,13 @@ class CacheInspector:
             return None
         return markers
 
-    async def look_up(self, packed: PackedRequest) -> CachedPrompt:
+    async def look_up(self, packed: PackedRequest, allowed: AllowedModels) -> CachedPrompt:
         """Return the length of a prompt and its cached tokens.
 
-        Raises what `InferenceService.generate` does.
+        Raises what `InferenceService.generate_all` does.
         """
-        packed = self._manager.lora.apply(packed)
-        session, lease = await self._manager.use(packed.head.model)
+        packed = self._manager.lora.apply(packed, allowed)
+        session, lease = await self._manager.use(packed.head.model, allowed)
         try:
             prompt: jobs.PackedPrompt = await self._preparation.run_on(
                 jobs.prompt_tokens, packed, model=session.name
@@ -148,19 +169,19 @@ class CacheInspector:
             num_tokens_on_disk=found.num_on_disk,
         )
 
-    async def explain_last(self, num: int) -> list[Explanation]:
+    async def explain_last(self, num: int, allowed: AllowedModels) -> list[Explanation]:
         """Explain the last requests, newest first. Raises ModelUnavailable."""
-        return [await self._explain(recorded) for recorded in self._prompts.last(num)]
+        return [await self._explain(recorded, allowed) for recorded in self._prompts.last(num, allowed)]
 
-    async def explain_request(self, packed: PackedRequest) -> Explanation:
+    async def explain_request(self, packed: PackedRequest, allowed: AllowedModels) -> Explanation:
         """Explain how much of a conversation's prompt is cached now.
 
-        Raises what `InferenceService.generate` does.
+        Raises what `InferenceService.generate_all` does.
         """
         if packed.head.prompts:
             raise InvalidRequest("raw prompts are not explained; send a conversation", param="prompt")
-        packed = self._manager.lora.apply(packed)
-        session, lease = await self._manager.use(packed.head.model)
+        packed = self._manager.lora.apply(packed, allowed)
+        session, lease = await self._manager.use(packed.head.model, allowed)
         try:
             prompt: jobs.PackedPrompt = await self._preparation.run_on(
                 jobs.fitting_prompt_tokens, packed, model=session.name
@@ -176,14 +197,14 @@ class CacheInspector:
                 num_engine_restarts=self._engine.num_restarts,
                 cache_usage=found.usage,
             )
-            return await self._explain(recorded)
+            return await self._explain(recorded, allowed)
         finally:
             lease.release()
 
-    async def _explain(self, recorded: RecordedPrompt) -> Explanation:
+    async def _explain(self, recorded: RecordedPrompt, allowed: AllowedModels) -> Explanation:
         # Loads the adapter that the explanation renders conversations with.
-        await self._manager.reader(recorded.model)
-        earlier = self._prompts.before(recorded.number)
+        await self._manager.reader(recorded.model, allowed)
+        earlier = self._prompts.before(recorded.number, allowed)
         num_bytes = sum(other.num_bytes for other in (recorded, *earlier))
         explained: Explanation = await self._preparation.run(
             explain_recorded, recorded, earlier, num_bytes=num_bytes, model=recorded.model

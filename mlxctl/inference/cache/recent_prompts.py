@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 from mlxctl.ir.tokens import Salt
 
@@ -95,13 +96,13 @@ class RecentPrompts:
             self._prompts.popleft()
         return recorded
 
-    def last(self, num: int) -> list[RecordedPrompt]:
+    def last(self, num: int, allowed: AllowedModels) -> list[RecordedPrompt]:
         """Return the newest prompts, newest first."""
-        return list(self._prompts)[::-1][:num]
+        return [recorded for recorded in reversed(self._prompts) if recorded.model in allowed][:num]
 
-    def before(self, number: int) -> list[RecordedPrompt]:
+    def before(self, number: int, allowed: AllowedModels) -> list[RecordedPrompt]:
         """Return the prompts before the one with this number, oldest first."""
-        return [recorded for recorded in self._prompts if recorded.number < number]
+        return [each for each in self._prompts if each.number < number and each.model in allowed]
 
     @property
     def next_number(self) -> int:

@@ -4,6 +4,7 @@ Blocks on the disk; any thread.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from mlxctl.errors import InvalidRequest, ModelNotFoundOnDisk
@@ -56,14 +57,16 @@ class AdapterDirectories:
             return found
         if Path(path).is_absolute() or ".." in Path(path).parts:
             raise InvalidRequest(f"path {path!r} is not below a directory of adapters.dirs", param="path")
-        try:
-            return self._find_named(path)
-        except ModelNotFoundOnDisk:
-            raise InvalidRequest(
-                f"there is no adapter {path!r} in the directories of adapters.dirs, and none of this name in "
-                "the library",
-                param="path",
-            ) from None
+        with suppress(ModelNotFoundOnDisk):
+            found = self._find_named(path)
+            # SEC: a model of the library gets the error of an unknown name; the caller may not know of it.
+            if (found / "adapter_config.json").is_file():
+                return found
+        raise InvalidRequest(
+            f"there is no adapter {path!r} in the directories of adapters.dirs, and none of this name in the "
+            "library",
+            param="path",
+        )
 
     def _below_roots(self, path: str) -> Path | None:
         for root in (each.resolve() for each in self._roots):

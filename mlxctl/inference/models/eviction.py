@@ -5,8 +5,10 @@ Arithmetic over sizes and times; loads nothing.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from mlxctl.errors import describe_bytes
+from mlxctl.errors import ModelUnavailable, describe_bytes
+from mlxctl.ir.allowed_models import NO_MODEL, AllowedModels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +88,33 @@ def select_expired(residents: Iterable[ResidentModel], *, now: float) -> tuple[s
     )
 
 
+class ModelShortage(ModelUnavailable):
+    """A model does not fit in memory.
+
+    Its text names no pinned model; that of `naming` names those that the caller may use.
+    """
+
+    def __init__(
+        self, name: str, residents: Sequence[ResidentModel], *, num_bytes: int, budget: ModelMemoryBudget
+    ) -> None:
+        self._describe = partial(describe_shortage, residents, num_bytes=num_bytes, budget=budget)
+        super().__init__(name, self._describe(NO_MODEL))
+
+    def naming(self, allowed: AllowedModels) -> ModelUnavailable:
+        """Return the error for a caller."""
+        return ModelUnavailable(self.model, self._describe(allowed))
+
+
 def describe_shortage(
-    residents: Iterable[ResidentModel], *, num_bytes: int, budget: ModelMemoryBudget
+    residents: Iterable[ResidentModel], allowed: AllowedModels, *, num_bytes: int, budget: ModelMemoryBudget
 ) -> str:
     """Return why a model does not fit in memory, and the remedy."""
     limit = describe_bytes(budget.limit_bytes)
     needs = f"its weights need {describe_bytes(num_bytes)}, but the memory limit is {limit}"
     pinned = [
         f"{resident.name!r} ({describe_bytes(resident.num_bytes)})"
+        if resident.name in allowed
+        else f"another model ({describe_bytes(resident.num_bytes)})"
         for resident in residents
         if resident.is_pinned
     ]

@@ -19,6 +19,7 @@ from mlxctl.inference.models.adapter_directories import AdapterDirectories, Find
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
+from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
 from mlxctl.ir.lora import MAX_STACKED_ADAPTERS, LoraChoice, LoraSpec, stack_digest
 from mlxctl.models.lora_files import read_lora
 from mlxctl.settings import AdapterSettings
@@ -54,7 +55,8 @@ class LoraRegistry:
     """Adapters by model and name.
 
     The engine mounts an adapter when it is added, and again before the first request after its model or the
-    engine was loaded again. `find` as in AdapterDirectories.
+    engine was loaded again. `find` as in AdapterDirectories. A caller has the adapters of the models that it
+    is `allowed` to use; others are unknown to it.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class LoraRegistry:
         self._tasks: set[asyncio.Task[Any]] = set()
         for text, path in settings.paths.items():
             base, _, name = text.rpartition(":")
-            own_name = self.own_name(base or None)
+            own_name = self.own_name(base or None, EVERY_MODEL)
             directory = self._directories.find_configured(path)
             self._check_new(own_name, name)
             spec = read_lora(directory, name=name, base=models.model(own_name).facts.path)
@@ -84,30 +86,31 @@ class LoraRegistry:
         if missing := [each.name for each in self._default if each.name not in configured]:
             raise InvalidRequest(f"adapters.default names {missing[0]!r}, which is not in adapters.paths")
 
-    @property
-    def adapters(self) -> tuple[ServedAdapter, ...]:
-        """All adapters, in order of addition."""
-        return tuple(self._adapters.values())
+    def adapters(self, allowed: AllowedModels) -> tuple[ServedAdapter, ...]:
+        """Return the adapters in order of addition."""
+        return tuple(each for each in self._adapters.values() if each.base in allowed)
 
-    def base_of(self, name: str) -> str:
+    def base_of(self, name: str, allowed: AllowedModels) -> str:
         """Return the base model of an adapter's full name.
 
         Other names are returned unchanged.
         """
-        return next((each.base for each in self.adapters if each.full_name == name), name)
+        return next((each.base for each in self.adapters(allowed) if each.full_name == name), name)
 
-    def apply(self, request: PackedRequest) -> PackedRequest:
+    def apply(self, request: PackedRequest, allowed: AllowedModels) -> PackedRequest:
         """Return the request with its base model and final adapters.
 
-        Raises UnknownModel for an unknown adapter in the model's name, InvalidRequest for one in a field.
+        Raises UnknownModel for an unknown adapter in the model's name, InvalidRequest for one in a field. A
+        model that the caller may not use is left to the registry of models, and has no adapters here.
         """
         head = request.head
-        base, named = self._split(head.model)
+        base, named = self._split(head.model, allowed)
+        own_name = self._allowed_name(base, allowed)
         if head.adapters is not None and named:
             raise InvalidRequest("adapter is set, and model names one too; use one of them", param="adapter")
         choices = named if head.adapters is None else head.adapters
-        if head.adapters is None and not named:
-            choices = self._default_of(base)
+        if head.adapters is None and not named and own_name is not None:
+            choices = self._default_of(own_name)
         choices = tuple(each for each in choices if each.name != NO_ADAPTERS)
         if not choices:
             return (
@@ -115,7 +118,8 @@ class LoraRegistry:
                 if head.model == base and not head.adapters
                 else request.with_head(model=base, adapters=())
             )
-        own_name = self._models.own_name(base) or base
+        if own_name is None:
+            raise _not_mounted(choices[0], base, ())
         for each in choices:
             self._chosen(own_name, each)
         if len({each.name for each in choices}) < len(choices):
@@ -142,23 +146,23 @@ class LoraRegistry:
 
     async def mount_configured(self) -> None:
         """Mount all adapters of loaded models. Raises BrokenModel, EngineError."""
-        for adapter in self.adapters:
+        for adapter in tuple(self._adapters.values()):
             if adapter.base in self._engine.loaded:
                 try:
                     await self._mount(adapter)
                 except InvalidRequest as error:
                     raise BrokenModel(adapter.spec.file.parent, str(error)) from None
 
-    async def add(self, name: str, path: str, base: str | None) -> ServedAdapter:
+    async def add(self, name: str, path: str, base: str | None, allowed: AllowedModels) -> ServedAdapter:
         """Mount an adapter on a model, loading the model if needed.
 
         `path` as in AdapterDirectories.find. Raises UnknownModel, InvalidRequest, Conflict, EngineError.
         """
-        return await self._finish(self._add(self.own_name(base), name, path))
+        return await self._finish(self._add(self.own_name(base, allowed), name, path))
 
-    async def remove(self, name: str, base: str | None) -> ServedAdapter:
+    async def remove(self, name: str, base: str | None, allowed: AllowedModels) -> ServedAdapter:
         """Unmount an adapter. Raises UnknownModel, UnknownResource, Conflict, EngineError."""
-        return await self._finish(self._remove(self.own_name(base), name))
+        return await self._finish(self._remove(self.own_name(base, allowed), name))
 
     async def _finish(self, change: Coroutine[Any, Any, Changed]) -> Changed:
         """Run a change to its end, even if its caller is cancelled.
@@ -213,19 +217,24 @@ class LoraRegistry:
             del self._adapters[own_name, name]
             return adapter
 
-    def own_name(self, base: str | None) -> str:
+    def own_name(self, base: str | None, allowed: AllowedModels) -> str:
         """Return the own name of a model.
 
         None is the first one. Raises UnknownModel.
         """
-        if base is None:
-            return self._models.entries[0][1].name
-        own_name = self._models.own_name(base)
+        if base is None and (entries := self._models.entries(allowed)):
+            return entries[0][1].name
+        own_name = self._allowed_name(base or "", allowed)
         if own_name is None:
-            raise UnknownModel(base, tuple(name for name, _ in self._models.entries))
+            raise UnknownModel(base or "", self._models.names(allowed))
         return own_name
 
-    def _split(self, name: str) -> tuple[str, tuple[LoraChoice, ...]]:
+    def _allowed_name(self, name: str, allowed: AllowedModels) -> str | None:
+        """Return the own name of a registered model that is allowed."""
+        own_name = self._models.own_name(name)
+        return own_name if own_name is not None and own_name in allowed else None
+
+    def _split(self, name: str, allowed: AllowedModels) -> tuple[str, tuple[LoraChoice, ...]]:
         """Return base model and adapters of a model name.
 
         `BASE:A+B` is a base with two adapters; an adapter's name alone suffices if only one model has it.
@@ -234,29 +243,23 @@ class LoraRegistry:
             return name, ()
         base, colon, rest = name.rpartition(":")
         names = rest.split("+")
-        if colon and (own_name := self._models.own_name(base)) is not None:
+        if colon and (own_name := self._allowed_name(base, allowed)) is not None:
             if rest != NO_ADAPTERS and any((own_name, each) not in self._adapters for each in names):
-                available = (model for model, _ in self._models.entries)
-                raise UnknownModel(name, (*available, *(each.full_name for each in self.adapters)))
+                adapters = (each.full_name for each in self.adapters(allowed))
+                raise UnknownModel(name, (*self._models.names(allowed), *adapters))
             return base, tuple(LoraChoice(name=each) for each in names)
-        bases = {adapter.base for adapter in self.adapters if adapter.name == name}
+        bases = {adapter.base for adapter in self.adapters(allowed) if adapter.name == name}
         return (bases.pop(), (LoraChoice(name=name),)) if len(bases) == 1 else (name, ())
 
-    def _default_of(self, name: str) -> tuple[LoraChoice, ...]:
+    def _default_of(self, own_name: str) -> tuple[LoraChoice, ...]:
         """Return the default adapters, if the model has all of them."""
-        own_name = self._models.own_name(name)
         has_all = all((own_name, each.name) in self._adapters for each in self._default)
         return self._default if has_all else ()
 
     def _chosen(self, own_name: str, choice: LoraChoice) -> ServedAdapter:
         adapter = self._adapters.get((own_name, choice.name))
         if adapter is None:
-            names = ", ".join(name for base, name in self._adapters if base == own_name) or "none"
-            raise InvalidRequest(
-                f"adapter {choice.name!r} is not mounted on model {own_name!r}; mounted: {names}",
-                param="adapter",
-                code="adapter_not_found",
-            )
+            raise _not_mounted(choice, own_name, [name for base, name in self._adapters if base == own_name])
         return adapter
 
     def _is_ready(self, adapter: ServedAdapter) -> bool:
@@ -302,3 +305,11 @@ class LoraRegistry:
         if failure := await self._engine.mount_lora(adapter.base, adapter.spec):
             raise InvalidRequest(f"adapter {adapter.name!r} cannot be mounted: {failure}", param="path")
         mounted.add(adapter.name)
+
+
+def _not_mounted(choice: LoraChoice, model: str, mounted: Sequence[str]) -> InvalidRequest:
+    return InvalidRequest(
+        f"adapter {choice.name!r} is not mounted on model {model!r}; mounted: {', '.join(mounted) or 'none'}",
+        param="adapter",
+        code="adapter_not_found",
+    )

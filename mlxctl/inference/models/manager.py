@@ -1,8 +1,9 @@
 """Models of this server, their state and leases. Event-loop thread only."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Literal
 
 from mlxctl.adapters.answer_reader import AnswerReader
@@ -16,6 +17,7 @@ from mlxctl.errors import (
     ModelUnavailable,
     UnknownModel,
 )
+from mlxctl.inference.models.eviction import ModelShortage
 from mlxctl.inference.models.leases import Lease
 from mlxctl.inference.models.loader import ModelLoader
 from mlxctl.inference.models.lora_registry import LoraRegistry, ServedAdapter
@@ -26,10 +28,10 @@ from mlxctl.inference.models.residency import ModelResidency
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
 from mlxctl.inference.models.startup_probe import StartupProbe
 from mlxctl.inference.preparation import PreparationPool
-from mlxctl.inference.request_context import current_request, record_model
+from mlxctl.inference.request_context import record_model
 from mlxctl.inference.session import ModelSession
 from mlxctl.ir import Purpose
-from mlxctl.ir.policy import is_model_allowed
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.timed_phases import timed
 from mlxctl.settings import PoolSettings
 
@@ -55,8 +57,8 @@ class ModelManager:
     """Loads models on demand and evicts others for them.
 
     See `ModelResidency` for the order. The first usable model of the registry's `at_start` is loaded with the
-    engine, also after a restart. `num_routes` counts requests by own name and result; the name is empty for
-    an unknown model.
+    engine, also after a restart. Models that a caller may not use are unknown to it: methods that name or
+    list models take those that it is `allowed`.
     """
 
     def __init__(
@@ -81,14 +83,14 @@ class ModelManager:
         )
         self._maintenance = ModelMaintenance(engine, registry, self._residency, preloads=settings.preload)
         self.is_open = False
-        self.num_routes: Counter[tuple[str, RouteResult]] = Counter()
+        self._num_routes: Counter[tuple[str, RouteResult]] = Counter()
         self._states = ModelStates(
             engine,
             registry,
             self._loader,
             self._residency,
             max_models=settings.max_models,
-            num_requests=lambda name: self.num_routes[name, "routed"],
+            num_requests=lambda name: self._num_routes[name, "routed"],
             startup_probe=startup_probe,
         )
 
@@ -122,31 +124,35 @@ class ModelManager:
         self._maintenance.stop()
         await self._residency.close()
 
-    async def use(self, name: str, *, purpose: Purpose = "text") -> tuple[ModelSession, Lease]:
+    async def use(
+        self, name: str, allowed: AllowedModels, *, purpose: Purpose = "text"
+    ) -> tuple[ModelSession, Lease]:
         """Load the model that a request names.
 
         Return it and a lease to release at the end. Raises UnknownModel, ModelUnavailable, CapacityError, and
         InvalidRequest for a model of another purpose.
         """
         try:
-            model = await self.find(name, purpose)
+            model = await self.find(name, allowed, purpose)
             self._check_open()
             with nullcontext() if self._residency.is_ready(model.name) else timed("model_load"):
                 lease = await self._residency.lease(model.name)
         except MlxctlError as error:
-            self.num_routes[self._registry.own_name(name) or "", _route_result(error)] += 1
+            self._num_routes[self._registry.own_name(name) or "", _route_result(error)] += 1
+            if isinstance(error, ModelShortage):
+                raise error.naming(allowed) from None
             raise
-        self.num_routes[model.name, "routed"] += 1
+        self._num_routes[model.name, "routed"] += 1
         reader = self._loader.reader(model.name)
         assert reader is not None, "a leased model is loaded"
         return ModelSession(self._engine, reader, name=model.name), lease
 
-    async def find(self, name: str, purpose: Purpose | None = None) -> ServedModel:
+    async def find(self, name: str, allowed: AllowedModels, purpose: Purpose | None = None) -> ServedModel:
         """Return the model that a request names, loaded or not.
 
         Without `purpose` it may be of any. Raises UnknownModel, ModelUnavailable, InvalidRequest.
         """
-        model = await self._resolve(name)
+        model = await self._resolve(name, allowed)
         if purpose is not None:
             _check_purpose(model, name, purpose)
         return model
@@ -158,51 +164,61 @@ class ModelManager:
         """
         return self._registry.own_name(name) or self._registry.own_name(name.rpartition(":")[0]) or name
 
-    async def reader(self, name: str) -> AnswerReader:
+    def is_allowed(self, name: str, allowed: AllowedModels) -> bool:
+        """Whether the model of this name, with or without adapters, is allowed."""
+        return self.own_name(name) in allowed
+
+    def is_library_model_allowed(self, allowed: AllowedModels, name: str, directory: Path) -> bool:
+        """Whether a model of the library is allowed.
+
+        It may be registered under another name. Any thread.
+        """
+        return (self._registry.own_name_in(directory) or name) in allowed
+
+    async def reader(self, name: str, allowed: AllowedModels) -> AnswerReader:
         """Return the answer reader of a text model, loaded or not.
 
         Raises what `use` does.
         """
-        model = await self.find(name, "text")
+        model = await self.find(name, allowed, "text")
         self._check_open()
         try:
             return await self._loader.any_reader(model.name)
         except ModelError as error:
             raise ModelUnavailable(name, error.without_path(name)) from None
 
-    async def mount_adapter(self, name: str, path: str, base: str | None) -> ServedAdapter:
+    async def mount_adapter(
+        self, name: str, path: str, base: str | None, allowed: AllowedModels
+    ) -> ServedAdapter:
         """Mount a LoRA adapter on a model.
 
         The model is loaded for it; None is the first model. Raises what `use` does, and Conflict.
         """
-        _, lease = await self.use(self.lora.own_name(base))
+        _, lease = await self.use(self.lora.own_name(base, allowed), allowed)
         try:
-            return await self.lora.add(name, path, base)
+            return await self.lora.add(name, path, base, allowed)
         finally:
             lease.release()
 
-    def models(self) -> tuple[ServedModel, ...]:
+    def models(self, allowed: AllowedModels) -> tuple[ServedModel, ...]:
         """Return the model behind every name, in order of registration."""
-        return self._states.describe_all(
-            (name, model) for name, model in self._registry.entries if _is_allowed(model.name)
-        )
+        return self._states.describe_all(self._registry.entries(allowed))
 
-    @property
-    def problem(self) -> str | None:
-        """Why models that were lost when an engine died are still missing."""
+    def problem(self, allowed: AllowedModels) -> str | None:
+        """Return why models that an engine lost are still missing."""
         lost = self._engine.lost.items()
         return (
             "; ".join(
                 f"model {name!r} could not be loaded again: {error.without_path(name)}"
                 for name, error in lost
+                if name in allowed
             )
             or None
         )
 
-    @property
-    def unusable(self) -> tuple[UnusableModel, ...]:
-        """Configured models that cannot be read."""
-        return tuple(model for model in self._registry.unusable if _is_allowed(model.name))
+    def unusable(self, allowed: AllowedModels) -> tuple[UnusableModel, ...]:
+        """Return configured models that cannot be read."""
+        return self._registry.unusable(allowed)
 
     async def read_capabilities(self) -> None:
         """Read tokenizers and templates of models with unknown capabilities."""
@@ -217,66 +233,62 @@ class ModelManager:
                     if self._residency.problem(model.name) is None:
                         self._residency.record_failure(model.name, error)
 
-    async def load(self, name: str) -> ServedModel:
+    async def load(self, name: str, allowed: AllowedModels) -> ServedModel:
         """Load the model into memory. Raises what `use` does."""
-        model = await self._resolve(name)
+        model = await self._resolve(name, allowed)
         self._check_open()
-        await self._residency.load(model.name)
+        try:
+            await self._residency.load(model.name)
+        except ModelShortage as error:
+            raise error.naming(allowed) from None
         return self._states.describe(name, model)
 
-    async def load_progress(self, name: str) -> LoadProgress:
+    async def load_progress(self, name: str, allowed: AllowedModels) -> LoadProgress:
         """Return the progress of loading a model.
 
         Raises UnknownModel, ModelUnavailable.
         """
-        return self._states.load_progress(await self._resolve(name))
+        return self._states.load_progress(await self._resolve(name, allowed))
 
-    async def unload(self, name: str) -> ServedModel:
+    async def unload(self, name: str, allowed: AllowedModels) -> ServedModel:
         """Unload a model that no request uses.
 
         Raises UnknownModel, ModelUnavailable, EngineError, CapacityError (ModelInUse).
         """
-        model = await self._resolve(name)
+        model = await self._resolve(name, allowed)
         self._check_open()
         await self._residency.unload(model.name)
         return self._states.describe(name, model)
 
-    def keep_alive(self, name: str, seconds: float | None) -> None:
+    def keep_alive(self, name: str, seconds: float | None, allowed: AllowedModels) -> None:
         """Set how long the model stays loaded without requests.
 
         None is for ever. Holds until it is unloaded. An unknown name is ignored.
         """
         own_name = self._registry.own_name(name)
-        if own_name is not None:
+        if own_name is not None and own_name in allowed:
             self._residency.keep_alive(own_name, seconds)
 
-    async def pin(self, name: str, *, is_pinned: bool) -> ServedModel:
+    async def pin(self, name: str, allowed: AllowedModels, *, is_pinned: bool) -> ServedModel:
         """Exempt the model from eviction, or no longer. Raises UnknownModel, ModelUnavailable."""
-        model = await self._resolve(name)
+        model = await self._resolve(name, allowed)
         (self._residency.pins.add if is_pinned else self._residency.pins.discard)(model.name)
         return self._states.describe(name, model)
 
-    def stats(self) -> ModelStats:
+    def stats(self, allowed: AllowedModels) -> ModelStats:
         """Return the models in memory and the counts of loads and evictions."""
-        return self._states.stats()
+        return self._states.stats(allowed)
 
-    async def _resolve(self, name: str) -> ServedModel:
-        """Return the model that a request names.
+    def num_routes(self, allowed: AllowedModels) -> Mapping[tuple[str, RouteResult], int]:
+        """Return the numbers of requests by own name and result.
 
-        Models that its caller may not use are unknown to it.
+        The name is empty for an unknown model.
         """
-        record_model(name)
-        try:
-            model = await self._registry.resolve(name)
-        except UnknownModel as error:
-            raise UnknownModel(name, tuple(filter(self._is_name_allowed, error.available))) from None
-        if not _is_allowed(model.name):
-            available = (known for known, _ in self._registry.entries)
-            raise UnknownModel(name, tuple(filter(self._is_name_allowed, available)))
-        return model
+        return {key: number for key, number in self._num_routes.items() if not key[0] or key[0] in allowed}
 
-    def _is_name_allowed(self, name: str) -> bool:
-        return _is_allowed(self.own_name(name))
+    async def _resolve(self, name: str, allowed: AllowedModels) -> ServedModel:
+        record_model(name)
+        return await self._registry.resolve(name, allowed)
 
     def _check_open(self) -> None:
         if self.is_open:
@@ -288,12 +300,6 @@ class ModelManager:
                 retry_after_seconds=10.0,
             )
         raise ModelLoading("the model is still being loaded; try again in a moment", retry_after_seconds=2.0)
-
-
-def _is_allowed(own_name: str) -> bool:
-    """Whether the caller of the current request may use the model."""
-    context = current_request.get()
-    return context is None or is_model_allowed(context.allowed_models, own_name)
 
 
 def _route_result(error: MlxctlError) -> RouteResult:

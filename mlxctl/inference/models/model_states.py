@@ -11,6 +11,7 @@ from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.residency import ModelResidency
 from mlxctl.inference.models.served_model import ModelMemory, ServedModel
 from mlxctl.inference.models.startup_probe import StartupProbe
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.models import ModelState
 
 
@@ -93,7 +94,7 @@ class ModelStates:
         num_bytes = total if state == "loaded" else min(self._engine.num_bytes_read(model.name), total)
         return LoadProgress(state=state, num_bytes=num_bytes, num_bytes_total=total)
 
-    def stats(self) -> ModelStats:
+    def stats(self, allowed: AllowedModels) -> ModelStats:
         """Return the models in memory and the counts of loads and evictions."""
         return ModelStats(
             num_waiting=self._residency.num_waiting,
@@ -101,7 +102,7 @@ class ModelStates:
             num_evictions=self._residency.num_evictions,
             num_swaps=self._residency.num_swaps,
             max_models=self._max_models,
-            models=tuple(self._memory().values()),
+            models=tuple(memory for name, memory in self._memory().items() if name in allowed),
         )
 
     def _state(self, name: str) -> ModelState:

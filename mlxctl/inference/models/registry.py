@@ -6,10 +6,12 @@ Event-loop thread only.
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, ModelUnavailable, UnknownModel
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.models import DEMO_SHORT_NAME
 
 FindModel = Callable[[str], ServedModel]
@@ -36,7 +38,7 @@ class ModelRegistry:
     ) -> None:
         self._models: dict[str, ServedModel] = {}
         self._own_names: dict[str, str] = {}
-        self._by_directory: dict[object, str] = {}
+        self._by_directory: dict[Path, str] = {}
         self._own_name_of_demo: str | None = None
         self._unusable = {model.name: model for model in unusable}
         self._find = find
@@ -44,15 +46,17 @@ class ModelRegistry:
             self._register(model.name, model)
         self.at_start = tuple(dict.fromkeys(self._own_names[model.name] for model in at_start))
 
-    @property
-    def entries(self) -> tuple[tuple[str, ServedModel], ...]:
-        """Every name in order of registration, with its model."""
-        return tuple((name, self._models[own_name]) for name, own_name in self._own_names.items())
+    def entries(self, allowed: AllowedModels) -> tuple[tuple[str, ServedModel], ...]:
+        """Return every name in order of registration, with its model."""
+        return tuple((name, self._models[self._own_names[name]]) for name in self.names(allowed))
 
-    @property
-    def unusable(self) -> tuple[UnusableModel, ...]:
-        """Configured models that cannot be served."""
-        return tuple(self._unusable.values())
+    def names(self, allowed: AllowedModels) -> tuple[str, ...]:
+        """Return every name in order of registration."""
+        return tuple(name for name, own_name in self._own_names.items() if own_name in allowed)
+
+    def unusable(self, allowed: AllowedModels) -> tuple[UnusableModel, ...]:
+        """Return configured models that cannot be served."""
+        return tuple(model for model in self._unusable.values() if model.name in allowed)
 
     @property
     def models(self) -> tuple[ServedModel, ...]:
@@ -69,6 +73,10 @@ class ModelRegistry:
         is_short = own_name is None and name == DEMO_SHORT_NAME and name not in self._unusable
         return self._own_name_of_demo if is_short else own_name
 
+    def own_name_in(self, directory: Path) -> str | None:
+        """Return the own name of the registered model in a directory."""
+        return self._by_directory.get(directory.resolve())
+
     def set_capabilities(self, own_name: str, reader: AnswerReader) -> None:
         """Record the capabilities that the model's adapter found."""
         self._models[own_name] = replace(
@@ -82,21 +90,36 @@ class ModelRegistry:
         """Replace models by those with facts read later."""
         self._models |= {model.name: model for model in models if model.name in self._models}
 
-    async def resolve(self, name: str) -> ServedModel:
-        """Return the model that a request names. Raises UnknownModel, ModelUnavailable."""
+    async def resolve(self, name: str, allowed: AllowedModels) -> ServedModel:
+        """Return the model that a request names. Raises UnknownModel, ModelUnavailable.
+
+        SEC: models that the caller may not use are unknown to it, in the error's text too.
+        """
         if (own_name := self.own_name(name)) is not None:
-            return self._models[own_name]
-        if name in self._unusable:
-            raise ModelUnavailable(name, self._unusable[name].reason)
-        if self._find is None:
-            raise UnknownModel(name, tuple(self._own_names))
+            if own_name in allowed:
+                return self._models[own_name]
+        elif name in self._unusable:
+            if name in allowed:
+                raise ModelUnavailable(name, self._unusable[name].reason)
+        elif self._find is not None and (found := await self._find_allowed(name, self._find, allowed)):
+            return found
+        raise UnknownModel(name, self.names(allowed))
+
+    async def _find_allowed(self, name: str, find: FindModel, allowed: AllowedModels) -> ServedModel | None:
+        """Register a model of the library that is allowed.
+
+        None if there is none. Raises ModelUnavailable.
+        """
         try:
-            found = await asyncio.to_thread(self._find, name)
+            found = await asyncio.to_thread(find, name)
         except ModelNotFoundOnDisk:
-            raise UnknownModel(name, tuple(self._own_names)) from None
+            return None
         except BrokenModel as error:
+            if name not in allowed:
+                return None
             raise ModelUnavailable(name, UnusableModel.because(name, error).reason) from None
-        return self._register(name, found)
+        own_name = self.own_name_in(found.facts.path) or found.name
+        return self._register(name, found) if own_name in allowed else None
 
     def _register(self, name: str, model: ServedModel) -> ServedModel:
         own_name = self._by_directory.setdefault(model.facts.path.resolve(), model.name)

@@ -26,8 +26,8 @@ from mlxctl.errors import (
 )
 from mlxctl.inference.models.eviction import (
     ModelMemoryBudget,
+    ModelShortage,
     ResidentModel,
-    describe_shortage,
     eviction_order,
     select_expired,
     select_victims,
@@ -326,7 +326,6 @@ class ModelResidency:
             self._others(name), num_bytes=self._loader.num_bytes(name), budget=self._loader.budget()
         )
 
-    def _shortage(self, name: str) -> ModelUnavailable:
+    def _shortage(self, name: str) -> ModelShortage:
         num_bytes, budget = self._loader.num_bytes(name), self._loader.budget()
-        reason = describe_shortage(self._others(name), num_bytes=num_bytes, budget=budget)
-        return ModelUnavailable(name, reason)
+        return ModelShortage(name, self._others(name), num_bytes=num_bytes, budget=budget)

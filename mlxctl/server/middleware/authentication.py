@@ -6,11 +6,12 @@ from typing import Any
 from falcon.asgi import Request, Response
 
 from mlxctl.errors import AuthenticationFailed, InsufficientScope, PermissionDenied, PolicyUnavailable
+from mlxctl.ir.allowed_models import NO_MODEL
 from mlxctl.policy import Caller, PolicyService
 from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.route import Route
 
-UNAUTHENTICATED = Caller(name="", scopes=frozenset())
+UNAUTHENTICATED = Caller(name="", scopes=frozenset(), models=NO_MODEL)
 """A caller without a valid key, on open routes."""
 
 
@@ -43,7 +44,6 @@ class Authentication:
         else:
             context.caller = caller.name or request.remote_addr
             context.identity = caller
-            context.record.allowed_models = caller.models
             call_at_end(request.scope, self._policy.track(caller, context.record.revoke))
 
     async def process_resource(

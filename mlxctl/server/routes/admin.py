@@ -114,7 +114,7 @@ ROUTES = (
     ),
     Route(
         path="/admin/audit",
-        resource=lambda context: AuditResource(context.services.audit),
+        resource=lambda context: AuditResource(context.services.audit, context.services.inference.manager),
         access="audit:read",
         covers_all_callers=True,
         operations=(

@@ -165,7 +165,9 @@ ROUTES = (
     _model_action(
         "download",
         "Download a model (LM Studio)",
-        lambda context: LMStudioDownloadResource(context.services.catalog),
+        lambda context: LMStudioDownloadResource(
+            context.services.catalog, context.services.inference.manager
+        ),
         body=LMStudioDownloadRequest,
         answer=LMStudioDownload,
         errors=(403, 429, 503),

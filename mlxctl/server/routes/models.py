@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from mlxctl.inference import ServedModel
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.models.views import DownloadView, FitView
 from mlxctl.protocols.model_list import MAX_MODELS, Model, ModelList
 from mlxctl.protocols.problem import Problem
@@ -42,7 +43,9 @@ _START_DOWNLOAD = Operation(
 
 
 def _action(
-    verb: str, summary: str, act: Callable[[RouteContext], Callable[[str], Awaitable[ServedModel]]]
+    verb: str,
+    summary: str,
+    act: Callable[[RouteContext], Callable[[str, AllowedModels], Awaitable[ServedModel]]],
 ) -> Route:
     return Route(
         path=f"/models/{verb}",
