@@ -5,7 +5,9 @@ the schema. Additional ones may follow in JSON unless the schema forbids them; i
 the schema asks for them, or names none. A tool without a schema takes an empty object.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.grammars.compilation import compile_constraint
@@ -20,7 +22,7 @@ from mlxctl.grammars.text_patterns import JSON_STRING, PYTHON_STRING, Quoting, l
 from mlxctl.grammars.value_rules import JSON, Keys, ValueNotation, ValueRules
 from mlxctl.ir import BraceNotation, Constraint, JsonNotation, Notation, PythonNotation, TagNotation, ToolSpec
 
-_NO_PARAMETERS = {"properties": {}}
+_NO_PARAMETERS: Mapping[str, Any] = {"properties": {}}
 _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 _KEYWORDS = Keys(bare=_NAME, quoting=None, colon="=")
 _PYTHON = replace(
