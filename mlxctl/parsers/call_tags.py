@@ -116,11 +116,6 @@ class CallTags:
         """
         return is_control_token(self.key_opener)
 
-    @property
-    def are_tokens(self) -> bool:
-        """Whether the tags are tokens, which text hardly has by chance."""
-        return bool(self.key_closer) or self.skips_text
-
     def key_at(self, text: str, at: int) -> tuple[Key, int] | Literal[False] | None:
         """Parse the key behind its opener.
 

@@ -2,7 +2,7 @@
 
 A closing tag ends a value only where the call goes on or ends behind it:
 
-    </parameter> <parameter=b>               the next argument: neither given yet nor quoted
+    </parameter> <parameter=b>               the next argument, unless it is quoted
     </parameter> </function> </tool_call>    the end of the call and of its block, or the next call
     </parameter> </function>                 the same at the end of the answer
 
@@ -215,11 +215,8 @@ class ValueScanner:
             is_orphan = key is None and self._tags.orphan_end(text, at) is not None
             return True if is_orphan else key
         name = key[0][0]
-        if name not in self._given and name in self._known:
-            return True
-        if is_quoted or self._num_arguments:
-            return False
-        return name not in self._given or self._tags.are_tokens
+        is_new = name not in self._given and name in self._known
+        return is_new or not (is_quoted or self._num_arguments)
 
     def _ends_with_call(self, text: str, at: int) -> bool | None:
         """Whether the end of the call follows; None while it may."""
@@ -229,7 +226,7 @@ class ValueScanner:
             return self._ends_call(text, begin + len(tags.call_closer))
         for closer in tags.block_closers:
             if compare(text, begin, closer):
-                return self._ends_block(text, begin + len(closer), is_strict=True)
+                return self._ends_block(text, begin + len(closer), is_strict=not tags.skips_text)
         return self._any_follows(text, begin, (tags.call_closer, *tags.block_closers))
 
     def _ends_call(self, text: str, at: int, *, is_strict: bool = False) -> bool | None:
@@ -247,7 +244,7 @@ class ValueScanner:
     def _ends_block(self, text: str, at: int, *, is_strict: bool = False) -> bool | None:
         """Whether nothing behind a whole call shows that it is quoted.
 
-        With `is_strict` only the end of the answer or another call may follow.
+        With `is_strict` only the end of the answer or of the block, or another call may follow.
         """
         if text[at : at + 1] in _QUOTES:
             return False
@@ -255,7 +252,8 @@ class ValueScanner:
         if begin == len(text):
             return None
         if is_strict:
-            return self._any_follows(text, begin, tuple(filter(None, (self._head, self._tags.block_opener))))
+            follow = self._head, self._tags.block_opener, *self._tags.block_closers
+            return self._any_follows(text, begin, tuple(filter(None, follow)))
         follows = compare(text, begin, self._closer)
         return None if follows is None else not follows
 

@@ -144,7 +144,6 @@ QWEN = "<tool_call>\n<function=write_file>\n<parameter=content>\n{}\n</parameter
         'END = "</parameter></function></tool_call>"',
         'END = "</parameter>\\n</function>\\n</tool_call>"',
         "<parameter=path>\n{p}\n</parameter>\n<parameter=content>\n{c}\n</parameter>",
-        "</parameter>\n<parameter=content>\nof the same name",
         "a </parameter></function> without the end of the block",
         "<tool_call>, <function= and <parameter= begin",
     ],
@@ -160,6 +159,7 @@ def test_tags_that_do_not_go_on_are_text(value: str) -> None:
     [
         ("a\n</parameter>\n<parameter=path>\nb", {"content": "a", "path": "b"}),
         ("a\n</parameter>\n<parameter=unknown>\nb", {"content": "a", "unknown": "b"}),
+        ("a\n</parameter>\n<parameter=content>\nb", {"content": "b"}),
         ("a\n<parameter=path>\nb", {"content": "a", "path": "b"}),
         ("a\n</parameter>\n</function>\n</tool_call>\nb", {"content": "a"}),
     ],
