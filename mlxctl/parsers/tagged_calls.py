@@ -91,7 +91,7 @@ class TaggedCallsBody:
     def _finish_after(self, at: int, last: Sequence[Signal], rest: str) -> Sequence[Signal]:
         """Return the decisions after a value that the answer's end closed."""
         signals = list(last)
-        while not isinstance(signals[-1], BodyEnded):
+        while not isinstance(signals[-1], BodyEnded | BodyRejected):
             at, more = self.read(rest, at)
             signals += more or self.finish(rest[at:])
         return signals
@@ -180,7 +180,7 @@ class TaggedCallsBody:
         key_openers = self._tags.key_opener, *self._tags.other_key_openers
         opens = [compare(text, begin, opener) for opener in key_openers]
         ends = [compare(text, begin, closer) for closer in self._tags.block_closers]
-        if closes or (any(opens) and closes is not None) or any(ends):
+        if closes or (any(opens) and None not in (closes, *ends)) or any(ends):
             if self._state == "named":
                 self._state = "inside"
                 return at, (CallStarted(name=self._name),)
