@@ -62,6 +62,8 @@ class TaggedCallsBody:
         self._json = JsonArguments()
         self._keys: set[str] = set()
         self._values = ValueScanner(tags, is_bare=is_named)
+        next_call = (tag for tag in (tags.call_opener, tags.block_opener) if tag)
+        self._ends = {"named": tags.block_closers, "inside": (*tags.block_closers, *next_call)}
         self._any_tag = MarkerSet(
             (tags.key_opener, *tags.other_key_openers, tags.call_closer, *tags.block_closers)
         )
@@ -179,7 +181,7 @@ class TaggedCallsBody:
         closes = compare(text, begin, self._tags.call_closer)
         key_openers = self._tags.key_opener, *self._tags.other_key_openers
         opens = [compare(text, begin, opener) for opener in key_openers]
-        ends = [compare(text, begin, closer) for closer in self._tags.block_closers]
+        ends = [compare(text, begin, tag) for tag in self._ends[self._state]]
         if closes or (any(opens) and None not in (closes, *ends)) or any(ends):
             if self._state == "named":
                 self._state = "inside"

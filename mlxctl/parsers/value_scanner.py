@@ -5,6 +5,7 @@ A closing tag ends a value only where the call goes on or ends behind it:
     </parameter> <parameter=b>               the next argument, unless it is quoted
     </parameter> </function> </tool_call>    the end of the call and of its block, or the next call
     </parameter> </function>                 the same at the end of the answer
+    </parameter> <function=f>                the next call, where this one's end is forgotten
 
 Anywhere else it is text. The tags of a whole call in a value, and of whole arguments, belong to each other,
 so a file may quote calls. Two values are ambiguous. One with the end of a call and not its beginning ends
@@ -227,7 +228,19 @@ class ValueScanner:
         for closer in tags.block_closers:
             if compare(text, begin, closer):
                 return self._ends_block(text, begin + len(closer), is_strict=not tags.skips_text)
-        return self._any_follows(text, begin, (tags.call_closer, *tags.block_closers))
+        ends = self._any_follows(text, begin, (tags.call_closer, *tags.block_closers))
+        begins = self._next_call(text, begin)
+        return True if begins else None if None in (ends, begins) else False
+
+    def _next_call(self, text: str, at: int) -> bool | None:
+        """Whether the next call begins here, where models forget the end of this one."""
+        outer = self._tags.block_opener * bool(self._tags.call_opener)
+        opens = compare(text, at, outer)
+        if opens is None:
+            return None
+        begin = self._skip(text, at + len(outer)) if outer and opens else at
+        head = compare(text, begin, self._head)
+        return self._is_head(text, begin + len(self._head)) if head else head
 
     def _ends_call(self, text: str, at: int, *, is_strict: bool = False) -> bool | None:
         """Whether the block's end or another call follows a call's end."""

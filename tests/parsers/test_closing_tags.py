@@ -169,6 +169,30 @@ def test_tags_that_go_on_end_the_value(value: str, content: dict[str, str]) -> N
     assert json.loads(message.tool_calls[0].arguments) == content
 
 
+UNENDED = {
+    "qwen3_coder": "<tool_call>\n<function=g>\n<parameter=x>\n1\n</parameter>\n"
+    "<function=g>\n</function>\n</tool_call>",
+    "seed_oss": "<seed:tool_call><function=g><parameter=x>1</parameter>"
+    "<function=g></function></seed:tool_call>",
+    "glm4_native": "<tool_call>g\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>\n<tool_call>g\n</tool_call>",
+    "minimax_m2": '<minimax:tool_call><invoke name="g"><parameter name="x">1</parameter>'
+    '<invoke name="g"></invoke></minimax:tool_call>',
+    "minimax_m3": ']<]minimax[>[<tool_call>]<]minimax[>[<invoke name="g">]<]minimax[>[<x>1]<]minimax[>[</x>'
+    ']<]minimax[>[<invoke name="g">]<]minimax[>[</invoke>]<]minimax[>[</tool_call>',
+    "minicpm5": '<function name="g"><param name="x">1</param><function name="g"></function>',
+    "deepseek": '<｜DSML｜tool_calls><｜DSML｜invoke name="g">'
+    '<｜DSML｜parameter name="x">1</｜DSML｜parameter>'
+    '<｜DSML｜invoke name="g"></｜DSML｜invoke></｜DSML｜tool_calls>',
+}
+
+
+@pytest.mark.parametrize("parser_id", UNENDED)
+def test_next_call_ends_one_whose_end_is_forgotten(parser_id: str) -> None:
+    text = UNENDED[parser_id]
+    expected = [("g", {"x": "1"}), ("g", {})]
+    assert _calls(parser_id, [text]) == _calls(parser_id, list(text)) == expected
+
+
 def test_value_streams_up_to_a_tag_that_may_end_it() -> None:
     machine = AnswerMachine(tools=tool_parser("qwen3_coder"), tool_specs=(WRITE,))
     events = machine.feed(QWEN.partition("{}")[0])
