@@ -141,7 +141,7 @@ class CallTags:
     def orphan_end(self, text: str, at: int) -> int | None:
         """Return where a key without a value ends, None for other keys."""
         end = text.find(self.key_closer, at, at + MAX_TAG_CHARS) if self.key_closer else -1
-        if end < 0 or any(tag in text[at:end] for tag in (self.key_end, self.call_closer)):
+        if end < 0 or any(tag in text[at:end] for tag in (self.key_opener, self.key_end, self.call_closer)):
             return None
         after = skip_white_space(text, end + len(self.key_closer))
         return after if text.startswith((self.key_opener, self.call_closer), after) else None
