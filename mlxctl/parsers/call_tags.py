@@ -116,11 +116,6 @@ class CallTags:
         """
         return is_control_token(self.key_opener)
 
-    @property
-    def are_tokens(self) -> bool:
-        """Whether the tags are tokens, which text hardly has by chance."""
-        return bool(self.key_closer) or self.skips_text
-
     def key_at(self, text: str, at: int) -> tuple[Key, int] | Literal[False] | None:
         """Parse the key behind its opener.
 
@@ -146,7 +141,7 @@ class CallTags:
     def orphan_end(self, text: str, at: int) -> int | None:
         """Return where a key without a value ends, None for other keys."""
         end = text.find(self.key_closer, at, at + MAX_TAG_CHARS) if self.key_closer else -1
-        if end < 0 or any(tag in text[at:end] for tag in (self.key_end, self.call_closer)):
+        if end < 0 or any(tag in text[at:end] for tag in (self.key_opener, self.key_end, self.call_closer)):
             return None
         after = skip_white_space(text, end + len(self.key_closer))
         return after if text.startswith((self.key_opener, self.call_closer), after) else None

@@ -10,7 +10,7 @@ from mlxctl.parsers.first_character import FirstCharacterBody
 from mlxctl.parsers.json_calls import JsonCallsBody
 from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
-_INVOKE = "<invoke name="
+_INVOKE, _INVOKE_END, _PARAMETER = "<invoke name=", "</invoke>", "<parameter name="
 
 
 def invoke_parser(parser_id: str, *, opener: str, closer: str, takes_json: bool = False) -> ToolParser:
@@ -22,10 +22,11 @@ def invoke_parser(parser_id: str, *, opener: str, closer: str, takes_json: bool 
         call_opener=_INVOKE,
         block_opener=opener,
         name_ends=">",
-        call_closer="</invoke>",
-        key_opener="<parameter name=",
+        call_closer=_INVOKE_END,
+        key_opener=_PARAMETER,
         key_end=">",
         value_closer="</parameter>",
+        value_ends=tuple(f"{space}{tag}" for space in ("\n", "") for tag in (_PARAMETER, _INVOKE_END)),
         block_closers=(closer,),
         read_value=untyped_as_string,
     )
@@ -49,14 +50,15 @@ def invoke_parser(parser_id: str, *, opener: str, closer: str, takes_json: bool 
         closings=(
             Closing(
                 prefix_end='">\n',
-                call_end=f"</invoke>\n{closer}",
+                call_end=f"{_INVOKE_END}\n{closer}",
                 call_separator="",
                 block=(f"{opener}\n", closer),
                 notation=TagNotation(
-                    begin='<parameter name="{name}">',
+                    begin=f'{_PARAMETER}"{{name}}">',
                     end="</parameter>\n",
-                    ends=("</parameter>",),
+                    ends=("</parameter>", _INVOKE_END),
                     head=_INVOKE,
+                    next_argument=f'{_PARAMETER}"',
                 ),
             ),
         ),

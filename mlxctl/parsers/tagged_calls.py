@@ -62,6 +62,8 @@ class TaggedCallsBody:
         self._json = JsonArguments()
         self._keys: set[str] = set()
         self._values = ValueScanner(tags, is_bare=is_named)
+        next_call = (tag for tag in (tags.call_opener, tags.block_opener) if tag)
+        self._ends = {"named": tags.block_closers, "inside": (*tags.block_closers, *next_call)}
         self._any_tag = MarkerSet(
             (tags.key_opener, *tags.other_key_openers, tags.call_closer, *tags.block_closers)
         )
@@ -91,7 +93,7 @@ class TaggedCallsBody:
     def _finish_after(self, at: int, last: Sequence[Signal], rest: str) -> Sequence[Signal]:
         """Return the decisions after a value that the answer's end closed."""
         signals = list(last)
-        while not isinstance(signals[-1], BodyEnded):
+        while not isinstance(signals[-1], BodyEnded | BodyRejected):
             at, more = self.read(rest, at)
             signals += more or self.finish(rest[at:])
         return signals
@@ -179,8 +181,8 @@ class TaggedCallsBody:
         closes = compare(text, begin, self._tags.call_closer)
         key_openers = self._tags.key_opener, *self._tags.other_key_openers
         opens = [compare(text, begin, opener) for opener in key_openers]
-        ends = [compare(text, begin, closer) for closer in self._tags.block_closers]
-        if closes or (any(opens) and closes is not None) or any(ends):
+        ends = [compare(text, begin, tag) for tag in self._ends[self._state]]
+        if closes or (any(opens) and None not in (closes, *ends)) or any(ends):
             if self._state == "named":
                 self._state = "inside"
                 return at, (CallStarted(name=self._name),)

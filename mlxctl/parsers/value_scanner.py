@@ -2,9 +2,10 @@
 
 A closing tag ends a value only where the call goes on or ends behind it:
 
-    </parameter> <parameter=b>               the next argument: neither given yet nor quoted
+    </parameter> <parameter=b>               the next argument, unless it is quoted
     </parameter> </function> </tool_call>    the end of the call and of its block, or the next call
     </parameter> </function>                 the same at the end of the answer
+    </parameter> <function=f>                the next call, where this one's end is forgotten
 
 Anywhere else it is text. The tags of a whole call in a value, and of whole arguments, belong to each other,
 so a file may quote calls. Two values are ambiguous. One with the end of a call and not its beginning ends
@@ -215,11 +216,8 @@ class ValueScanner:
             is_orphan = key is None and self._tags.orphan_end(text, at) is not None
             return True if is_orphan else key
         name = key[0][0]
-        if name not in self._given and name in self._known:
-            return True
-        if is_quoted or self._num_arguments:
-            return False
-        return name not in self._given or self._tags.are_tokens
+        is_new = name not in self._given and name in self._known
+        return is_new or not (is_quoted or self._num_arguments)
 
     def _ends_with_call(self, text: str, at: int) -> bool | None:
         """Whether the end of the call follows; None while it may."""
@@ -229,8 +227,23 @@ class ValueScanner:
             return self._ends_call(text, begin + len(tags.call_closer))
         for closer in tags.block_closers:
             if compare(text, begin, closer):
-                return self._ends_block(text, begin + len(closer), is_strict=True)
-        return self._any_follows(text, begin, (tags.call_closer, *tags.block_closers))
+                return self._ends_block(text, begin + len(closer), is_strict=not tags.skips_text)
+        ends = self._any_follows(text, begin, (tags.call_closer, *tags.block_closers))
+        begins = self._next_call(text, begin)
+        return True if begins else None if None in (ends, begins) else False
+
+    def _next_call(self, text: str, at: int) -> bool | None:
+        """Whether the next call begins here; None while it may.
+
+        Models forget the end of the call before.
+        """
+        outer = self._tags.block_opener * bool(self._tags.call_opener)
+        opens = compare(text, at, outer)
+        if opens is None:
+            return None
+        begin = self._skip(text, at + len(outer)) if outer and opens else at
+        head = compare(text, begin, self._head)
+        return self._is_head(text, begin + len(self._head)) if head else head
 
     def _ends_call(self, text: str, at: int, *, is_strict: bool = False) -> bool | None:
         """Whether the block's end or another call follows a call's end."""
@@ -247,7 +260,7 @@ class ValueScanner:
     def _ends_block(self, text: str, at: int, *, is_strict: bool = False) -> bool | None:
         """Whether nothing behind a whole call shows that it is quoted.
 
-        With `is_strict` only the end of the answer or another call may follow.
+        With `is_strict` only the end of the answer or of the block, or another call may follow.
         """
         if text[at : at + 1] in _QUOTES:
             return False
@@ -255,7 +268,8 @@ class ValueScanner:
         if begin == len(text):
             return None
         if is_strict:
-            return self._any_follows(text, begin, tuple(filter(None, (self._head, self._tags.block_opener))))
+            follow = self._head, self._tags.block_opener, *self._tags.block_closers
+            return self._any_follows(text, begin, tuple(filter(None, follow)))
         follows = compare(text, begin, self._closer)
         return None if follows is None else not follows
 

@@ -144,7 +144,6 @@ QWEN = "<tool_call>\n<function=write_file>\n<parameter=content>\n{}\n</parameter
         'END = "</parameter></function></tool_call>"',
         'END = "</parameter>\\n</function>\\n</tool_call>"',
         "<parameter=path>\n{p}\n</parameter>\n<parameter=content>\n{c}\n</parameter>",
-        "</parameter>\n<parameter=content>\nof the same name",
         "a </parameter></function> without the end of the block",
         "<tool_call>, <function= and <parameter= begin",
     ],
@@ -160,6 +159,7 @@ def test_tags_that_do_not_go_on_are_text(value: str) -> None:
     [
         ("a\n</parameter>\n<parameter=path>\nb", {"content": "a", "path": "b"}),
         ("a\n</parameter>\n<parameter=unknown>\nb", {"content": "a", "unknown": "b"}),
+        ("a\n</parameter>\n<parameter=content>\nb", {"content": "b"}),
         ("a\n<parameter=path>\nb", {"content": "a", "path": "b"}),
         ("a\n</parameter>\n</function>\n</tool_call>\nb", {"content": "a"}),
     ],
@@ -167,6 +167,30 @@ def test_tags_that_do_not_go_on_are_text(value: str) -> None:
 def test_tags_that_go_on_end_the_value(value: str, content: dict[str, str]) -> None:
     message = extract(QWEN.format(value), tools=tool_parser("qwen3_coder"), tool_specs=(WRITE,))
     assert json.loads(message.tool_calls[0].arguments) == content
+
+
+UNENDED = {
+    "qwen3_coder": "<tool_call>\n<function=g>\n<parameter=x>\n1\n</parameter>\n"
+    "<function=g>\n</function>\n</tool_call>",
+    "seed_oss": "<seed:tool_call><function=g><parameter=x>1</parameter>"
+    "<function=g></function></seed:tool_call>",
+    "glm4_native": "<tool_call>g\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>\n<tool_call>g\n</tool_call>",
+    "minimax_m2": '<minimax:tool_call><invoke name="g"><parameter name="x">1</parameter>'
+    '<invoke name="g"></invoke></minimax:tool_call>',
+    "minimax_m3": ']<]minimax[>[<tool_call>]<]minimax[>[<invoke name="g">]<]minimax[>[<x>1]<]minimax[>[</x>'
+    ']<]minimax[>[<invoke name="g">]<]minimax[>[</invoke>]<]minimax[>[</tool_call>',
+    "minicpm5": '<function name="g"><param name="x">1</param><function name="g"></function>',
+    "deepseek": '<｜DSML｜tool_calls><｜DSML｜invoke name="g">'
+    '<｜DSML｜parameter name="x">1</｜DSML｜parameter>'
+    '<｜DSML｜invoke name="g"></｜DSML｜invoke></｜DSML｜tool_calls>',
+}
+
+
+@pytest.mark.parametrize("parser_id", UNENDED)
+def test_next_call_ends_one_whose_end_is_forgotten(parser_id: str) -> None:
+    text = UNENDED[parser_id]
+    expected = [("g", {"x": "1"}), ("g", {})]
+    assert _calls(parser_id, [text]) == _calls(parser_id, list(text)) == expected
 
 
 def test_value_streams_up_to_a_tag_that_may_end_it() -> None:

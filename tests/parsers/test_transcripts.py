@@ -1,5 +1,7 @@
 """Every transcript under every chunking."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +24,19 @@ def test_transcript_parses_equally_under_every_chunking(transcript: Transcript) 
 @given(st.sampled_from(ALL), st.sets(st.integers(0, 250)))
 def test_transcript_parses_equally_under_random_cuts(transcript: Transcript, places: set[int]) -> None:
     assert play(transcript, cut(transcript.text, places)) == list(transcript.expect)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([transcript for transcript in ALL if not transcript.stop]),
+    st.integers(0, 250),
+    st.booleans(),
+)
+def test_begun_transcript_parses_equally_under_every_chunking(
+    transcript: Transcript, length: int, is_cut_off: bool
+) -> None:
+    begun = replace(transcript, text=transcript.text[:length], is_cut_off=is_cut_off)
+    assert play(begun, list(begun.text)) == play(begun, [begun.text])
 
 
 def test_every_parser_has_transcripts() -> None:

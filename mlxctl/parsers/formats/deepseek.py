@@ -105,7 +105,7 @@ def _close_dsml(dsml: str, block: str) -> Closing:
             ends=(tags.value_closer, tags.call_closer),
             head=tags.call_opener,
             mark=tags.value_closer,
-            next_argument=tags.key_opener,
+            next_argument=f'{tags.key_opener}"',
         ),
     )
 

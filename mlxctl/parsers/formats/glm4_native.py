@@ -16,7 +16,11 @@ from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _OPENER, _CLOSER = "<tool_call>", "</tool_call>"
 _IQUEST_OPENER, _IQUEST_CLOSER = "<iquest_tool_call>", "</iquest_tool_call>"
-_KEY_CLOSER = "</arg_key>"
+_KEY, _KEY_CLOSER = "<arg_key>", "</arg_key>"
+
+
+def _value_ends(call_closer: str) -> tuple[str, ...]:
+    return tuple(f"{space}{tag}" for space in ("\n", "") for tag in (_KEY, call_closer))
 
 
 _TAGS = CallTags(
@@ -24,13 +28,16 @@ _TAGS = CallTags(
     block_opener=_OPENER,
     name_ends="\n<",
     call_closer=_CLOSER,
-    key_opener="<arg_key>",
+    key_opener=_KEY,
     key_end="<arg_value>",
     key_closer=_KEY_CLOSER,
     value_closer="</arg_value>",
+    value_ends=_value_ends(_CLOSER),
     read_key=closed_key(_KEY_CLOSER),
 )
-_IQUEST_TAGS = replace(_TAGS, block_opener=_IQUEST_OPENER, call_closer=_IQUEST_CLOSER)
+_IQUEST_TAGS = replace(
+    _TAGS, block_opener=_IQUEST_OPENER, call_closer=_IQUEST_CLOSER, value_ends=_value_ends(_IQUEST_CLOSER)
+)
 
 
 def _open_body(opening: Opening) -> BodyReader:
@@ -54,12 +61,13 @@ def _force_iquest(name: str | None) -> str:
     return _IQUEST_OPENER + (name or "")
 
 
-def _tags(between: str, opener: str = _OPENER) -> TagNotation:
+def _notation(between: str, tags: CallTags = _TAGS) -> TagNotation:
     return TagNotation(
-        begin=f"<arg_key>{{name}}{_KEY_CLOSER}{between}<arg_value>",
-        end=f"{_TAGS.value_closer}{between}",
-        ends=(_TAGS.value_closer,),
-        head=opener,
+        begin=f"{_KEY}{{name}}{_KEY_CLOSER}{between}<arg_value>",
+        end=f"{tags.value_closer}{between}",
+        ends=(tags.value_closer, tags.call_closer),
+        head=tags.block_opener,
+        next_argument=_KEY,
     )
 
 
@@ -70,7 +78,7 @@ TOOLS = ToolParser(
     closer=_CLOSER,
     other_closers=(_IQUEST_CLOSER,),
     open_body=_open_body,
-    inner_markers=("<arg_key>", _KEY_CLOSER, "<arg_value>", "</arg_value>"),
+    inner_markers=(_KEY, _KEY_CLOSER, "<arg_value>", "</arg_value>"),
     forced_prefix=_force_on_one_line,
     dialects=(_force_on_lines, _force_iquest),
     separator="\n",
@@ -79,9 +87,9 @@ TOOLS = ToolParser(
             prefix_start=_IQUEST_OPENER,
             prefix_end="",
             call_end=_IQUEST_CLOSER,
-            notation=_tags("", _IQUEST_OPENER),
+            notation=_notation("", _IQUEST_TAGS),
         ),
-        Closing(prefix_end="\n", call_end=_CLOSER, notation=_tags("\n")),
-        Closing(prefix_end="", call_end=_CLOSER, notation=_tags("")),
+        Closing(prefix_end="\n", call_end=_CLOSER, notation=_notation("\n")),
+        Closing(prefix_end="", call_end=_CLOSER, notation=_notation("")),
     ),
 )

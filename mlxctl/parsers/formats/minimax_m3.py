@@ -84,6 +84,7 @@ _TAGS = CallTags(
     key_end=">",
     value_closer=f"{_MARK}</{{name}}>",
     value_ends=(f"{_MARK}</invoke>",),
+    block_closers=(_CLOSER,),
     read_value=_read_tree,
 )
 

@@ -18,7 +18,7 @@ _OPENER, _ID, _ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
 _HEAD = CallHead(
     pattern=re.compile(r"\s*(?P<name>[\w.:/-]+)\s*(?:\[CALL_ID\]\s*[\w-]*\s*)?(?:\[ARGS\]\s*)?"),
     may_begin=re.compile(r"\s*[\w.:/-]*\s*(?:\[[A-Z_]*\]?[\s\w-]*)*"),
-    whole_name=re.compile(r"\s*(?P<name>[\w.:/-]+)\s*\["),
+    whole_name=re.compile(r"\s*(?P<name>[\w.:/-]+)\s*(?:\[|\Z)"),
 )
 
 _SWAPPED_HEAD = CallHead(

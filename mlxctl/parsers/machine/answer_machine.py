@@ -15,8 +15,8 @@
 - A call in a thought that is never closed counts, and ends the thought, if it names an available tool or is
   at the end of the answer. A control token of calls ends such a thought, too. A call in a closed thought is
   quoted, and part of the thought.
-- White space is dropped where a format puts it: on the inner sides of closed thinking and after it, and where
-  there is nothing else before thinking, before the first call, between calls or after the last.
+- White space is dropped where a format puts it: on the inner sides of closed thinking, and where there is no
+  text yet: before and after thinking, before the first call, between calls or after the last.
 - Control tokens of calls are never text. At the end of the answer or of a thought, a call's marker is no text
   either, nor is the beginning of a marker or of an available tool's call. Nothing else is lost.
 - A block that is only its two markers is dropped before any text; later, text may quote the markers.
@@ -268,8 +268,10 @@ class AnswerMachine:
             self._state = "other"
             self._other_message.open(is_prompted=is_prompted)
             return
-        self._buffer.trim_next = self._thinking.trims
-        if marker in self._thinking.openers:
+        is_thought = marker in self._thinking.openers
+        if is_thought or self._events.is_blank:
+            self._buffer.trim_next = self._thinking.trims
+        if is_thought:
             self._enter_thought()
 
     def _enter_thought(self) -> None:

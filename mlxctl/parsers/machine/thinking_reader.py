@@ -204,7 +204,8 @@ class ThinkingReader:
     def _close(self, length: int, closer_length: int) -> None:
         self._events.add_thinking(self._buffer.consume(length).rstrip(self._thinking.trims))
         self._buffer.consume(closer_length)
-        self._buffer.trim_next = self._thinking.trims
+        # Behind text, the line break separates it from more.
+        self._buffer.trim_next = self._thinking.trims if self._events.is_blank else ""
         self.is_open = False
 
     def _create_call(self, marker: str, begin: int) -> ThoughtCall:
