@@ -178,7 +178,7 @@ def bomb(width: int, height: int) -> ImagePart:
 
 
 def scans(width: int, height: int, *, number: int) -> ImagePart:
-    """Return a JPEG of a few bytes that declares a size, with `number` empty scans."""
+    """Return a small JPEG that declares a size and has empty scans."""
     data = file(Image.new("RGB", (8, 8)), "JPEG").data
     place = data.index(b"\xff\xc0") + 5
     data = data[:place] + struct.pack(">HH", height, width) + data[place + 4 : -2]
