@@ -6,12 +6,13 @@ from mlxctl.inference.preparation.packed_request import PackedTexts
 from mlxctl.inference.request_context import current_request
 from mlxctl.inference.request_entry import RequestContent
 from mlxctl.inference.request_log import RequestLog
+from mlxctl.inference.screening import Screened
 from mlxctl.inference.session import ModelSession
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
 
 
 async def embed(
-    packed: PackedTexts,
+    texts: Screened[PackedTexts],
     *,
     session: ModelSession,
     preparation: PreparationPool,
@@ -20,19 +21,25 @@ async def embed(
     caller: str = "",
 ) -> EmbeddingResult:
     """Embed texts with a loaded model. Raises RequestError, CapacityError, EngineError."""
+    packed = texts.content
     request = packed.head
-    texts = await preparation.run(jobs.prepare_texts, packed, num_bytes=packed.num_bytes, model=session.name)
-    num_tokens = sum(map(len, texts))
+    inputs = await preparation.run(jobs.prepare_texts, packed, num_bytes=packed.num_bytes, model=session.name)
+    num_tokens = sum(map(len, inputs))
     _check_dimensions(request, max_dimensions=session.loaded.dimensions)
     entry = log.begin(request.model, num_prompt_tokens=num_tokens, caller=caller)
     if (context := current_request.get()) is not None and context.keeps_content:
-        prompt_ids = [token_id for text in texts for token_id in text]
+        prompt_ids = [token_id for each in inputs for token_id in each]
         entry.content = RequestContent(
             prompt_ids=prompt_ids, answer_ids=(), bytes_of=session.reader.tokens.bytes_of
         )
     with entry.until_done():
-        vectors = await session.embed(texts, dimensions=request.dimensions, request_id=request_id)
-        entry.prefilled(num_tokens, 0)
+        vectors = await session.embed(
+            inputs,
+            dimensions=request.dimensions,
+            request_id=request_id,
+            # Counted as they are computed: a client may leave before the last.
+            on_tokens=lambda number: entry.prefilled(entry.num_prefilled + number, 0),
+        )
     return EmbeddingResult(model=request.model, vectors=tuple(vectors), num_prompt_tokens=num_tokens)
 
 

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from mlxctl.inference.answers import AnswerEvents, Answers
 from mlxctl.inference.generation import Generation
+from mlxctl.inference.screening import OutputRules
+from mlxctl.inference.text_rules import TextFilter
 from mlxctl.ir import (
     Collector,
     Finished,
@@ -21,20 +22,6 @@ from mlxctl.ir import (
     ToolCallStarted,
 )
 from mlxctl.parsers.json_escapes import EscapeDecoder
-
-
-class TextFilter(Protocol):
-    """Filters one text that comes in pieces."""
-
-    @property
-    def verdict(self) -> str | None:
-        """The action taken, None without a match; "refused" ends the text."""
-
-    def feed(self, text: str) -> str:
-        """Take the next piece, and return what may be sent."""
-
-    def finish(self) -> str:
-        """Return the text that was held back."""
 
 
 class JsonFilter:
@@ -52,6 +39,11 @@ class JsonFilter:
         """The action taken, None without a match."""
         return self._inner.verdict
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether text is held back, which could become a match."""
+        return self._inner.holds_back
+
     def feed(self, text: str) -> str:
         """Take the next piece, and return what may be sent."""
         return self._inner.feed(self._escapes.feed(text))
@@ -64,17 +56,15 @@ class JsonFilter:
 class GuardedAnswers(Answers):
     """Answers of `inner`, each text of them filtered.
 
-    A refused answer ends at once with the reason `refusal`. `on_verdict` receives the verdict.
+    A refused answer ends at once with the reason `refusal`.
     """
 
-    def __init__(
-        self, inner: Answers, create_filter: Callable[[], TextFilter], on_verdict: Callable[[str], None]
-    ) -> None:
+    def __init__(self, inner: Answers, rules: OutputRules) -> None:
         super().__init__(
             inner.generations, num_prompt_tokens=inner.num_prompt_tokens, sampling=inner.sampling
         )
-        self._on_verdict = on_verdict
-        self._choices = [_GuardedChoice(generation, create_filter) for generation in inner.generations]
+        self._on_verdict = rules.on_verdict
+        self._choices = [_GuardedChoice(generation, rules.text_filter) for generation in inner.generations]
 
     async def __anext__(self) -> AnswerEvents:
         while not self.is_over:

@@ -8,6 +8,7 @@ from typing import Any
 
 from mlxctl.errors import KeyRevoked
 from mlxctl.inference.request_entry import RequestEntry, StopCause
+from mlxctl.inference.text_rules import TextRules
 from mlxctl.ir.timed_phases import Phase
 
 MAX_ENTRIES = 256
@@ -34,7 +35,8 @@ class RequestContext:
     `route` is the route's template, empty for a path without a route. `model` is the model that the request
     names, None until it is read. `caller` is the key's name, empty without a key. `status` is 0 until the
     response begins; `error` is the code of the error that ended the request. `review` checks model and prompt
-    before they reach the engine. `reserve` counts bytes that the request holds besides its body. With
+    before they reach the engine. `text_rules` returns the rules in force for the texts that a model reads and
+    writes. `reserve` counts bytes that the request holds besides its body. With
     `keeps_content` the prompts and answers of its `entries` are recorded. `traceparent` and
     `tracestate` are the W3C trace context for requests to other servers; `span` is the request's own where
     traces are exported. `phases` are its timed parts, None where they are not recorded.
@@ -58,6 +60,7 @@ class RequestContext:
     is_revoked: bool = False
     guardrail: str | None = None
     review: Callable[[str, PromptFacts], Awaitable[None]] | None = None
+    text_rules: Callable[[], TextRules] | None = None
     reserve: Callable[[int], None] | None = None
     traceparent: str | None = None
     tracestate: str | None = None

@@ -10,6 +10,7 @@ from mlxctl.inference.active_agents import ActiveAgents
 from mlxctl.inference.answers import Answers
 from mlxctl.inference.cache import CacheInspector
 from mlxctl.inference.embedding import embed
+from mlxctl.inference.guarded_answers import GuardedAnswers
 from mlxctl.inference.image_fetching import ImageFetcher
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.models.manager import ModelManager
@@ -22,6 +23,7 @@ from mlxctl.inference.request_context import record_model
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.request_totals import ModelTotals
+from mlxctl.inference.screening import Screened, output_rules, screen
 from mlxctl.inference.submission import Submissions, review
 from mlxctl.inference.tokenization import Tokenization
 from mlxctl.inference.transcription import transcribe
@@ -209,12 +211,20 @@ class InferenceService:
     async def generate_all(self, request: PackedRequest, allowed: AllowedModels) -> Answers:
         """Start every answer that a request asks for: all or none.
 
-        Loads its model if necessary. Raises RequestError, CapacityError or ModelUnavailable before anything
-        is generated.
+        Loads its model if necessary. The rules of the HTTP request apply to prompts and answers. Raises
+        RequestError, CapacityError or ModelUnavailable before anything is generated.
         """
         record_model(request.head.model)
-        request = self.manager.lora.apply(await self.with_documents(request, allowed), allowed)
-        request = await self._with_images(request, allowed)
+        model = self.manager.own_name(request.head.model)
+        # The rules apply to the text of documents, too.
+        read = await self.tokenization.with_documents(request, allowed)
+        screened = await screen(read, model=model, preparation=self.preparation)
+        rules = output_rules(model)
+        answers = await self._start(screened, allowed)
+        return answers if rules is None else GuardedAnswers(answers, rules)
+
+    async def _start(self, screened: Screened[PackedRequest], allowed: AllowedModels) -> Answers:
+        request = await self._with_images(self.manager.lora.apply(screened.content, allowed), allowed)
         session, lease = await self.manager.use(request.head.model, allowed)
         try:
             await self.manager.lora.ensure_mounted(session.name, request.head)
@@ -234,13 +244,6 @@ class InferenceService:
         num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared.inputs)
         return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared.inputs[0].sampling)
 
-    async def with_documents(self, request: PackedRequest, allowed: AllowedModels) -> PackedRequest:
-        """Return the request with the pages of its documents.
-
-        They have pictures if the model takes images. Raises RequestError, ModelUnavailable, CapacityError.
-        """
-        return await self.tokenization.with_documents(request, allowed)
-
     async def _with_images(self, request: PackedRequest, allowed: AllowedModels) -> PackedRequest:
         """Return the request with its remote images.
 
@@ -256,12 +259,16 @@ class InferenceService:
     ) -> EmbeddingResult:
         """Return a vector for each text: all or none.
 
-        Loads the model if necessary. Raises RequestError, CapacityError, EngineError.
+        Loads the model if necessary. The rules of the HTTP request apply to the texts. Raises RequestError,
+        CapacityError, EngineError.
         """
+        record_model(packed.head.model)
+        model = self.manager.own_name(packed.head.model)
+        texts = await screen(packed, model=model, preparation=self.preparation)
         session, lease = await self.manager.use(packed.head.model, allowed, purpose="embeddings")
         try:
             return await embed(
-                packed,
+                texts,
                 session=session,
                 preparation=self.preparation,
                 log=self._log,
@@ -281,13 +288,19 @@ class InferenceService:
     ) -> TranscriptionResult:
         """Transcribe an audio file, loading the model if necessary.
 
-        `on_segments` gets the segments of each window as soon as it is decoded. Raises what `embed` does.
+        `on_segments` gets the segments of each window as soon as it is decoded. The rules of the HTTP request
+        apply to the prompt and to the text. Raises what `embed` does.
         """
+        record_model(request.model)
+        model = self.manager.own_name(request.model)
+        prompt = await screen(request.prompt.strip(), model=model, preparation=self.preparation)
         session, lease = await self.manager.use(request.model, allowed, purpose="transcription")
         try:
             return await transcribe(
                 request,
+                prompt,
                 session=session,
+                rules=output_rules(model),
                 preparation=self.preparation,
                 log=self._log,
                 caller=caller,

@@ -122,14 +122,19 @@ class ModelSession:
         return self.reader.create_stream_processor(request, prepared)
 
     async def embed(
-        self, texts: Sequence[Sequence[int]], *, dimensions: int | None = None, request_id: str = ""
+        self,
+        texts: Sequence[Sequence[int]],
+        *,
+        dimensions: int | None = None,
+        request_id: str = "",
+        on_tokens: Callable[[int], None] = lambda _: None,
     ) -> list[bytes]:
         """Return a packed float32 vector for each text.
 
-        In the machine's byte order.
+        In the machine's byte order. `on_tokens` gets the number of tokens of texts as they are computed.
         """
         return await self._engine.embed(
-            model=self.name, texts=texts, dimensions=dimensions, request_id=request_id
+            model=self.name, texts=texts, dimensions=dimensions, request_id=request_id, on_tokens=on_tokens
         )
 
     async def transcribe(self, window: AudioWindow, *, request_id: str = "") -> TranscribedWindow:

@@ -69,7 +69,7 @@ class Tokenization:
                     knows_answers=False,
                 )
         except SequenceFailed:
-            message = "a PDF of the request takes too much memory, or cannot be read; send its text"
+            message = "a PDF of the request takes too much memory or time, or cannot be read; send its text"
             raise InvalidRequest(message, param="messages") from None
         return read
 

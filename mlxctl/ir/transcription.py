@@ -3,7 +3,7 @@
 Audio is always mono, SAMPLE_RATE signed 16-bit samples a second, in the machine's byte order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +11,9 @@ SAMPLE_RATE = 16_000
 SAMPLE_BYTES = 2
 STEP_SAMPLES = 320
 """What one step of a model's times stands for: 0.02 seconds."""
+
+# Those of previous text, start, language and task.
+_NUM_MARKS = 4
 
 SpeechTask = Literal["transcribe", "translate"]
 
@@ -38,6 +41,16 @@ class TranscriptionRecipe:
     languages: dict[str, int]
     suppressed: tuple[int, ...]
     suppressed_first: tuple[int, ...]
+
+    @property
+    def max_tokens(self) -> int:
+        """Most tokens of the text of a window."""
+        return self.context_length // 2
+
+    def latest(self, token_ids: Sequence[int]) -> list[int]:
+        """Return the end of a previous text that has room."""
+        room = max(0, self.context_length - self.max_tokens - _NUM_MARKS)
+        return list(token_ids[max(0, len(token_ids) - room) :])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

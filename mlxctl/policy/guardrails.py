@@ -98,6 +98,11 @@ class GuardrailFilter:
         self._sent = ""
         self._held = ""
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether text is held back, which could become a match."""
+        return bool(self._held)
+
     def feed(self, text: str) -> str:
         """Take the next piece, and return what may be sent."""
         return self._take(text, is_last=False)

@@ -1,12 +1,13 @@
 """Guardrails over the texts of a request, in a preparation process."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mlxctl.errors import GuardrailMatched, InvalidRequest
 from mlxctl.ir import (
     DocumentPart,
+    EmbeddingRequest,
     GenerationRequest,
     Message,
     TextPart,
@@ -21,38 +22,50 @@ from mlxctl.policy.guardrails import GuardrailMatch, Guardrails, GuardrailTest, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screening:
-    """What guardrails did with a request.
+    """What guardrails did with the content of a request.
 
-    `request` is None where it is unchanged.
+    `content` is None where it is unchanged.
     """
 
-    request: GenerationRequest | None
+    content: GenerationRequest | EmbeddingRequest | str | None
     verdict: Verdict | None
 
 
 class InputScreen:
-    """Applies guardrails to the texts of a request, except names."""
+    """Applies guardrails to the texts of a request, except names.
+
+    Its content is a packed request, or the prompt of a transcription.
+    """
 
     def __init__(self, rules: GuardrailRules) -> None:
         self._rules = rules
 
-    def screen(self, packed: Any) -> Screening:
-        """Check a packed request. Raises GuardrailMatched, InvalidRequest."""
+    def screen(self, content: Any) -> Screening:
+        """Check the content of a request. Raises GuardrailMatched, InvalidRequest."""
         check = _RequestCheck(Guardrails(self._rules))
-        request = check.request(packed.unpack())
+        allowed = check.content(content)
         verdicts = [match.verdict for match in check.matches]
         if "refused" in verdicts:
             raise GuardrailMatched("the prompt has text that this server does not accept")
         return Screening(
-            request=request if "redacted" in verdicts else None, verdict=verdicts[0] if verdicts else None
+            content=allowed if "redacted" in verdicts else None, verdict=verdicts[0] if verdicts else None
         )
 
-    def test(self, packed: Any) -> GuardrailTest:
+    def test(self, content: Any) -> GuardrailTest:
         """Return what `screen` would do, text by text. Raises InvalidRequest."""
         check = _RequestCheck(Guardrails(self._rules))
-        check.request(packed.unpack())
+        check.content(content)
         verdict = check.matches[0].verdict if check.matches else None
         return GuardrailTest(verdict=verdict, matches=check.matches)
+
+
+class RequestGuardrails(Guardrails):
+    """Guardrails that check whole requests, too."""
+
+    @property
+    def screen(self) -> Callable[[Any], Screening]:
+        """Check of a request's content, for a preparation process."""
+        return InputScreen(self.rules).screen
 
 
 class _RequestCheck:
@@ -62,14 +75,27 @@ class _RequestCheck:
         self.matches: list[GuardrailMatch] = []
         self._guardrails = guardrails
 
-    def request(self, request: GenerationRequest) -> GenerationRequest:
-        """Return the request with its allowed texts. Raises InvalidRequest."""
-        prompts = [prompt for prompt in request.prompts if isinstance(prompt, str)]
-        if len(prompts) < len(request.prompts):
-            raise InvalidRequest(
-                "prompt must be text here: the guardrails of this server cannot check token ids",
-                param="prompt",
-            )
+    def content(self, content: Any) -> GenerationRequest | EmbeddingRequest | str:
+        """Return the content with its allowed texts. Raises InvalidRequest."""
+        if isinstance(content, str):
+            return self._text(content, "prompt")
+        request: GenerationRequest | EmbeddingRequest = content.unpack()
+        return (
+            self._embedding(request) if isinstance(request, EmbeddingRequest) else self._generation(request)
+        )
+
+    def _embedding(self, request: EmbeddingRequest) -> EmbeddingRequest:
+        inputs = _only_texts(request.inputs, "input")
+        return replace(
+            request,
+            inputs=tuple(self._text(text, f"input[{number}]") for number, text in enumerate(inputs)),
+            queries=tuple(
+                self._text(text, f"query[{number}]") for number, text in enumerate(request.queries)
+            ),
+        )
+
+    def _generation(self, request: GenerationRequest) -> GenerationRequest:
+        prompts = _only_texts(request.prompts, "prompt")
         return replace(
             request,
             messages=tuple(
@@ -138,6 +164,15 @@ class _RequestCheck:
             return texts
         self.matches.append(GuardrailMatch(where=where, verdict=verdict, text="".join(shown)))
         return shown
+
+
+def _only_texts(texts: Sequence[str | tuple[int, ...]], field: str) -> list[str]:
+    """Return the texts of a field. Raises InvalidRequest for token ids."""
+    found = [text for text in texts if isinstance(text, str)]
+    if len(found) < len(texts):
+        message = f"{field} must be text here: the guardrails of this server cannot check token ids"
+        raise InvalidRequest(message, param=field)
+    return found
 
 
 def _unread(part: DocumentPart) -> InvalidRequest:

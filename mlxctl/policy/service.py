@@ -9,9 +9,9 @@ from mlxctl.ir.allowed_models import EVERY_MODEL
 from mlxctl.ir.policy import NO_GUARDRAILS, SCOPES, USER_SCOPES, ApiKey, Limits, is_model_allowed
 from mlxctl.policy.admin import PolicyAdmin
 from mlxctl.policy.authentication import Caller, caller_of, is_token, offered_secrets, rejection
-from mlxctl.policy.guardrails import Guardrails
 from mlxctl.policy.key_table import secret_digest
 from mlxctl.policy.rate_limits import BucketId, RateLimiter, Reservation
+from mlxctl.policy.request_screen import RequestGuardrails
 from mlxctl.policy.settings_backend import SettingsPolicy
 from mlxctl.policy.store_backend import StoredPolicy
 
@@ -45,7 +45,7 @@ class PolicyService:
         self.oidc = oidc
         self.limiter = limiter or RateLimiter()
         self._now = now
-        self._guardrails = Guardrails(NO_GUARDRAILS)
+        self._guardrails = RequestGuardrails(NO_GUARDRAILS)
         self._open: dict[str, dict[int, Callable[[], None]]] = {}
         if store is not None:
             store.on_change = self.end_revoked
@@ -129,11 +129,11 @@ class PolicyService:
                 await server.close()
 
     @property
-    def guardrails(self) -> Guardrails:
+    def guardrails(self) -> RequestGuardrails:
         """The guardrails in force."""
         rules = (self.store or self.settings).guardrails()
         if rules is not self._guardrails.rules:
-            self._guardrails = Guardrails(rules)
+            self._guardrails = RequestGuardrails(rules)
         return self._guardrails
 
     def admit(self, caller: Caller, name: str, model: str, *, max_tokens: int) -> Reservation | None:

@@ -12,15 +12,11 @@ from typing import Generic, TypeVar
 import falcon
 from falcon.asgi import Request, Response
 
-from mlxctl.errors import GuardrailMatched
 from mlxctl.inference import Answers, InferenceService
-from mlxctl.inference.guarded_answers import GuardedAnswers
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.ir import SamplingParams
-from mlxctl.ir.policy import GuardrailRules
 from mlxctl.ir.timed_phases import timed
-from mlxctl.policy.request_screen import InputScreen, Screening
 from mlxctl.protocols import Formatter
 from mlxctl.server.body import read_body
 from mlxctl.server.caller import allowed_models, with_caller
@@ -165,38 +161,13 @@ class GenerationResource(Generic[FormatterType]):
             whole = whole.with_head(model=self._inference.default_model(allowed))
         head = whole.head
         model = self._inference.manager.own_name(head.model)
-        guardrails = request.context.policy.guardrails
-        record: RequestContext = request.context.record
-        # Before the guardrails, which may search long texts.
+        # Before documents are read and guardrails search long texts.
         admit(request, response, model, max_tokens=(head.max_tokens or 0) * head.num_choices)
-        # Guardrails apply to the text of documents, too.
-        whole = await self._inference.with_documents(whole, allowed)
-        if guardrails.applies("input", model):
-            with timed("guardrails"):
-                whole = await self._screen(whole, guardrails.rules, record)
         self._dropped_tools_log.warn_once(formatter.dropped_tools)
         if request.context.policy.opa is not None:
+            record: RequestContext = request.context.record
             record.review = partial(decide, request)
-        answers = await self._inference.generate_all(whole, allowed)
-        if guardrails.applies("output", model):
-            return GuardedAnswers(answers, guardrails.text_filter, record.record_guardrail)
-        return answers
-
-    async def _screen(
-        self, packed: PackedRequest, rules: GuardrailRules, record: RequestContext
-    ) -> PackedRequest:
-        """Return the request as the guardrails leave it. Raises GuardrailMatched, InvalidRequest."""
-        try:
-            # A regular expression of the operator may take long on a text that a caller chooses.
-            found: Screening = await self._inference.preparation.call(
-                InputScreen(rules).screen, packed, num_bytes=packed.num_bytes, is_slow=True
-            )
-        except GuardrailMatched:
-            record.record_guardrail("refused")
-            raise
-        if found.verdict is not None:
-            record.record_guardrail(found.verdict)
-        return packed if found.request is None else PackedRequest.of(found.request)
+        return await self._inference.generate_all(whole, allowed)
 
     async def _stream_of(
         self,

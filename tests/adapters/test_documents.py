@@ -1,12 +1,16 @@
 """PDFs become text, and pictures for models that take images."""
 
 import io
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from mlxctl.adapters.media.documents import read_documents
+from mlxctl.adapters.media.pdf_files import read_pdf
 from mlxctl.errors import InvalidRequest
 from mlxctl.installed import EXTRAS
 from mlxctl.ir import DocumentPart, ImagePart, Message, TextPart, ToolResultPart
@@ -71,6 +75,30 @@ def test_file_that_cannot_be_read_is_refused_in_a_question_and_noted_in_a_result
     result = ToolResultPart(call_id="c", content=(TextPart(text="Found:"), document(data)))
     (message,) = read_documents([Message(role="tool", parts=(result,))], takes_images=False)
     assert message.tool_results[0].text.startswith(f"Found:\nThis document was not read: {problem}")
+
+
+def test_process_ends_when_a_file_takes_too_long() -> None:
+    limited = (
+        "import zlib\n"
+        "from mlxctl.adapters.media import pdf_files\n"
+        "from tests.pdf_files import pdf\n"
+        "drawn = zlib.compress(b'BT ' + b'1 ' * 20_000_000 + b'ET')\n"
+        "old, new = b'<</Length 1>>stream\\n@', b'<</Length %d/Filter/FlateDecode>>stream\\n%b'\n"
+        "page = pdf(b'@').replace(old, new % (len(drawn), drawn))\n"
+        "pdf_files._MAX_CPU_SECONDS = 0.05\n"
+        "pdf_files.read_pdf(page, 'file', max_pages=1, max_pictures=0)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", limited], check=False).returncode == -signal.SIGPROF
+
+
+def test_limit_of_the_process_stays_after_a_file() -> None:
+    signal.setitimer(signal.ITIMER_PROF, 1000)
+    try:
+        read_pdf(pdf("One"), "file", max_pages=1, max_pictures=0)
+        left, _ = signal.getitimer(signal.ITIMER_PROF)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    assert 900 < left < 1001
 
 
 def test_missing_extra_is_named_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:

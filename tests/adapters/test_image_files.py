@@ -177,6 +177,14 @@ def bomb(width: int, height: int) -> ImagePart:
     return ImagePart(data=data, media_type="image/png")
 
 
+def scans(width: int, height: int, *, number: int) -> ImagePart:
+    """Return a small JPEG that declares a size and has empty scans."""
+    data = file(Image.new("RGB", (8, 8)), "JPEG").data
+    place = data.index(b"\xff\xc0") + 5
+    data = data[:place] + struct.pack(">HH", height, width) + data[place + 4 : -2]
+    return ImagePart(data=data + b"\xff\xda\0\x08\1\1\0\0\x3f\0" * (number - 1), media_type="image/jpeg")
+
+
 SOUND = file(Image.linear_gradient("L").convert("RGB"))
 
 
@@ -192,6 +200,7 @@ SOUND = file(Image.linear_gradient("L").convert("RGB"))
         ([bomb(1 << 20, 1 << 20)], "image 1 cannot be decoded"),
         ([bomb(1, 49_000_000)], "image 1 has 1 x 49000000 pixels; a side may have 65535"),
         ([bomb(7000, 7000)] * 5, "the images have 245000000 pixels together; a request may have 200000000"),
+        ([scans(7000, 7000, number=100)], "the JPEG images have too many scans together"),
         ([SOUND] * (MAX_IMAGES + 1), f"there are {MAX_IMAGES + 1} images; a request may have {MAX_IMAGES}"),
     ],
 )

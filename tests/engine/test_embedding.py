@@ -157,6 +157,32 @@ def test_cancelled_embedding_stops_and_others_finish() -> None:
     assert weights_bytes > 0
 
 
+def test_tokens_are_counted_as_texts_are_computed() -> None:
+    counted: list[int] = []
+    computed = asyncio.Event()
+
+    def count(number: int) -> None:
+        counted.append(number)
+        if number:
+            computed.set()
+
+    async def run() -> None:
+        async with embedding_engine() as client:
+            await client.embed(model="embedder", texts=[[1] * 7, [2] * 90, [3] * 200], on_tokens=count)
+            assert sum(counted) == 297
+            counted.clear()
+            computed.clear()
+            long = asyncio.create_task(
+                client.embed(model="embedder", texts=[[9] * 50] * 400, on_tokens=count)
+            )
+            await computed.wait()
+            long.cancel()
+            await asyncio.wait({long})
+            assert 0 < sum(counted) < 50 * 400
+
+    asyncio.run(run())
+
+
 def test_job_for_an_unloaded_model_fails_alone() -> None:
     async def run() -> str:
         async with embedding_engine(LAST, "qwen3") as client:

@@ -12,6 +12,7 @@ from mlxctl.engine import AudioWindow, TranscribedWindow
 from mlxctl.errors import InvalidRequest
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.inference.request_log import RequestLog
+from mlxctl.inference.screening import Screened
 from mlxctl.inference.session import ModelSession
 from mlxctl.inference.transcription.transcriber import transcribe
 from mlxctl.ir import ModelCapabilities, SpeechTask, TranscriptionRequest, TranscriptionResult
@@ -61,6 +62,8 @@ async def transcribe_with(request: TranscriptionRequest, engine: ScriptedEngine)
             await preparation.load("whisper_words", ADAPTER.facts, ModelCapabilities())
         return await transcribe(
             request,
+            Screened(request.prompt),
+            rules=None,
             session=ModelSession(engine, ADAPTER, name="whisper_words"),  # type: ignore[arg-type]
             preparation=preparation,
             log=RequestLog(),
@@ -102,6 +105,13 @@ def test_task_and_prompt_reach_the_engine() -> None:
     engine = ScriptedEngine(window_of(WORD))
     run(engine, task="translate", prompt="garden")
     assert (engine.windows[0].task, len(engine.windows[0].previous_ids) > 0) == ("translate", True)
+
+
+def test_only_the_end_of_a_long_prompt_is_read() -> None:
+    engine = ScriptedEngine(window_of(WORD))
+    run(engine, prompt="garden " * 5000)
+    room = RECIPE.context_length - RECIPE.max_tokens
+    assert room // 2 < len(engine.windows[0].previous_ids) < room
 
 
 def test_unknown_language_is_rejected() -> None:

@@ -114,8 +114,8 @@ def request(text: str) -> PackedRequest:
 def test_prompts_are_redacted_in_every_part() -> None:
     screened = InputScreen(RULES).screen(request("the ab"))
     assert screened.verdict == "redacted"
-    assert screened.request is not None
-    text, call, result = screened.request.messages[0].parts
+    assert screened.content is not None
+    text, call, result = screened.content.messages[0].parts
     assert isinstance(text, TextPart)
     assert isinstance(call, ToolCallPart)
     assert isinstance(result, ToolResultPart)
@@ -135,7 +135,7 @@ def test_refused_prompt_is_not_repeated() -> None:
 
 def test_flagged_prompt_stays_and_token_ids_are_refused() -> None:
     screened = InputScreen(GuardrailRules(blocklist=("ab",), action="flag")).screen(request("the ab"))
-    assert (screened.request, screened.verdict) == (None, "flagged")
+    assert (screened.content, screened.verdict) == (None, "flagged")
     ids = PackedRequest.of(GenerationRequest(model="m", prompts=((1, 2),)))
     with pytest.raises(InvalidRequest, match="token ids"):
         InputScreen(RULES).screen(ids)
@@ -158,7 +158,7 @@ def test_text_is_found_wherever_the_model_reads_it(hidden: dict[str, Any]) -> No
     with pytest.raises(GuardrailMatched):
         InputScreen(GuardrailRules(blocklist=("ab",))).screen(packed)
     screened = InputScreen(GuardrailRules(blocklist=("ab",), action="redact")).screen(packed)
-    assert "[redacted]" in str(screened.request)
+    assert "[redacted]" in str(screened.content)
     assert InputScreen(GuardrailRules(blocklist=("ba",))).screen(packed).verdict is None
 
 
@@ -166,8 +166,8 @@ def test_match_across_parts_is_redacted_once() -> None:
     parts = (TextPart(text="x "), TextPart(text="a"), TextPart(text="b y"))
     packed = PackedRequest.of(GenerationRequest(model="m", messages=(Message(role="user", parts=parts),)))
     screened = InputScreen(RULES).screen(packed)
-    assert screened.request is not None
-    assert screened.request.messages[0].text == "x [redacted] y"
+    assert screened.content is not None
+    assert screened.content.messages[0].text == "x [redacted] y"
 
 
 def test_escapes_of_json_hide_no_match() -> None:

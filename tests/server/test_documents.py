@@ -91,7 +91,7 @@ def test_file_that_unpacks_to_too_much_fails_alone(openai_client: openai.OpenAI)
     page = pdf(b"@").replace(
         b"<</Length 1>>stream\n@", b"<</Length %d/Filter/FlateDecode>>stream\n%b" % (len(drawn), drawn)
     )
-    with pytest.raises(openai.BadRequestError, match="takes too much memory, or cannot be read"):
+    with pytest.raises(openai.BadRequestError, match="takes too much memory or time, or cannot be read"):
         openai_client.chat.completions.create(
             model=READER, messages=chat_messages(b64encode(page).decode()), max_tokens=4
         )

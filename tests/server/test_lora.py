@@ -58,6 +58,17 @@ def lora(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoraServer]:
         yield LoraServer(process, directory)
 
 
+@pytest.mark.parametrize("name", ["tiny", "tiny:trained", "trained"])
+def test_guardrails_of_a_model_apply_to_its_adapters(lora: LoraServer, name: str) -> None:
+    rules = f"{lora.process.url}/admin/guardrails"
+    assert httpx.put(rules, json={"blocklist": ["sky"], "models": ["tiny"]}).is_success
+    try:
+        refused = lora.post("/v1/completions", model=name, prompt=PROMPTS[0], max_tokens=1)
+    finally:
+        httpx.put(rules, json={})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "content_filter")
+
+
 def test_trained_adapter_answers_otherwise(lora: LoraServer) -> None:
     plain = lora.complete()
 

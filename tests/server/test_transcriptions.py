@@ -1,8 +1,10 @@
 """Transcriptions over HTTP with OpenAI's SDK, beside a chat model."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from functools import partial
+from threading import Event
 from typing import Any
 
 import httpx
@@ -11,6 +13,7 @@ import pytest
 from openai.types.audio import Transcription, TranscriptionVerbose, TranslationVerbose
 
 from mlxctl.probe.questions import SPOKEN_SENTENCES
+from mlxctl.server import transcriptions
 from tests import tiny_models
 from tests.tiny_models.audio_samples import silence, speech_audio
 from tests.tiny_models.whisper_words import WINDOW_SECONDS
@@ -259,6 +262,24 @@ def test_leaving_a_stream_cancels_the_work(model_server: ServerProcess, sdk: ope
     assert open_requests(model_server, MODEL)
     stream.close()
     wait_for(lambda: not open_requests(model_server, MODEL), seconds=30)
+
+
+def test_files_that_take_long_to_decode_leave_other_threads_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = Event()
+    monkeypatch.setattr(transcriptions, "AudioFile", lambda _, is_cancelled: may_end.wait())
+
+    async def serve() -> None:
+        opening = [
+            asyncio.create_task(transcriptions.open_audio(b"", is_cancelled=may_end)) for _ in range(64)
+        ]
+        try:
+            async with asyncio.timeout(20):
+                await asyncio.to_thread(bool)
+        finally:
+            may_end.set()
+            await asyncio.gather(*opening)
+
+    asyncio.run(serve())
 
 
 def transcribe_for_long(server: ServerProcess, seconds: float) -> httpx.Response:

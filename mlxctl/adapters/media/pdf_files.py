@@ -6,7 +6,9 @@ pictures only.
 
 import io
 import resource
+import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ MAX_PAGES = 100
 
 _MAX_CHARS = 4_000_000
 _MAX_MEMORY_BYTES = 1 << 30
+_MAX_CPU_SECONDS = 5.0
 # About 1,000 tokens of Qwen2-VL for a page; the text is read besides.
 _PICTURE_SIDE = 1024
 _POINTS_PER_INCH = 72
@@ -67,7 +70,7 @@ def _opened(data: bytes, param: str) -> Iterator[Any]:
     import pypdfium2
 
     try:
-        with _bounded_memory(), pypdfium2.PdfDocument(data) as document:
+        with _bounded_time(), _bounded_memory(), pypdfium2.PdfDocument(data) as document:
             yield document
     except MemoryError:
         raise InvalidRequest(f"{param} takes too much memory to be read", param=param) from None
@@ -75,6 +78,24 @@ def _opened(data: bytes, param: str) -> Iterator[Any]:
         is_locked = "password" in str(error).lower()
         reason = "is encrypted" if is_locked else f"cannot be read as PDF: {error}"
         raise InvalidRequest(f"{param} {reason}", param=param) from None
+
+
+@contextmanager
+def _bounded_time() -> Iterator[None]:
+    """Let the process end after `_MAX_CPU_SECONDS`, or its own limit.
+
+    SEC: a small file may unpack for long in one call of PDFium, which only a signal can stop. That fails only
+    this request.
+    """
+    started = time.process_time()
+    before, _ = signal.setitimer(signal.ITIMER_PROF, _MAX_CPU_SECONDS)
+    if before:
+        signal.setitimer(signal.ITIMER_PROF, min(before, _MAX_CPU_SECONDS))
+    try:
+        yield
+    finally:
+        left = max(before - (time.process_time() - started), 0.01)
+        signal.setitimer(signal.ITIMER_PROF, left if before else 0)
 
 
 @contextmanager

@@ -44,7 +44,6 @@ class Transcriber:
         self._model = model
         self._recipe = recipe
         self._rules = TokenRules(recipe)
-        self._max_tokens = recipe.context_length // 2
 
     def transcribe(self, window: AudioWindow) -> Generator[None, None, Transcript]:
         """Transcribe a window; yield after every unit.
@@ -69,7 +68,7 @@ class Transcriber:
             if token_id == self._recipe.end:
                 return transcript
             transcript.token_ids.append(token_id)
-            if len(transcript.token_ids) >= self._max_tokens:
+            if len(transcript.token_ids) >= self._recipe.max_tokens:
                 return transcript
             yield
             logits, caches, _ = self._model.decoder(mx.array([[token_id]]), states, kv_cache=caches)
@@ -111,8 +110,7 @@ class Transcriber:
         The previous text is cut, so that the context has room for the transcript.
         """
         recipe = self._recipe
-        room = recipe.context_length - self._max_tokens - 4
-        previous = window.previous_ids[-room:] if room > 0 else []
+        previous = recipe.latest(window.previous_ids)
         before = [recipe.previous, *previous] if previous else []
         task = recipe.translate if window.task == "translate" else recipe.transcribe
         return [*before, recipe.start, *([] if language_id is None else [language_id, task])]

@@ -240,17 +240,18 @@ class EngineClient:
         texts: Sequence[Sequence[int]],
         dimensions: int | None = None,
         request_id: str = "",
+        on_tokens: Callable[[int], None] = lambda _: None,
     ) -> list[bytes]:
         """Return a vector (packed float32) for each text of token ids.
 
+        `on_tokens` gets the number of tokens of texts as they are computed.
         Cancelling the task stops the work. Raises EngineRecovering, ShuttingDown, QueueFull, EngineDied,
         SequenceFailed.
         """
         packed = [pack(text).tobytes() for text in texts]
         command = partial(Embed, model=model, texts=packed, dimensions=dimensions, request_id=request_id)
-        return await self._requests.jobs.run(
-            self._begin(), next(self._numbers), command, VectorCollector(len(texts)).take
-        )
+        collector = VectorCollector(list(map(len, texts)), on_tokens=on_tokens)
+        return await self._requests.jobs.run(self._begin(), next(self._numbers), command, collector.take)
 
     async def transcribe(self, window: AudioWindow, *, request_id: str = "") -> TranscribedWindow:
         """Return the transcript of an audio window.

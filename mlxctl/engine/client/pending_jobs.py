@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,11 +16,16 @@ Answer = TypeVar("Answer")
 
 
 class VectorCollector:
-    """Orders vectors by their texts."""
+    """Orders vectors by their texts, of `lengths` in tokens.
 
-    def __init__(self, num_texts: int) -> None:
-        self._vectors: list[bytes | None] = [None] * num_texts
-        self._num_left = num_texts
+    `on_tokens` gets the number of tokens of each report's texts.
+    """
+
+    def __init__(self, lengths: Sequence[int], *, on_tokens: Callable[[int], None]) -> None:
+        self._lengths = lengths
+        self._on_tokens = on_tokens
+        self._vectors: list[bytes | None] = [None] * len(lengths)
+        self._num_left = len(lengths)
 
     def take(self, report: Embedded) -> list[bytes] | None:
         """Take a report, and return all vectors with the last.
@@ -31,6 +36,7 @@ class VectorCollector:
         for index, place in enumerate(report.places):
             self._vectors[place] = report.vectors[index * num_bytes : (index + 1) * num_bytes]
         self._num_left -= len(report.places)
+        self._on_tokens(sum(self._lengths[place] for place in report.places))
         return None if self._num_left else [vector for vector in self._vectors if vector is not None]
 
 

@@ -31,7 +31,7 @@ from mlxctl.inference.preparation import PreparationPool
 from mlxctl.inference.request_context import record_model
 from mlxctl.inference.session import ModelSession
 from mlxctl.ir import Purpose
-from mlxctl.ir.allowed_models import AllowedModels
+from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
 from mlxctl.ir.timed_phases import timed
 from mlxctl.settings import PoolSettings
 
@@ -162,7 +162,10 @@ class ModelManager:
 
         A name that is not registered is returned as it is.
         """
-        return self._registry.own_name(name) or self._registry.own_name(name.rpartition(":")[0]) or name
+        own_name = self._registry.own_name(name) or self._registry.own_name(name.rpartition(":")[0])
+        # An adapter's name alone stands for its model, if only one model has it.
+        bases = {adapter.base for adapter in self.lora.adapters(EVERY_MODEL) if adapter.name == name}
+        return own_name or (bases.pop() if len(bases) == 1 else name)
 
     def is_allowed(self, name: str, allowed: AllowedModels) -> bool:
         """Whether the model of this name, with or without adapters, is allowed."""

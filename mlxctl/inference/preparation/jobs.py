@@ -96,6 +96,15 @@ def prepare(adapter: ModelAdapter, packed: PackedRequest) -> Preparation:
     )
 
 
+def screen(check: Callable[[Any], Any], content: Any) -> tuple[Any, str | None]:
+    """Return what `check` leaves of a request's content, and its verdict.
+
+    The content is a text or packed, None where it is unchanged. Raises GuardrailMatched, InvalidRequest.
+    """
+    found = check(content)
+    return _pack_request(found.content), found.verdict
+
+
 def with_documents(adapter: ModelAdapter, packed: PackedRequest) -> PackedRequest:
     """Return a request with the pages of its documents. Raises InvalidRequest."""
     request = packed.unpack()

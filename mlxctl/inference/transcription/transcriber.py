@@ -12,9 +12,12 @@ from collections.abc import Callable, Sequence
 from mlxctl.engine import AudioWindow, TranscribedWindow
 from mlxctl.errors import InvalidRequest
 from mlxctl.inference.preparation import PreparationPool, jobs
-from mlxctl.inference.request_entry import RequestEntry
+from mlxctl.inference.request_context import current_request
+from mlxctl.inference.request_entry import RequestContent, RequestEntry
 from mlxctl.inference.request_log import RequestLog
+from mlxctl.inference.screening import OutputRules, Screened
 from mlxctl.inference.session import ModelSession
+from mlxctl.inference.transcription.guarded_segments import GuardedSegments
 from mlxctl.inference.transcription.segmentation import WindowSegment, split_window
 from mlxctl.ir import SpeechSegment, TranscriptionRecipe, TranscriptionRequest, TranscriptionResult
 from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
@@ -30,8 +33,10 @@ _ONLY_LANGUAGE = "en"
 
 async def transcribe(
     request: TranscriptionRequest,
+    prompt: Screened[str],
     *,
     session: ModelSession,
+    rules: OutputRules | None,
     preparation: PreparationPool,
     log: RequestLog,
     caller: str = "",
@@ -39,21 +44,33 @@ async def transcribe(
 ) -> TranscriptionResult:
     """Transcribe with a loaded model; `on_segments` gets those of each window.
 
-    Raises RequestError, CapacityError, EngineError.
+    The `prompt` is that of the request. Raises RequestError, CapacityError, EngineError.
     """
     recipe = session.reader.facts.transcription
     assert recipe is not None, "only transcription models are used here"
     language_id = _language_id(request, recipe)
-    prompt = request.prompt.strip()
+    text = prompt.content
     encoded = (
-        await preparation.run(jobs.encode_text, f" {prompt}", num_bytes=len(prompt), model=session.name)
-        if prompt
+        await preparation.run(jobs.encode_text, f" {text}", num_bytes=len(text), model=session.name)
+        if text
         else []
     )
-    prompt_ids = [token_id for token_id in encoded if token_id < recipe.end]
+    prompt_ids = recipe.latest([token_id for token_id in encoded if token_id < recipe.end])
     entry = log.begin(request.model, num_prompt_tokens=len(prompt_ids), caller=caller)
+    answer_ids: list[int] = []
+    if (context := current_request.get()) is not None and context.keeps_content:
+        entry.content = RequestContent(
+            prompt_ids=prompt_ids, answer_ids=answer_ids, bytes_of=session.reader.tokens.bytes_of
+        )
     transcriber = _FileTranscriber(
-        request, recipe, session, entry, language_id=language_id, on_segments=on_segments
+        request,
+        recipe,
+        session,
+        entry,
+        language_id=language_id,
+        segments=GuardedSegments(rules),
+        answer_ids=answer_ids,
+        on_segments=on_segments,
     )
     with entry.until_done():
         return await transcriber.transcribe(prompt_ids)
@@ -83,7 +100,8 @@ def _language_id(request: TranscriptionRequest, recipe: TranscriptionRecipe) -> 
 class _FileTranscriber:
     """Transcribes one audio file, window by window.
 
-    The language is detected in the first window unless `language_id` is given.
+    The language is detected in the first window unless `language_id` is given. `answer_ids` gets the tokens
+    of the text.
     """
 
     def __init__(
@@ -94,10 +112,13 @@ class _FileTranscriber:
         entry: RequestEntry,
         *,
         language_id: int | None,
+        segments: GuardedSegments,
+        answer_ids: list[int],
         on_segments: Callable[[Sequence[SpeechSegment]], None],
     ) -> None:
         self._request, self._recipe, self._session, self._entry = request, recipe, session, entry
         self._language_id = language_id
+        self._guarded, self._answer_ids = segments, answer_ids
         self._on_segments = on_segments
         self._segments: list[SpeechSegment] = []
 
@@ -115,18 +136,23 @@ class _FileTranscriber:
                 seek += num_samples
                 continue
             split = split_window(result.token_ids, self._recipe, num_samples=num_samples)
-            segments = [self._segment(segment, result, seek, temperature) for segment in split.segments]
-            self._segments += segments
-            self._on_segments(segments)
             text_ids = [token_id for segment in split.segments for token_id in segment.token_ids]
+            self._answer_ids += text_ids
+            segments = [self._segment(segment, result, seek, temperature) for segment in split.segments]
+            self._deliver(self._guarded.take(segments))
             previous_ids = [*previous_ids, *text_ids] if temperature <= _MAX_CONDITIONING_TEMPERATURE else []
-            previous_ids = previous_ids[-self._recipe.context_length :]
+            previous_ids = self._recipe.latest(previous_ids)
             seek += split.advance
+        self._deliver(self._guarded.finish())
         return TranscriptionResult(
             language=self._language(),
             duration_seconds=self._request.num_samples / SAMPLE_RATE,
             segments=tuple(self._segments),
         )
+
+    def _deliver(self, segments: Sequence[SpeechSegment]) -> None:
+        self._segments += segments
+        self._on_segments(segments)
 
     async def _transcribe_window(
         self, samples: bytes, previous_ids: Sequence[int]

@@ -33,6 +33,7 @@ class Authentication:
         """
         context = request.context
         context.caller, context.identity, context.policy = None, UNAUTHENTICATED, self._policy
+        context.record.text_rules = lambda: self._policy.guardrails
         try:
             caller = await self._policy.authenticate(
                 authorization=request.get_header("authorization"), x_api_key=request.get_header("x-api-key")
