@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import typer
 
 from mlxctl.errors import MlxctlError, ServerUnreachable
+from mlxctl.terminal_text import echo
 
 
 @contextmanager
@@ -23,5 +24,5 @@ def report_errors(describe: Callable[[str], str] = "mlxctl: {}".format) -> Itera
         hint = (
             "; `mlxctl serve` starts one, --url names another" if isinstance(error, ServerUnreachable) else ""
         )
-        typer.echo(describe(f"{error}{hint}"), err=True)
+        echo(describe(f"{error}{hint}"), err=True)
         raise typer.Exit(1) from None

@@ -31,6 +31,7 @@ from mlxctl.settings import (
     VisionSettings,
     describe_field,
 )
+from mlxctl.terminal_text import echo
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def serve(
             "other users of this machine can see keys of the command line with `ps`; "
             "better use --api-key-file or the settings file"
         )
-        typer.echo(_log_line(note, log_format, logging.WARNING), err=True)
+        echo(_log_line(note, log_format, logging.WARNING), err=True)
     with report_errors(partial(_log_line, log_format=log_format, level=logging.ERROR)):
         from mlxctl.cli.banner import Banner, StartLog
         from mlxctl.server import run
