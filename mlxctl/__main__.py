@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from mlxctl.terminal_text import echo, echo_words
+
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 _INTERRUPTED = 130
 _OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -19,7 +21,12 @@ def main() -> None:
     # PERF: imported objects stay alive; repeated garbage collection takes a fifth of the start-up time.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     _open_closed_streams()
-    with _reporting_full_output(), _reporting_missing_packages(), _ending_at_interrupt():
+    with (
+        _escaping_stack_traces(),
+        _reporting_full_output(),
+        _reporting_missing_packages(),
+        _ending_at_interrupt(),
+    ):
         _run()
 
 
@@ -29,13 +36,13 @@ def _run() -> None:
         case ["completion", "models"]:
             from mlxctl.models.library import completion_names
 
-            print("\n".join(completion_names()))
+            echo_words(completion_names())
             return
         case ["completion", "agents"]:
             from mlxctl.locations import agents_file
             from mlxctl.stores.agent_ids import read_agent_ids
 
-            print("\n".join(read_agent_ids(agents_file())))
+            echo_words(read_agent_ids(agents_file()))
             return
     # An output that is not UTF-8, or the name of a file that is not, shows "?" instead of a stack trace.
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -67,6 +74,21 @@ def _open_closed_streams() -> None:
 
 
 @contextmanager
+def _escaping_stack_traces() -> Iterator[None]:
+    """Print the stack trace of an unexpected error as Python does, escaped.
+
+    SEC: its message may have text of a model or server.
+    """
+    try:
+        yield
+    except Exception as error:
+        import traceback
+
+        echo("".join(traceback.format_exception(error)), err=True, end="")
+        sys.exit(1)
+
+
+@contextmanager
 def _reporting_full_output() -> Iterator[None]:
     """Print one line when standard output cannot be written.
 
@@ -83,10 +105,10 @@ def _reporting_full_output() -> Iterator[None]:
         # Otherwise Python flushes the buffer again at exit, and fails again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno != errno.EPIPE:
-            print(
+            echo(
                 f"mlxctl: standard output cannot be written: {error.strerror}; "
                 "free some space, or send the output elsewhere",
-                file=sys.stderr,
+                err=True,
             )
         sys.exit(1)
 
@@ -97,7 +119,7 @@ def _reporting_missing_packages() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        print(f"mlxctl: a package is incomplete: {error}; `mlxctl doctor` names the fix", file=sys.stderr)
+        echo(f"mlxctl: a package is incomplete: {error}; `mlxctl doctor` names the fix", err=True)
         sys.exit(1)
 
 

@@ -3,9 +3,11 @@
 import logging
 import re
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
+
+from mlxctl.terminal_text import escape_control_characters, escape_line
 
 LogFormat = Literal["text", "json"]
 
@@ -21,22 +23,32 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            # Lone surrogates, of a file name that is not UTF-8, have no place in JSON.
+            "message": record.getMessage().encode(errors="backslashreplace").decode(),
             **self.context(),
             **getattr(record, "fields", {}),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line).decode()
+        return escape_control_characters(msgspec.json.encode(line).decode())
 
     def context(self) -> dict[str, object]:
         """Return the fields of every line of the current task."""
         return {}
 
 
-def text_formatter() -> logging.Formatter:
-    """Return the formatter of text lines."""
-    return logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%m-%d %H:%M:%S")
+class TextFormatter(logging.Formatter):
+    """One line per object, followed by its exception; control characters are escaped."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%m-%d %H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- logging's API
+        # A line end in a message begins no other line.
+        return escape_line(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 -- logging's API
+        return escape_control_characters(super().formatException(ei))
 
 
 def json_line(message: str, *, logger: str, level: int = logging.INFO) -> str:

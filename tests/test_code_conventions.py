@@ -75,6 +75,39 @@ def test_first_docstring_lines_have_at_most_twelve_words() -> None:
     assert long == [], "first docstring lines have at most 12 words, and an empty line follows"
 
 
+# What prints, and the modules that may use it: they escape what a terminal would obey.
+PRINTERS = {
+    "print": {"terminal_text.py", "tui/plain_terminal.py", "tui/question_reader.py"},
+    "Console": {"cli/console.py"},
+    "typer.echo": set(),
+    "typer.secho": set(),
+    "click.echo": set(),
+    "typer.prompt": set(),
+    "typer.confirm": {"cli/models/rm.py"},
+    "sys.stdout.write": set(),
+    "sys.stderr.write": set(),
+    "sys.stdout.buffer.write": set(),
+}
+
+
+_PRINTING = re.compile(r"\bprint\(|Console\(|TextColumn\(|typer\.\w+\(|click\.\w+\(|\bsys\.std\w+\.")
+
+
+def test_commands_print_only_what_is_escaped() -> None:
+    found = []
+    for path in sorted((ROOT / "mlxctl").rglob("*.py")):
+        name, text = str(path.relative_to(ROOT / "mlxctl")), path.read_text()
+        # Parsing all files would take some seconds.
+        nodes = ast.walk(ast.parse(text)) if _PRINTING.search(text) else ()
+        for call in (node for node in nodes if isinstance(node, ast.Call)):
+            printer = ast.unparse(call.func)
+            if name not in PRINTERS.get(printer, {name}):
+                found.append(f"{name}:{call.lineno}: {printer}")
+            is_markup = printer == "TextColumn" and "markup=False" not in ast.unparse(call)
+            found += [f"{name}:{call.lineno}: TextColumn without markup=False"] * is_markup
+    assert found == [], "print with mlxctl.terminal_text.echo, or on a console of mlxctl.cli.console"
+
+
 def test_no_registry_and_no_foreign_weights_are_committed() -> None:
     ours = [ROOT / "mlxctl" / "demo" / "model", ROOT / "tests" / "tiny_models" / "trained"]
     weights = [

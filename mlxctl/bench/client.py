@@ -10,13 +10,14 @@ import re
 import time
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.errors import ConnectionLost, MlxctlError, SequenceFailed, ServerUnreachable
 from mlxctl.inference.remote.errors import error_of_response
+from mlxctl.server_answers import UNREADABLE
 
 _CONNECT_SECONDS = 5.0
 # A marker may be split between two reads; the tail must hold the complete line with the usage.
@@ -26,21 +27,23 @@ _MARKER_BYTES = 32
 _MAX_ERROR_BYTES = 64 * 1024
 _DELTA = re.compile(rb'"(?:content|reasoning_content|reasoning|arguments)": ?"[^"]')
 _FAILURE = re.compile(rb'data: ?(\{"error".*)')
+_STATUS = re.compile(rb"[1-9][0-9]{2}")
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 _USAGE = re.compile(rb"data: ?(\{.*\})")
 
 
 class _PromptDetails(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: _Count | None = None
 
 
 class _CompletionDetails(msgspec.Struct):
-    accepted_prediction_tokens: int | None = None
-    rejected_prediction_tokens: int | None = None
+    accepted_prediction_tokens: _Count | None = None
+    rejected_prediction_tokens: _Count | None = None
 
 
 class _StreamUsage(msgspec.Struct):
-    completion_tokens: int | None = None
-    prompt_tokens: int | None = None
+    completion_tokens: _Count | None = None
+    prompt_tokens: _Count | None = None
     prompt_tokens_details: _PromptDetails | None = None
     completion_tokens_details: _CompletionDetails | None = None
 
@@ -212,7 +215,7 @@ class StreamReceiver(asyncio.BufferedProtocol):
         self._num_counted_bytes = max(measure_client_cost, len(whole) - _MARKER_BYTES, dropped) - dropped
 
     def _read_usage(self, line: bytes) -> None:
-        with contextlib.suppress(msgspec.MsgspecError):
+        with contextlib.suppress(*UNREADABLE):
             usage = msgspec.json.decode(line, type=_Event).usage
             if usage is None:
                 return
@@ -230,7 +233,7 @@ class StreamReceiver(asyncio.BufferedProtocol):
     def _error_response(self) -> MlxctlError:
         head, _, body = self._head.partition(b"\r\n\r\n")
         words = head.partition(b"\r\n")[0].split(b" ")
-        if len(words) < 2 or not words[1].isdigit():
+        if len(words) < 2 or not _STATUS.fullmatch(words[1]):
             return ConnectionLost("the server closed the connection without an answer")
         # A chunked error response has chunk sizes around the JSON object.
         return error_of_response(int(words[1]), body[body.find(b"{") : body.rfind(b"}") + 1])

@@ -3,11 +3,15 @@
 mlxctl says it in its model list and in GET /health; of other servers less is known, or nothing.
 """
 
+import asyncio
+
 import httpx
 import msgspec
 
 from mlxctl.bench.result import EngineFacts, MeasuredServer
 from mlxctl.bench.target import BenchTarget
+from mlxctl.errors import ConnectionLost, UnknownResource
+from mlxctl.server_answers import decode_answer, read_answer_async
 
 _SECONDS = 10.0
 
@@ -36,10 +40,14 @@ async def describe_server(target: BenchTarget) -> MeasuredServer:
 
 async def _read_health(target: BenchTarget) -> _Health:
     endpoint = target.endpoint
+    url = f"{endpoint.base_url.removesuffix('/v1')}/health"
     headers = {"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
     try:
-        async with httpx.AsyncClient(trust_env=False, timeout=_SECONDS) as client:
-            response = await client.get(f"{endpoint.base_url.removesuffix('/v1')}/health", headers=headers)
-        return msgspec.json.decode(response.content, type=_Health)
-    except (httpx.HTTPError, msgspec.MsgspecError):
+        async with (
+            asyncio.timeout(_SECONDS),
+            httpx.AsyncClient(trust_env=False) as client,
+            client.stream("GET", url, headers=headers) as response,
+        ):
+            return decode_answer(await read_answer_async(response), _Health, url=url)
+    except (httpx.HTTPError, TimeoutError, ConnectionLost, UnknownResource):
         return _Health()

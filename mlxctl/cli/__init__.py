@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mlxctl.cli.lazy import LazyGroup, create_app
+from mlxctl.terminal_text import echo
 
 
 class RootGroup(LazyGroup):
@@ -35,7 +36,7 @@ def _print_version(is_wanted: bool) -> None:
     if is_wanted:
         from mlxctl.cli.version import describe_versions
 
-        typer.echo(describe_versions())
+        echo(describe_versions())
         raise typer.Exit
 
 

@@ -6,8 +6,6 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import typer
-
 from mlxctl import __version__
 from mlxctl.errors import describe_bytes
 from mlxctl.inference import ServedModel
@@ -15,6 +13,7 @@ from mlxctl.models import Fit
 from mlxctl.server import Address
 from mlxctl.server.access import describe_access
 from mlxctl.settings import Settings
+from mlxctl.terminal_text import echo
 
 _log = logging.getLogger(__name__)
 
@@ -34,14 +33,14 @@ class Banner:
 
     def listening(self, address: Address, settings: Settings, *, requires_keys: bool) -> None:
         """Print the address, before the model is loaded."""
-        typer.echo(f"mlxctl {__version__} on {address.url}")
+        echo(f"mlxctl {__version__} on {address.url}")
         self._requires_keys = requires_keys
         if settings.pool.preload:
             self._when_loaded = "next, if it fits beside the others (--preload)"
-        typer.echo(f"  access {describe_access(settings.server, requires_keys=requires_keys)}")
+        echo(f"  access {describe_access(settings.server, requires_keys=requires_keys)}")
         for note in _notes(settings):
-            typer.echo(f"  note   {note}")
-        typer.echo(f"  wait   {_describe_wait(settings)} ...")
+            echo(f"  note   {note}")
+        echo(f"  wait   {_describe_wait(settings)} ...")
 
     def ready(
         self,
@@ -56,20 +55,20 @@ class Banner:
         for model in models:
             name = names.setdefault(model.facts.path, model.name)
             if name != model.name:
-                typer.echo(f"  alias  {model.name}, another name of {name}")
+                echo(f"  alias  {model.name}, another name of {name}")
                 continue
             later = "" if model.state == "loaded" else f", loaded {self._when_loaded}"
             if model.state == "failed":
                 later = f", cannot be served: {model.problem}"
-            typer.echo(f"  model  {model.name}, context {model.facts.context_length:,} tokens{later}")
+            echo(f"  model  {model.name}, context {model.facts.context_length:,} tokens{later}")
             if model.memory is not None:
-                typer.echo(f"         {_describe_fit(model, fits.get(model.name))}")
+                echo(f"         {_describe_fit(model, fits.get(model.name))}")
             if model.is_demo:
-                typer.echo(_DEMO)
-        typer.echo(f"  ready  after {seconds:.1f} s")
+                echo(_DEMO)
+        echo(f"  ready  after {seconds:.1f} s")
         usable = (model for model in models if model.state != "failed" and model.facts.purpose == "text")
         if (first := next(usable, None)) is not None:
-            typer.echo(f"  try    {_curl_command(address, first.name, requires_keys=self._requires_keys)}")
+            echo(f"  try    {_curl_command(address, first.name, requires_keys=self._requires_keys)}")
 
 
 class StartLog:

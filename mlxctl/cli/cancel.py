@@ -4,12 +4,21 @@ from typing import Annotated
 from urllib.parse import quote
 
 import typer
+from msgspec import Struct, to_builtins
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
+from mlxctl.terminal_text import echo
 
 app = create_app()
+
+
+class CancelledRequest(Struct):
+    """A cancelled request, with the numbers of its answers."""
+
+    id: str
+    cancelled: list[int]
 
 
 @app.command(epilog="Example: mlxctl cancel 12")
@@ -30,8 +39,8 @@ def cancel(
         from mlxctl.inspector.connection import ServerConnection
 
         with ServerConnection(server_url(url), api_key=api_key) as server:
-            found = server.request("DELETE", f"/requests/{quote(request_id, safe='')}")
+            found = server.request("DELETE", f"/requests/{quote(request_id, safe='')}", CancelledRequest)
     if as_json:
-        print_json(found)
+        print_json(to_builtins(found))
     else:
-        typer.echo(f"cancelled {', '.join(str(number) for number in found['cancelled'])}")
+        echo(f"cancelled {', '.join(map(str, found.cancelled))}")

@@ -11,6 +11,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.errors import SettingsError
 from mlxctl.settings import Settings, describe_field, replace_settings_file, resolve, settings_file
+from mlxctl.terminal_text import echo
 
 app = create_app(
     no_args_is_help=True,
@@ -30,7 +31,7 @@ def config() -> None:
 @app.command()
 def path(config: ConfigFile = None) -> None:
     """Print the path of the settings file; it need not exist."""
-    typer.echo(config or settings_file(os.environ))
+    echo(config or settings_file(os.environ))
 
 
 @app.command(epilog="Example: mlxctl config show --changed")
@@ -51,16 +52,16 @@ def show(
     if as_json:
         import json
 
-        typer.echo(json.dumps({name: values for name, values in sections.items() if values}, indent=2))
+        echo(json.dumps({name: values for name, values in sections.items() if values}, indent=2))
         return
     if not any(sections.values()):
-        typer.echo("# every setting has its default")
+        echo("# every setting has its default")
     for name, values in sections.items():
         if values:
-            typer.echo(f"[{name}]")
+            echo(f"[{name}]")
             for key, value in values.items():
-                typer.echo(f"{key} = {_toml(value)}" if value is not None else f"# {key} is not set")
-            typer.echo()
+                echo(f"{key} = {_toml(value)}" if value is not None else f"# {key} is not set")
+            echo()
 
 
 @app.command(epilog="Example: mlxctl config init && open ~/.config/mlxctl/mlxctl.toml")
@@ -77,7 +78,7 @@ def init(
         if file.exists() and not force:
             raise SettingsError(f"{str(file)!r} exists; use --force to replace it")
         replace_settings_file(file, _template())
-    typer.echo(file)
+    echo(file)
 
 
 def _values(section: Any, *, changed: bool) -> dict[str, Any]:

@@ -1,12 +1,16 @@
-"""The console for tables on standard output."""
+"""The consoles for tables and progress bars."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
+
+from mlxctl.terminal_text import escape_control_characters
 
 _WIDE = 160
 _INDENT = (0, 0, 0, 2)
@@ -14,7 +18,31 @@ _INDENT = (0, 0, 0, 2)
 _GAP = 2
 
 
-class _FileConsole(Console):
+class _EscapingConsole(Console):
+    """A console without markup that escapes control characters.
+
+    SEC: names and texts of models and servers are printed on it. Also those that a table holds: every text is
+    rendered here before it is written.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        # Before the widths of columns are measured.
+        return super().render_str(escape_control_characters(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            # Those with `control` are Rich's own, for a progress bar.
+            yield segment if segment.control or segment.text.isprintable() else _escaped(segment)
+
+
+def _escaped(segment: Segment) -> Segment:
+    return Segment(escape_control_characters(segment.text), segment.style)
+
+
+class _FileConsole(_EscapingConsole):
     """A console for files and pipes, without trailing blanks."""
 
     def print(self, *objects: Any, **options: Any) -> None:
@@ -28,8 +56,8 @@ def console(*, width: int = _WIDE, stderr: bool = False) -> Console:
 
     `width` applies off a terminal.
     """
-    found = Console(highlight=False, stderr=stderr)
-    return found if found.is_terminal else _FileConsole(highlight=False, width=width, stderr=stderr)
+    found = _EscapingConsole(stderr=stderr)
+    return found if found.is_terminal else _FileConsole(width=width, stderr=stderr)
 
 
 def print_names(out: Console, table: Table) -> None:

@@ -13,6 +13,7 @@ from rich.text import Text
 from mlxctl.cli.console import console
 from mlxctl.cli.lazy import create_app
 from mlxctl.doctor import CheckResult, run_checks
+from mlxctl.terminal_text import echo
 
 _MARKS = {"ok": ("✓", "green"), "advice": ("!", "yellow"), "broken": ("✗", "bold red")}
 _NAME_COLUMNS = 12
@@ -32,7 +33,7 @@ def doctor(
     """
     if as_json:
         results = list(run_checks())
-        typer.echo(json.dumps([asdict(result) for result in results], indent=2, ensure_ascii=False))
+        echo(json.dumps([asdict(result) for result in results], indent=2, ensure_ascii=False))
     else:
         results = print_results(run_checks())
     raise typer.Exit(int(any(result.verdict == "broken" for result in results)))

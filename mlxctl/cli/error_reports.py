@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import typer
 
 from mlxctl.errors import MlxctlError, ServerUnreachable
+from mlxctl.terminal_text import echo
 
 
 @contextmanager
@@ -25,7 +26,7 @@ def report_errors(describe: Callable[[str], str] = "mlxctl: {}".format) -> Itera
         hint = (
             "; `mlxctl serve` starts one, --url names another" if isinstance(error, ServerUnreachable) else ""
         )
-        typer.echo(describe(f"{error}{hint}"), err=True)
+        echo(describe(f"{error}{hint}"), err=True)
         raise typer.Exit(1) from None
     except PermissionError as error:
         # Any path that the user gives may be below a directory that the user cannot enter.

@@ -12,6 +12,7 @@ from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import is_model_name
 from mlxctl.cli.options import ApiKey
 from mlxctl.errors import ClientNotReady
+from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
     from mlxctl.launch import Client, RunningServer
@@ -73,12 +74,12 @@ def launch(
             _print_plan(command, environment, secret=endpoint.api_key)
             return
         if server.pid is not None:
-            typer.echo(
+            echo(
                 f"the server runs in the background (pid {server.pid}, log {server.log_file}); "
                 "stop it with: mlxctl service stop",
                 err=True,
             )
-        typer.echo(f"{agent.name} with {endpoint.model} at {endpoint.url}", err=True)
+        echo(f"{agent.name} with {endpoint.model} at {endpoint.url}", err=True)
         os.execve(executable, command, {**os.environ, **environment})  # noqa: S606 -- what was asked for
 
 
@@ -116,7 +117,7 @@ def _find_endpoint(
         return options
 
     server = find_or_start(
-        root, api_key=key, arguments=serve_options, waiting=lambda text: typer.echo(text, err=True)
+        root, api_key=key, arguments=serve_options, waiting=lambda text: echo(text, err=True)
     )
     models = [AvailableModel.of_card(card) for card in server.cards]
     # A server that was started for this model serves only this model, under its own name.
@@ -170,5 +171,5 @@ def _find_program(client: "Client", *, may_be_missing: bool) -> str:
 def _print_plan(command: list[str], environment: dict[str, str], *, secret: str | None) -> None:
     for name, value in environment.items():
         shown = value.replace(secret, "...") if secret else value
-        typer.echo(f"export {name}={shlex.quote(shown)}")
-    typer.echo(shlex.join(command))
+        echo(f"export {name}={shlex.quote(shown)}")
+    echo(shlex.join(command))

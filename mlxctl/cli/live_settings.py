@@ -4,18 +4,20 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-import typer
-
 from mlxctl.cli.options import print_json
+from mlxctl.terminal_text import echo, escape_line
+
+LiveSettings = dict[str, str | int | float | bool | None]
+"""Values by name, as /admin/scheduler and /admin/cache answer them."""
 
 
-def print_settings(found: dict[str, Any], *, as_json: bool) -> None:
+def print_settings(found: LiveSettings, *, as_json: bool) -> None:
     """Print settings as NAME=VALUE lines, which `read_changes` reads, or as JSON."""
     if as_json:
         print_json(found)
         return
     for name, value in found.items():
-        typer.echo(f"{name}={json.dumps(value)}")
+        echo(escape_line(f"{name}={json.dumps(value)}"))
 
 
 def read_changes(texts: Iterable[str]) -> dict[str, Any]:

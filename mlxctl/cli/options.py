@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mlxctl.settings import Settings, describe_default, describe_field, resolve
+from mlxctl.terminal_text import echo
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 ConfigFile = Annotated[
@@ -51,7 +52,7 @@ def server_url(url: str | None) -> str:
 
 def print_json(value: Any) -> None:
     """Print one JSON document."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def setting(section: type, field: str, *flags: str, metavar: str | None = None) -> Any:

@@ -15,6 +15,7 @@ from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import MaxTokens, Temperature
 from mlxctl.cli.running_server import server_with
 from mlxctl.errors import ModelNotFoundOnDisk
+from mlxctl.terminal_text import echo
 
 app = create_app()
 Option = typer.Option
@@ -103,7 +104,7 @@ def _local_model(name: str, *, is_quiet: bool) -> str:
         repository = full_name(name)
         if "/" not in repository or not is_repository(repository):
             raise
-        typer.echo(f"mlxctl: {repository} is not on this machine; downloading it", err=True)
+        echo(f"mlxctl: {repository} is not on this machine; downloading it", err=True)
         download(repository, library.hub_cache, is_quiet=is_quiet)
         return repository
     return name

@@ -3,11 +3,10 @@
 import socket
 from typing import TYPE_CHECKING
 
-import typer
-
 from mlxctl.errors import AuthenticationFailed, ClientNotReady, ModelNotFoundOnDisk, ServerUnreachable
 from mlxctl.locations import expand_user
 from mlxctl.settings import Settings
+from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
     from mlxctl.tui.chat_backend import ChatBackend
@@ -40,15 +39,15 @@ def server_with(
         directory = open_library(None).resolve(name)
         cards = list_models(url, api_key, read_seconds=_READ_SECONDS)
     except AuthenticationFailed as error:
-        typer.echo(f"mlxctl: the model is loaded here: {error}", err=True)
+        echo(f"mlxctl: the model is loaded here: {error}", err=True)
         return None
     except (ServerUnreachable, ClientNotReady, ModelNotFoundOnDisk):
         # Another program listens there. The local engine reports an unknown model.
         return None
-    served = {str(card["id"]) for card in cards}
+    served = {card["id"] for card in cards}
     found = next((known for known in (name, directory.name) if known in served), None)
     if found is None or directory.path == expand_user(name):
         return None
     if not is_quiet:
-        typer.echo(f"mlxctl: using the server at {url}; --local loads the model here", err=True)
+        echo(f"mlxctl: using the server at {url}; --local loads the model here", err=True)
     return RemoteBackend(url, model=found, api_key=api_key)

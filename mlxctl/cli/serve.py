@@ -35,6 +35,7 @@ from mlxctl.settings import (
     settings_file,
 )
 from mlxctl.settings.secret_files import exposed_files
+from mlxctl.terminal_text import echo
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +170,10 @@ def serve(
             "other users of this machine can see keys of the command line with `ps`; "
             "better use --api-key-file or the settings file"
         )
-        typer.echo(_log_line(note, log_format, logging.WARNING), err=True)
+        echo(_log_line(note, log_format, logging.WARNING), err=True)
     for file in exposed_files(settings, config or settings_file(os.environ)):
         note = f"other users can read the keys in {str(file)!r}; fix: chmod 600 {shlex.quote(str(file))}"
-        typer.echo(_log_line(note, log_format, logging.WARNING), err=True)
+        echo(_log_line(note, log_format, logging.WARNING), err=True)
     with report_errors(partial(_log_line, log_format=log_format, level=logging.ERROR)):
         from mlxctl.cli.banner import Banner, StartLog
         from mlxctl.server import run

@@ -15,6 +15,7 @@ from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.errors import ServiceFailed
 from mlxctl.locations import older_log_file
+from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
     from mlxctl.service import ServiceStatus
@@ -73,11 +74,11 @@ def install(
             environment={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
         )
         manager.install(definition, force=force)
-        typer.echo(f"installed and started: {address}")
-        typer.echo(f"definition: {manager.definition_file}")
-        typer.echo("state: mlxctl service status    log: mlxctl service logs --follow")
+        echo(f"installed and started: {address}")
+        echo(f"definition: {manager.definition_file}")
+        echo("state: mlxctl service status    log: mlxctl service logs --follow")
         if hint := manager.logout_hint():
-            typer.echo(hint)
+            echo(hint)
 
 
 @app.command()
@@ -88,7 +89,7 @@ def uninstall() -> None:
 
         manager = system_manager()
         manager.uninstall()
-        typer.echo(f"removed: {manager.definition_file}")
+        echo(f"removed: {manager.definition_file}")
 
 
 @app.command()
@@ -99,10 +100,10 @@ def start() -> None:
 
         manager = system_manager()
         if (pid := manager.status().pid) is not None:
-            typer.echo(f"already running, pid {pid}; a new start: mlxctl service restart")
+            echo(f"already running, pid {pid}; a new start: mlxctl service restart")
             return
         manager.start()
-        typer.echo("started")
+        echo("started")
 
 
 @app.command()
@@ -112,7 +113,7 @@ def restart() -> None:
         from mlxctl.service import system_manager
 
         system_manager().restart()
-        typer.echo("restarted")
+        echo("restarted")
 
 
 @app.command()
@@ -128,11 +129,11 @@ def stop() -> None:
         manager = system_manager()
         if (pid := find_launched_server()) is not None:
             stop_launched_server(pid)
-            typer.echo(f"stopped the server that `mlxctl launch` started, pid {pid}")
+            echo(f"stopped the server that `mlxctl launch` started, pid {pid}")
             if not manager.status().is_installed:
                 return
         manager.stop()
-        typer.echo("stopped")
+        echo("stopped")
 
 
 @app.command()
@@ -149,15 +150,15 @@ def status(
 
         found, launched_pid = system_manager().status(), find_launched_server()
     if launched_pid is not None and not as_json:
-        typer.echo(f"`mlxctl launch` started a server, pid {launched_pid}; stop it: mlxctl service stop")
+        echo(f"`mlxctl launch` started a server, pid {launched_pid}; stop it: mlxctl service stop")
     if as_json:
         _print_json(found, launched_pid)
     elif not found.is_installed:
-        typer.echo("not installed; install it with: mlxctl service install")
+        echo("not installed; install it with: mlxctl service install")
     else:
-        typer.echo(_state(found))
-        typer.echo(f"definition {found.definition_file}")
-        typer.echo(f"log        {found.log_file}")
+        echo(_state(found))
+        echo(f"definition {found.definition_file}")
+        echo(f"log        {found.log_file}")
     raise typer.Exit(0 if found.is_running else 1)
 
 
@@ -246,12 +247,12 @@ def _print_log(path: Path, lines: int, *, follow: bool) -> None:
         last = text[-lines:] if lines else []
         found = (*_last_older_lines(path, lines - len(last)), *last)
         if lines and not found:
-            typer.echo(f"mlxctl: the log is empty: {path}", err=True)
+            echo(f"mlxctl: the log is empty: {path}", err=True)
         for line in found:
-            typer.echo(line, nl=False)
+            echo(line, end="")
         while follow:
             time.sleep(_FOLLOW_SECONDS)
-            typer.echo(log.new_text(), nl=False)
+            echo(log.new_text(), end="")
 
 
 def _last_older_lines(path: Path, lines: int) -> deque[str]:
@@ -266,7 +267,7 @@ def _last_older_lines(path: Path, lines: int) -> deque[str]:
 def _print_json(found: "ServiceStatus", launched_pid: int | None) -> None:
     import json
 
-    typer.echo(
+    echo(
         json.dumps(
             {
                 "is_installed": found.is_installed,

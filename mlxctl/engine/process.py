@@ -18,7 +18,7 @@ from mlxctl.engine.backend import prefer_openblas
 from mlxctl.engine.loading.loader import import_mlx_lm
 from mlxctl.engine.loading.transformers_placeholder import import_mlx_lm_alone
 from mlxctl.engine.process_memory import ProcessOverhead
-from mlxctl.log_format import JsonFormatter, LogFormat, text_formatter
+from mlxctl.log_format import JsonFormatter, LogFormat, TextFormatter
 from mlxctl.settings import EngineSettings
 
 # Time to write cached prefixes to disk after the front has ended.
@@ -36,7 +36,7 @@ def main(socket_path: str, settings_json: str, log_format: LogFormat) -> None:
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="parent-watch", daemon=True).start()
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if log_format == "json" else text_formatter())
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     settings = msgspec.json.decode(settings_json, type=EngineSettings, dec_hook=_decode_path)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,13 +1,14 @@
 """Agents of a running `mlxctl serve`."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
+import msgspec
 from rich.table import Table
 
-from mlxctl.inspector.connection import ServerConnection
+from mlxctl.inspector.connection import MAX_PAGES, ServerConnection
 from mlxctl.inspector.rendering import ago, plain
 
 _PAGE = 100
@@ -31,7 +32,17 @@ class AgentSummary:
     instructions: str | None
 
 
-_FIELDS = {field.name for field in fields(AgentSummary)}
+Item = TypeVar("Item")
+
+
+class _Page(msgspec.Struct, Generic[Item]):
+    data: list[Item]
+    has_more: bool
+    last_id: str | None = None
+
+
+class _AgentMessage(msgspec.Struct):
+    message: dict[str, Any]
 
 
 class AgentServer(ServerConnection):
@@ -39,32 +50,36 @@ class AgentServer(ServerConnection):
 
     def agents(self) -> list[AgentSummary]:
         """Return all agents, oldest first."""
-        return [_agent(found) for found in self._pages("/v1/agents")]
+        return self._items("/v1/agents", _Page[AgentSummary])
 
     def find(self, agent_id: str) -> AgentSummary:
         """Return the agent with this id. Raises UnknownResource."""
-        return _agent(self.request("GET", _agent_path(agent_id)))
+        return self.request("GET", _agent_path(agent_id), AgentSummary)
 
     def messages(self, agent_id: str) -> list[dict[str, Any]]:
         """Return the whole conversation as messages of chat completions."""
-        return [found["message"] for found in self._pages(f"{_agent_path(agent_id)}/messages")]
+        found = self._items(f"{_agent_path(agent_id)}/messages", _Page[_AgentMessage])
+        return [each.message for each in found]
 
     def reset(self, agent_id: str) -> None:
         """Delete the agent's conversation."""
-        self.request("POST", f"{_agent_path(agent_id)}/reset")
+        self.request("POST", f"{_agent_path(agent_id)}/reset", dict[str, Any])
 
     def delete(self, agent_id: str) -> None:
         """Delete the agent with this id. Raises UnknownResource."""
-        self.request("DELETE", _agent_path(agent_id))
+        self.request("DELETE", _agent_path(agent_id), dict[str, Any])
 
-    def _pages(self, path: str) -> Iterable[dict[str, Any]]:
+    def _items(self, path: str, kind: type[_Page[Item]]) -> list[Item]:
+        """Return the items of all pages."""
+        found: list[Item] = []
         after = ""
-        while True:
-            page = self.request("GET", f"{path}?limit={_PAGE}{after}")
-            yield from page["data"]
-            if not page["has_more"]:
-                return
-            after = f"&after={quote(page['last_id'], safe='')}"
+        for _ in range(MAX_PAGES):
+            page = self.request("GET", f"{path}?limit={_PAGE}{after}", kind)
+            found += page.data
+            if not page.has_more:
+                return found
+            after = f"&after={quote(page.last_id or '', safe='')}"
+        raise self.endless(path)
 
 
 def agents_table(agents: Iterable[AgentSummary], *, now: float) -> Table:
@@ -75,13 +90,13 @@ def agents_table(agents: Iterable[AgentSummary], *, now: float) -> Table:
     for agent in agents:
         counts = (_count(agent.num_messages), _count(agent.context_tokens), _count(agent.cached_tokens))
         table.add_row(
-            plain(agent.id), plain(agent.model), agent.status, *counts, ago(agent.last_access_at, now=now)
+            plain(agent.id),
+            plain(agent.model),
+            plain(agent.status),
+            *counts,
+            ago(agent.last_access_at, now=now),
         )
     return table
-
-
-def _agent(found: dict[str, Any]) -> AgentSummary:
-    return AgentSummary(**{name: value for name, value in found.items() if name in _FIELDS})
 
 
 def _agent_path(agent_id: str) -> str:

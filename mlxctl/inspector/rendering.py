@@ -12,9 +12,11 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from mlxctl.errors import shortened
 from mlxctl.inspector.branches import Branch, path_text
 from mlxctl.inspector.comparison import BranchComparison
 from mlxctl.inspector.disk_explanation import DiskExplanation
+from mlxctl.terminal_text import escape_control_characters, escape_line
 
 _NUM_CHARS_BEFORE = 400
 _GUIDE_COLUMNS, _MIN_LABEL_COLUMNS = 4, 20
@@ -49,7 +51,7 @@ def branches_table(trees: Mapping[str, Sequence[Branch]], *, now: float) -> Rend
             label = _label(leaf)
             label.no_wrap = True
             table.add_row(
-                leaf.key[:12],
+                plain(leaf.key[:12]),
                 plain(model),
                 tokens,
                 own,
@@ -97,7 +99,7 @@ def _count_memory(table: Table, stats: Mapping[str, Any]) -> None:
     table.add_row("tokens saved", f"{saved:,}{share}")
     num_requests = sum(stats["cache_hits"].values())
     for kind, num in stats["cache_hits"].items():
-        table.add_row(f"  {kind}", f"{num:>6,}  {_HITS.get(kind, '')}" if num_requests else "–")
+        table.add_row(plain(f"  {kind}"), f"{num:>6,}  {_HITS.get(kind, '')}" if num_requests else "–")
 
 
 def _count_disk(table: Table, disk: Mapping[str, Any]) -> None:
@@ -154,16 +156,16 @@ def branch_facts(path: Sequence[Branch], *, now: float) -> RenderableType:
 
 
 def plain(text: str) -> Text:
-    """Return one line of text without control characters."""
-    shown = text.replace("\n", "⏎").replace("\t", "→")
-    return Text("".join(character if character.isprintable() else "?" for character in shown))
+    """Return one line of text without control characters.
+
+    A very long one is shortened.
+    """
+    return Text(escape_line(shortened(text)))
 
 
 def plain_lines(text: str) -> Text:
     """Return lines of text without control characters."""
-    return Text(
-        "".join(character if character.isprintable() or character == "\n" else "?" for character in text)
-    )
+    return Text(escape_control_characters(text))
 
 
 def size(num_bytes: int) -> str:
@@ -233,7 +235,7 @@ def _explanation(found: Mapping[str, Any]) -> RenderableType:
     style = "green" if share >= 90 else "yellow" if share >= 50 else "red"
     title = Text.assemble(
         (f"#{found['number']}", "bold"),
-        f" {found['model']}  ",
+        f" {plain(found['model']).plain}  ",
         (f"{known:,} of {num:,} tokens cached", style),
     )
     lines: list[RenderableType] = [
@@ -271,7 +273,7 @@ def _difference(divergence: Mapping[str, Any], number: int | None) -> Renderable
     table.add_column(style="dim", justify="right")
     table.add_column(overflow="fold")
     part = f", {divergence['part']}" if divergence.get("part") else ""
-    table.add_row(f"from token {divergence['position']:,}", f"in {divergence['place']}{part}")
+    table.add_row(f"from token {divergence['position']:,}", plain(f"in {divergence['place']}{part}"))
     before = Text.assemble(("…", "dim"), plain(divergence["before"]))
     table.add_row("now", Text.assemble(before, (plain(divergence["here"]).plain, "red")))
     table.add_row(f"in #{number}", Text.assemble(before, (plain(divergence["there"]).plain, "green")))

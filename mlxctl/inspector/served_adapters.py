@@ -1,47 +1,63 @@
 """The LoRA adapters of a running `mlxctl serve`."""
 
 from collections.abc import Iterable
-from typing import Any
 from urllib.parse import quote
 
+import msgspec
 from rich.table import Table
 
 from mlxctl.inspector.connection import ServerConnection
 from mlxctl.inspector.rendering import plain
 
 
+class MountedAdapter(msgspec.Struct):
+    """A LoRA adapter as the server lists it."""
+
+    id: str
+    model: str
+    path: str
+    format: str
+    rank: int
+    scale: float
+    size_bytes: int
+    mounted_layers: int
+
+
+class _AdapterList(msgspec.Struct):
+    adapters: list[MountedAdapter]
+
+
 class AdapterServer(ServerConnection):
     """Requests about LoRA adapters of a server."""
 
-    def adapters(self) -> list[dict[str, Any]]:
+    def adapters(self) -> list[MountedAdapter]:
         """Return the mounted adapters."""
-        found: list[dict[str, Any]] = self.request("GET", "/v1/adapters")["adapters"]
-        return found
+        return self.request("GET", "/v1/adapters", _AdapterList).adapters
 
-    def mount(self, name: str, path: str, model: str | None) -> dict[str, Any]:
+    def mount(self, name: str, path: str, model: str | None) -> MountedAdapter:
         """Mount an adapter, and return it."""
         body = {"id": name, "path": path} | ({} if model is None else {"model": model})
-        return self.request("POST", "/v1/adapters", body)
+        return self.request("POST", "/v1/adapters", MountedAdapter, body)
 
-    def unmount(self, name: str, model: str | None) -> dict[str, Any]:
+    def unmount(self, name: str, model: str | None) -> MountedAdapter:
         """Unmount an adapter, and return it."""
         query = "" if model is None else f"?model={quote(model, safe='')}"
-        return self.request("DELETE", f"/v1/adapters/{quote(name, safe='')}{query}")
+        return self.request("DELETE", f"/v1/adapters/{quote(name, safe='')}{query}", MountedAdapter)
 
 
-def adapters_table(adapters: Iterable[dict[str, Any]]) -> Table:
+def adapters_table(adapters: Iterable[MountedAdapter]) -> Table:
     """Return a table with one line for each adapter."""
     table = Table("adapter", "model", "path", box=None, pad_edge=False, header_style="bold")
     for heading in ("rank", "scale", "layers", "size"):
         table.add_column(heading, justify="right", no_wrap=True)
     for each in adapters:
         table.add_row(
-            plain(each["id"]),
-            plain(each["model"]),
-            plain(each["path"]),
-            str(each["rank"]),
-            f"{each['scale']:g}",
-            str(each["mounted_layers"]),
-            f"{each['size_bytes'] / 2**20:.1f} MiB",
+            plain(each.id),
+            plain(each.model),
+            plain(each.path),
+            str(each.rank),
+            f"{each.scale:g}",
+            str(each.mounted_layers),
+            f"{each.size_bytes / 2**20:.1f} MiB",
         )
     return table

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+import msgspec
 from rich.table import Table
 
-from mlxctl.errors import CapacityError, InvalidRequest, ServerUnreachable, describe_bytes
+from mlxctl.errors import CapacityError, ServerUnreachable, describe_bytes
 from mlxctl.inspector.connection import ServerConnection
 from mlxctl.inspector.rendering import plain
+from mlxctl.server_answers import convert_answer
 
 Action = Literal["load", "unload", "pin", "unpin"]
 
@@ -31,45 +33,90 @@ class ServedModelRow:
     problem: str | None
 
 
+class ModelStatus(msgspec.Struct):
+    """State of a model after a change."""
+
+    model: str
+    state: str
+    pinned: bool
+
+
+class _LoadProgress(msgspec.Struct):
+    bytes_loaded: int
+    bytes_total: int
+
+
+class _Card(msgspec.Struct):
+    id: str
+    state: str
+    pinned: bool
+    size_bytes: int | None
+    max_model_len: int | None
+    problem: str | None
+    root: str | None = None
+    parent: str | None = None
+
+
+class _CardList(msgspec.Struct):
+    data: list[_Card]
+
+
+class _LoadedModel(msgspec.Struct):
+    name: str
+    weights_bytes: int
+    num_requests: int
+    idle_seconds: float
+
+
+class _Pool(msgspec.Struct):
+    models: list[_LoadedModel]
+
+
+class _Stats(msgspec.Struct):
+    pool: _Pool
+
+
 class ModelServer(ServerConnection):
     """Requests about the models of a server."""
 
     def models(self) -> list[ServedModelRow]:
         """Return the models that the server offers, in its order."""
         try:
-            loaded = {model["name"]: model for model in self.request("GET", "/stats")["pool"]["models"]}
+            loaded = {model.name: model for model in self.request("GET", "/stats", _Stats).pool.models}
         except CapacityError:
             # The engine is starting, or models are being probed before it does.
             loaded = {}
-        cards = self.request("GET", "/v1/models")["data"]
-        own_names = {card["id"]: card.get("root") or card["id"] for card in cards}
+        cards = {card.id: card for card in self.request("GET", "/v1/models", _CardList).data}
         # An adapter is no other name of its base model.
-        own_names |= {card["id"]: card["id"] for card in cards if card.get("parent")}
-        aliases: dict[str, list[str]] = {name: [] for name in own_names}
+        own_names = {
+            name: card.root if card.root is not None and card.root in cards and not card.parent else name
+            for name, card in cards.items()
+        }
+        aliases: dict[str, list[str]] = {}
         for name, own_name in own_names.items():
             if name != own_name:
-                aliases[own_name].append(name)
+                aliases.setdefault(own_name, []).append(name)
         return [
-            _row(card, tuple(aliases[card["id"]]), loaded.get(card["id"]))
-            for card in cards
-            if own_names[card["id"]] == card["id"]
+            _row(card, tuple(aliases.get(name, ())), loaded.get(name))
+            for name, card in cards.items()
+            if own_names[name] == name
         ]
 
-    def change(self, action: Action, name: str) -> dict[str, Any]:
+    def change(self, action: Action, name: str) -> ModelStatus:
         """Load, unload, pin or unpin a model, and return its state."""
-        return self.request("POST", f"/models/{action}", {"model": name})
+        return self.request("POST", f"/models/{action}", ModelStatus, {"model": name})
 
-    def load(self, name: str, *, on_progress: Callable[[int, int], None]) -> dict[str, Any]:
+    def load(self, name: str, *, on_progress: Callable[[int, int], None]) -> ModelStatus:
         """Load a model and return its state.
 
         `on_progress` gets the bytes in memory and those of the model's files, a few times a second.
         """
-        for event in self.events("/models/load?stream=1", {"model": name}):
-            if "error" in event:
-                raise InvalidRequest(f"the server rejects this: {event['error']['message']}")
+        path = "/models/load?stream=1"
+        for event in self.events(path, {"model": name}):
             if "bytes_total" not in event:
-                return event
-            on_progress(event["bytes_loaded"], event["bytes_total"])
+                return convert_answer(event, ModelStatus, url=f"{self.root}{path}")
+            progress = convert_answer(event, _LoadProgress, url=f"{self.root}{path}")
+            on_progress(progress.bytes_loaded, progress.bytes_total)
         raise ServerUnreachable(self.root, "the connection ended before the model was loaded")
 
 
@@ -90,15 +137,15 @@ def served_models_table(rows: Iterable[ServedModelRow]) -> Table:
     return table
 
 
-def _row(card: dict[str, Any], aliases: tuple[str, ...], loaded: dict[str, Any] | None) -> ServedModelRow:
+def _row(card: _Card, aliases: tuple[str, ...], loaded: _LoadedModel | None) -> ServedModelRow:
     return ServedModelRow(
-        name=card["id"],
+        name=card.id,
         aliases=aliases,
-        state=card["state"],
-        is_pinned=card["pinned"],
-        weights_bytes=loaded["weights_bytes"] if loaded else card["size_bytes"],
-        context_length=card["max_model_len"],
-        num_requests=loaded["num_requests"] if loaded else None,
-        idle_seconds=loaded["idle_seconds"] if loaded else None,
-        problem=card["problem"],
+        state=card.state,
+        is_pinned=card.pinned,
+        weights_bytes=loaded.weights_bytes if loaded else card.size_bytes,
+        context_length=card.max_model_len,
+        num_requests=loaded.num_requests if loaded else None,
+        idle_seconds=loaded.idle_seconds if loaded else None,
+        problem=card.problem,
     )

@@ -104,8 +104,7 @@ class ServedPolicy:
         return self._request("POST", "/admin/guardrails/test", GuardrailTest, body)
 
     def _request(self, method: str, path: str, kind: type[Value], body: Any = None) -> Value:
-        answer = self._server.request(method, path, None if body is None else msgspec.to_builtins(body))
-        return msgspec.convert(answer, kind)
+        return self._server.request(method, path, kind, None if body is None else msgspec.to_builtins(body))
 
 
 def screen_request(rules: GuardrailRules, request: RequestFile) -> GuardrailTest:
@@ -125,9 +124,9 @@ def keys_table(keys: KeyList) -> Table:
         state = "revoked" if key.revoked_at is not None else "valid"
         source = "settings" if key.source == "settings" else state
         table.add_row(
-            key.id,
+            plain(key.id),
             plain(key.name),
-            " ".join(key.scopes),
+            plain(" ".join(key.scopes)),
             plain(" ".join(key.models) or "all"),
             source,
         )

@@ -12,18 +12,30 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import httpx
+import msgspec
 
 from mlxctl import locations
 from mlxctl.certificates import client_context
-from mlxctl.errors import AuthenticationFailed, ClientNotReady, ServerUnreachable
+from mlxctl.errors import (
+    AuthenticationFailed,
+    ClientNotReady,
+    ConnectionLost,
+    ServerUnreachable,
+    UnknownResource,
+)
 from mlxctl.launch.launched_server import new_pid_file
 from mlxctl.log_format import find_reason
+from mlxctl.server_answers import decode_answer, read_answer
 from mlxctl.settings import Settings
 
 _CONNECT_SECONDS = 2.0
 _READ_SECONDS = 30.0
 _START_SECONDS = 900.0
 _POLL_SECONDS = 0.1
+
+
+class _ModelList(msgspec.Struct):
+    data: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,25 +109,31 @@ def _new_log(path: Path) -> BinaryIO:
 def list_models(
     url: str, api_key: str | None, *, read_seconds: float = _READ_SECONDS
 ) -> list[dict[str, Any]]:
-    """Return the entries of `GET /v1/models`. Raises ServerUnreachable and AuthenticationFailed."""
+    """Return the entries of `GET /v1/models`.
+
+    Raises ServerUnreachable, AuthenticationFailed, and ClientNotReady where something else answers.
+    """
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     timeout = httpx.Timeout(read_seconds, connect=_CONNECT_SECONDS)
+    path = f"{url}/v1/models"
     try:
-        answer = httpx.get(
-            f"{url}/v1/models", headers=headers, timeout=timeout, trust_env=False, verify=client_context(url)
-        )
-        if answer.status_code in (401, 403):
-            problem = "rejects this API key; give another" if api_key else "needs an API key; give one"
-            raise AuthenticationFailed(f"the server at {url} {problem} with --api-key or MLXCTL_API_KEY")
-        cards = answer.raise_for_status().json()["data"]
+        with (
+            httpx.Client(trust_env=False, timeout=timeout, verify=client_context(url)) as client,
+            client.stream("GET", path, headers=headers) as answer,
+        ):
+            if answer.status_code in (401, 403):
+                problem = "rejects this API key; give another" if api_key else "needs an API key; give one"
+                raise AuthenticationFailed(f"the server at {url} {problem} with --api-key or MLXCTL_API_KEY")
+            body = read_answer(answer.raise_for_status(), seconds=read_seconds)
+        found = decode_answer(body, _ModelList, url=path).data
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         raise ServerUnreachable(url, str(error)) from None
-    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+    except (httpx.HTTPError, ConnectionLost, UnknownResource):
         raise ClientNotReady(
             f"what answers at {url} lists no models; stop it, or set MLXCTL_SERVER_PORT to another port, "
             "or name a server with --url"
         ) from None
-    return [card for card in cards if isinstance(card, dict) and "id" in card]
+    return [card for card in found if isinstance(card.get("id"), str)]
 
 
 def default_url(settings: Settings) -> str:

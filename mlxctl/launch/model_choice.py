@@ -22,9 +22,22 @@ from mlxctl.models import (
 )
 from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lookup
 from mlxctl.settings import Settings
+from mlxctl.terminal_text import escape_line
 
 # Kinds of models that generate no text.
 _OTHER_KINDS = ("embeddings", "reranker", "speech-to-text", "text-to-speech")
+
+
+class _Card(msgspec.Struct):
+    id: str
+    probed: dict[str, str] | None = None
+    supports_tools: bool | None = None
+    max_model_len: int | None = None
+    max_input_tokens: int | None = None
+    state: str = "loaded"
+    kind: str | None = None
+    size_bytes: int | None = None
+    problem: str | None = None
 
 
 class AvailableModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,21 +58,28 @@ class AvailableModel(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_card(cls, card: dict[str, Any]) -> "AvailableModel":
-        """Read an entry of `GET /v1/models`."""
-        probed = card.get("probed") or {}
+        """Read an entry of `GET /v1/models`.
+
+        Of one with fields of other types, only the name is used.
+        """
+        try:
+            found = msgspec.convert(card, _Card)
+        except msgspec.ValidationError:
+            found = _Card(id=card["id"])
+        probed = found.probed or {}
         # Other servers do not say; their models may well.
-        supports_tools = bool(card.get("supports_tools", True))
+        supports_tools = found.supports_tools is not False
         if probed.get("tools") in ("yes", "no"):
             supports_tools = probed["tools"] == "yes"
         return cls(
-            name=str(card["id"]),
-            context_length=card.get("max_model_len") or card.get("max_input_tokens"),
+            name=found.id,
+            context_length=found.max_model_len or found.max_input_tokens,
             supports_tools=supports_tools,
             is_probed="tools" in probed,
-            is_loaded=card.get("state", "loaded") == "loaded",
-            is_text=card.get("kind") not in _OTHER_KINDS,
-            weights_bytes=card.get("size_bytes") or 0,
-            problem=card.get("problem"),
+            is_loaded=found.state == "loaded",
+            is_text=found.kind not in _OTHER_KINDS,
+            weights_bytes=found.size_bytes or 0,
+            problem=found.problem,
         )
 
     def lacks(self, client: Client) -> str | None:
@@ -90,7 +110,7 @@ def choose_model(
     if wanted is not None:
         named = [model for name in (wanted, *other_names) for model in models if model.name == name]
         if not named:
-            names = ", ".join(model.name for model in models) or "none"
+            names = ", ".join(escape_line(model.name) for model in models) or "none"
             raise ClientNotReady(
                 f"the running server has no model {wanted!r}; it has {names}. For another model: "
                 f"mlxctl serve {shlex.quote(wanted)} --port 8081, then --url http://127.0.0.1:8081 here"
@@ -168,7 +188,7 @@ def _as_served(model: ModelDescription, knowledge: CapabilityLookup, library: Li
 
 
 def _no_model(models: Iterable[AvailableModel], client: Client) -> str:
-    reasons = [f"\n  {model.name}: {model.lacks(client)}" for model in models]
+    reasons = [f"\n  {escape_line(f'{model.name}: {model.lacks(client)}')}" for model in models]
     return (
         f"no model suffices for {client.name}, which needs tool calls and {client.min_context:,} tokens "
         f"of context{':' if reasons else '.'}{''.join(reasons)}\n"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mlxctl.errors import BrokenModel
+from mlxctl.locations.regular_file import read_regular_file
 from mlxctl.models.names import display_name
 
 MAX_JSON_BYTES = 64 << 20
@@ -28,8 +29,7 @@ def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
     try:
         if not path.is_file():
             return None
-        with path.open("rb") as file:
-            data = file.read(limit_bytes + 1)
+        data = read_regular_file(path, limit_bytes + 1)
         if len(data) > limit_bytes:
             raise BrokenModel(
                 directory, f"{name} of model {display_name(directory)!r} is larger than {limit_bytes} bytes"

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from mlxctl.inference.request_context import current_request
-from mlxctl.log_format import JsonFormatter, text_formatter
+from mlxctl.log_format import JsonFormatter, TextFormatter
 from mlxctl.server.background_log import BackgroundLog, find_background_log
 from mlxctl.settings import ServerSettings
 
@@ -91,7 +91,7 @@ class BackgroundHandler(logging.Handler):
 def logging_to_standard_error(settings: ServerSettings) -> Iterator[None]:
     """Send all log messages to standard error inside the block."""
     handler = BackgroundHandler(sys.stderr, file=find_background_log(_STANDARD_ERROR))
-    handler.setFormatter(RequestJsonFormatter() if settings.log_format == "json" else text_formatter())
+    handler.setFormatter(RequestJsonFormatter() if settings.log_format == "json" else TextFormatter())
     # They log every request that this server sends, such as those to a policy server or the hub, at info.
     for client in ("httpx", "httpx2"):
         logging.getLogger(client).setLevel("DEBUG" if settings.log_level == "debug" else "WARNING")

@@ -11,6 +11,7 @@ from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart
 from mlxctl.ir.images import image_media_type
 from mlxctl.locations import expand_user
+from mlxctl.locations.regular_file import read_regular_file
 
 MAX_IMAGE_BYTES = 20_000_000
 """Limit for all images of one chat: every request sends them all."""
@@ -38,11 +39,11 @@ def read_image(path: Path) -> ImagePart:
     """Return the image of one file. Raises StoreError."""
     check_is_file(path)
     try:
-        if expand_user(path).stat().st_size > MAX_IMAGE_BYTES:
-            raise StoreError(f"{path.name!r} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB")
-        data = expand_user(path).read_bytes()
+        data = read_regular_file(expand_user(path), MAX_IMAGE_BYTES + 1)
     except OSError as error:
         raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    if len(data) > MAX_IMAGE_BYTES:
+        raise StoreError(f"{path.name!r} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB")
     if media_type := image_media_type(data):
         return ImagePart(data=data, media_type=media_type)
     raise StoreError(f"{path.name!r} is not a PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF or HEIC image")

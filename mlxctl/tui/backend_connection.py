@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from mlxctl.errors import CapacityError, MlxctlError, ServerUnreachable
+from mlxctl.terminal_text import escape_line
 from mlxctl.tui.chat_backend import BackendModel, ChatBackend, retry_seconds
 from mlxctl.tui.widgets.notice import Kind
 
@@ -41,4 +42,4 @@ def ready_text(model: BackendModel) -> str:
         "\nThis is the tiny demo model: it greets, calls tools and repeats codewords."
         " Load a real one with -m or /model."
     )
-    return f"{model.name} is ready{context}.{demo if model.is_demo else ''}"
+    return f"{escape_line(model.name)} is ready{context}.{demo if model.is_demo else ''}"

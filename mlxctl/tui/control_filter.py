@@ -11,7 +11,7 @@ from textual.color import Color
 from textual.filter import LineFilter
 
 # Without a width in the layout, so that nothing moves.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class ControlFilter(LineFilter):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from itertools import groupby
 from typing import TypeVar
 
 from mlxctl.ir import TextDelta, ThinkingDelta, ToolArgumentsDelta
@@ -10,23 +11,29 @@ from mlxctl.tui.turn_updates import Update
 
 Item = TypeVar("Item")
 
+# Several seconds of the fastest model.
+_MAX_PENDING = 10_000
+
 
 async def batch_events(
     batches: AsyncGenerator[list[Item], None], *, seconds: float
 ) -> AsyncGenerator[list[Item], None]:
     """Yield batches: the first at once, further ones every `seconds` at most.
 
-    A slow consumer gets larger batches; no item is lost or reordered. An error of the source is raised after
-    its last item. Closing the generator closes the source.
+    A slow consumer gets larger batches, up to a limit at which the source waits. No item is lost or
+    reordered. An error of the source is raised after its last item. Closing the generator closes the source.
     """
     pending: list[Item] = []
-    has_items = asyncio.Event()
+    has_items, has_room = asyncio.Event(), asyncio.Event()
 
     async def collect() -> None:
         async with aclosing(batches):
             async for batch in batches:
                 pending.extend(batch)
                 has_items.set()
+                if len(pending) > _MAX_PENDING:
+                    has_room.clear()
+                    await has_room.wait()
 
     source = asyncio.create_task(collect(), name="coalesce")
     source.add_done_callback(lambda _: has_items.set())
@@ -38,6 +45,7 @@ async def batch_events(
             if pending:
                 batch = pending.copy()
                 pending.clear()
+                has_room.set()
                 yield batch
             if is_last:
                 source.result()
@@ -53,15 +61,26 @@ async def batch_events(
 def merge_deltas(updates: Sequence[Update]) -> list[Update]:
     """Return the updates with adjacent deltas of one kind merged."""
     merged: list[Update] = []
-    for update in updates:
-        last = merged[-1] if merged else None
-        match last, update:
-            case TextDelta(), TextDelta():
-                merged[-1] = TextDelta(text=last.text + update.text)
-            case ThinkingDelta(), ThinkingDelta():
-                merged[-1] = ThinkingDelta(text=last.text + update.text)
-            case ToolArgumentsDelta(), ToolArgumentsDelta() if last.index == update.index:
-                merged[-1] = ToolArgumentsDelta(index=last.index, json=last.json + update.json)
+    for _, run in groupby(updates, _kind):
+        first, *others = run
+        match first:
+            case TextDelta() | ThinkingDelta():
+                texts = [first.text, *(each.text for each in others if isinstance(each, type(first)))]
+                merged.append(type(first)(text="".join(texts)))
+            case ToolArgumentsDelta():
+                texts = [first.json, *(each.json for each in others if isinstance(each, type(first)))]
+                merged.append(ToolArgumentsDelta(index=first.index, json="".join(texts)))
             case _:
-                merged.append(update)
+                merged.append(first)
     return merged
+
+
+def _kind(update: Update) -> object:
+    """Return what equals that of the updates to merge with."""
+    match update:
+        case TextDelta() | ThinkingDelta():
+            return type(update)
+        case ToolArgumentsDelta():
+            return update.index
+        case _:
+            return object()

@@ -12,6 +12,7 @@ from mlxctl import locations
 from mlxctl.errors import InvalidRequest, SettingsError
 from mlxctl.installed import missing_for
 from mlxctl.stores import SessionStore
+from mlxctl.terminal_text import echo
 from mlxctl.tui.answer_report import ReportFormat
 from mlxctl.tui.attachments import read_images
 from mlxctl.tui.chat_backend import ChatBackend
@@ -107,7 +108,7 @@ def run_chat(
         mentioned = read_mentions(_as_text(prompt), existing_images=(*conversation.images, *attached))
         prompt, attached = mentioned.text, (*attached, *mentioned.images)
         for note in mentioned.notes:
-            print(note, file=sys.stderr)
+            echo(note, err=True)
     is_terminal = sys.stdin is not None and sys.stdin.isatty()
     setup = ChatSetup(
         backend=backend,
@@ -119,7 +120,7 @@ def run_chat(
     )
     prompt = _with_piped_text(prompt, is_terminal=is_terminal)
     if prompt is None and not is_plain and (reason := screen_problem(sys.stdin, sys.stdout)):
-        print(f"mlxctl: {reason}, so this is --plain", file=sys.stderr)
+        echo(f"mlxctl: {reason}, so this is --plain", err=True)
         is_plain = True
     if prompt is None and not is_plain:
         return _run_screen(setup)
@@ -189,9 +190,9 @@ def print_chats(query: str) -> None:
     """
     found = _store().search(query)
     if not found:
-        print("mlxctl: no saved chats", file=sys.stderr)
+        echo("mlxctl: no saved chats", err=True)
     for summary in found:
-        print(saved_line(summary))
+        echo(saved_line(summary))
 
 
 def _store() -> SessionStore:

@@ -14,6 +14,9 @@ _LIST_ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s")
 _MANY_CHARACTERS = 600
 # From this size code is split at any line.
 _MAX_CODE_CHARACTERS = 1500
+# No paragraph is as long; a line that is, such as encoded data, is split anywhere.
+_MAX_LINE_CHARACTERS = 20_000
+_PARTS = re.compile(rf"[^\n]{{0,{_MAX_LINE_CHARACTERS - 1}}}\n|[^\n]{{1,{_MAX_LINE_CHARACTERS}}}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +44,9 @@ class Segmenter:
     def feed(self, text: str) -> list[Piece]:
         """Return the pieces to draw, in order."""
         pieces: list[Piece] = []
-        for part in re.findall(r"[^\n]*\n|[^\n]+", text):
+        for part in _PARTS.findall(text):
+            if len(self._line) >= _MAX_LINE_CHARACTERS:
+                pieces += self._cut_line()
             if not self._line and (cut := self._cut_before(part)):
                 pieces += cut
             pieces.append(Piece(text=part))
@@ -50,6 +55,15 @@ class Segmenter:
             if part.endswith("\n"):
                 self._end_line()
         return _join(pieces)
+
+    def _cut_line(self) -> list[Piece]:
+        self._size, self._line = 0, ""
+        if self._opening is None:
+            return [Piece(text="", starts_segment=True)]
+        return [
+            Piece(text=f"\n{self._mark}\n"),
+            Piece(text=self._opening, starts_segment=True, cuts_block=True),
+        ]
 
     def _cut_before(self, line: str) -> list[Piece]:
         if self._opening is not None:

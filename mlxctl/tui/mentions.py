@@ -9,6 +9,7 @@ from pathlib import Path
 from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart
 from mlxctl.locations import expand_user
+from mlxctl.locations.regular_file import read_regular_file
 from mlxctl.tui.attachments import read_images
 
 MAX_FILE_BYTES = 1_000_000
@@ -97,8 +98,7 @@ def _read_text(path: Path, most: int) -> str:
         kind = "directory" if path.is_dir() else "device"
         raise StoreError(f"@{path} is a {kind}; only files can be sent")
     try:
-        with path.open("rb") as file:
-            data = file.read(most + 1)
+        data = read_regular_file(path, most + 1)
     except OSError as error:
         raise StoreError(f"cannot read @{path}: {error.strerror}") from None
     if len(data) > most:

@@ -11,6 +11,7 @@ import msgspec
 from mlxctl import locations
 from mlxctl.errors import AuthenticationFailed
 from mlxctl.inference.remote import RemoteInference
+from mlxctl.terminal_text import echo
 from mlxctl.tui.chat_backend import key_problem
 from mlxctl.tui.chat_backend import observe as observe_inference
 from mlxctl.tui.observation import Observation, memory_pressure, summary
@@ -30,17 +31,17 @@ def run_top(
     Raises ServerUnreachable, AuthenticationFailed, UnknownResource.
     """
     if output == "screen" and (reason := screen_problem(sys.stdout)):
-        print(f"mlxctl: {reason}, so this is --once", file=sys.stderr)
+        echo(f"mlxctl: {reason}, so this is --once", err=True)
         output = "text"
     if output == "screen":
         _run_screen(url, api_key, interval_seconds)
         return
     observation = asyncio.run(_observe_once(url, api_key))
     if output == "json":
-        print(format_json(observation))
+        echo(format_json(observation))
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
-        print(format_text(observation, width=width))
+        echo(format_text(observation, width=width))
 
 
 def format_json(observation: Observation) -> str:

@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mlxctl.errors import shortened
+from mlxctl.terminal_text import escape_line
+
 if TYPE_CHECKING:
     # PERF: the inference package is not imported before the first frame.
     from mlxctl.inference.request_entry import RequestView
@@ -113,7 +116,8 @@ _HITS = ("exact", "prefix", "supersequence", "common_prefix", "checkpoint", "mis
 def summary(now: Observation) -> list[str]:
     """Return the lines on cache, tokens, memory and models."""
     lines = [*_cache_lines(now), _tokens_line(now), memory_summary(now), models_summary(now)]
-    return [line for line in lines if line]
+    # Names and counters are those of a server.
+    return [escape_line(shortened(line)) for line in lines if line]
 
 
 def memory_pressure(now: Observation) -> str:

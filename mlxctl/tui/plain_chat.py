@@ -22,6 +22,7 @@ from mlxctl.errors import (
     StoreError,
 )
 from mlxctl.ir import ToolCallPart, ToolResultPart
+from mlxctl.terminal_text import escape_line
 from mlxctl.tui.answer_report import AnswerReport, ReportFormat
 from mlxctl.tui.chat_backend import BackendModel, retry_seconds
 from mlxctl.tui.chat_commands import SlashCommand, UnknownCommand, read_input
@@ -90,8 +91,9 @@ class PlainChat(PlainCommands):
             if self._images and (reason := model.image_rejection):
                 raise InvalidRequest(reason, param="image")
             if self._is_interactive:
+                name = escape_line(model.name)
                 self._terminal.print_diagnostic(
-                    f"{model.name} is ready. Enter sends, Ctrl-C stops, Ctrl-D quits, /help: more."
+                    f"{name} is ready. Enter sends, Ctrl-C stops, Ctrl-D quits, /help: more."
                 )
             if self._prompt is not None:
                 await self._ask(self._prompt)

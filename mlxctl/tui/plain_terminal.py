@@ -6,11 +6,11 @@ import termios
 from typing import TextIO
 
 from mlxctl.ir import TextDelta, ThinkingDelta, ToolCallPart
+from mlxctl.terminal_text import escape_control_characters, escape_invisible_characters, escape_prose
 from mlxctl.tui.answer_report import AnswerReport, ReportFormat
 from mlxctl.tui.chat_turn import DEMO_TOOL_HINT
 from mlxctl.tui.line_wrapping import wrapped_for
 from mlxctl.tui.question_reader import QuestionReader
-from mlxctl.tui.terminal import escape_control_characters, escape_invisible_characters
 from mlxctl.tui.tools.toolbox import Decision, Tool
 from mlxctl.tui.turn_updates import (
     AnswerCut,
@@ -52,7 +52,7 @@ class PlainTerminal:
         self._diagnostics = diagnostics
         self._report = report
         # SEC: escape sequences of a model could set the title or the clipboard; pipes get raw text.
-        self._sanitize = escape_control_characters if answers.isatty() else str
+        self._sanitize = escape_prose if answers.isatty() else str
         self._is_line_open = False
 
     def questions(self) -> QuestionReader:
@@ -90,7 +90,7 @@ class PlainTerminal:
                 print(self._sanitize(update.text), end="", file=self._answers)
                 self._is_line_open = True
             case ThinkingDelta() if self.shows_thinking:
-                print(escape_control_characters(update.text), end="", file=self._diagnostics, flush=True)
+                print(escape_prose(update.text), end="", file=self._diagnostics, flush=True)
             case ThinkingEnded():
                 line_end = "\n" if self.shows_thinking else ""
                 self.print_diagnostic(f"{line_end}(thought for {update.seconds:.1f} s)")
@@ -135,7 +135,7 @@ class PlainTerminal:
     def print_report(self, report: AnswerReport) -> None:
         """Write the report of an answer in the requested format, if any."""
         if self._report == "json":
-            print(report.json(), file=self._answers, flush=True)
+            print(escape_control_characters(report.json()), file=self._answers, flush=True)
         self.end_answer(f"({report.line()})" if self._report == "text" else "")
 
     def print_diagnostic(self, text: str) -> None:

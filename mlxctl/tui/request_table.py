@@ -4,6 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mlxctl.errors import shortened
+from mlxctl.terminal_text import escape_line
+
 if TYPE_CHECKING:
     # PERF: the inference package is not imported before the first frame.
     from mlxctl.inference.request_entry import RequestView
@@ -150,7 +153,7 @@ def fit_table(views: "Sequence[RequestView]", *, width: int) -> FittedTable:
     Columns with a `drop_order` are left out until it fits: the first three before model names are shortened,
     figures only after that.
     """
-    cells = {column.name: [column.cell(view) for view in views] for column in COLUMNS}
+    cells = {column.name: [_line(column.cell(view)) for view in views] for column in COLUMNS}
 
     def size(column: Column) -> int:
         # A heading has room for the mark of the order.
@@ -212,11 +215,17 @@ def describe_request(view: "RequestView") -> list[str]:
         f"answer {view.num_generated_tokens:,} tokens"
     )
     speed_of_answer = f" at {view.tokens_per_second:.1f} tok/s" if view.tokens_per_second else ""
-    return [
+    lines = [
         _listed({f"request {view.number}": f"{view.model}, {view.state}{end}", **facts}),
         f"{tokens}{speed_of_answer}",
         _listed(times),
     ]
+    return list(map(_line, lines))
+
+
+def _line(text: str) -> str:
+    """Return text of a server for one line."""
+    return escape_line(shortened(text))
 
 
 def _listed(facts: "dict[str, str | None]") -> str:

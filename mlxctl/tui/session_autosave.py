@@ -13,6 +13,7 @@ import msgspec
 from mlxctl.errors import StoreError
 from mlxctl.settings.documents import DocumentError, parse_json
 from mlxctl.stores import Session, SessionStore, SessionSummary
+from mlxctl.terminal_text import escape_line
 from mlxctl.tui.conversation import ChatMessage
 from mlxctl.tui.messages_json import from_messages, to_messages
 
@@ -133,7 +134,7 @@ class SessionAutosave:
 def saved_line(summary: SessionSummary) -> str:
     """Return a saved chat on one line: id, time, model, title."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.used_at))
-    return f"{summary.id}  {when}  {summary.model}  {summary.title}"
+    return escape_line(f"{summary.id}  {when}  {summary.model}  {summary.title}")
 
 
 def _read(session: Session) -> SavedChat:

@@ -1,4 +1,4 @@
-"""Terminal capabilities, standard error during a screen, and control characters."""
+"""Terminal capabilities, and standard error during a screen."""
 
 import logging
 import os
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
+
+from mlxctl.log_format import TextFormatter
 
 # Rich assumes 80x25 for these, and Textual would resize endlessly.
 _WITHOUT_SCREEN = ("dumb", "unknown")
@@ -39,7 +41,7 @@ def redirect_stderr(log_file: Path) -> Iterator[None]:
     log = _open_log(log_file)
     real = sys.__stderr__
     handler = logging.StreamHandler(os.fdopen(os.dup(log), "w"))
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(TextFormatter())
     logging.getLogger("mlxctl").addHandler(handler)
     try:
         os.dup2(log, 2)
@@ -56,33 +58,3 @@ def redirect_stderr(log_file: Path) -> Iterator[None]:
         os.close(log)
         logging.getLogger("mlxctl").removeHandler(handler)
         handler.close()
-
-
-_SYMBOLS: dict[int, int | str] = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
-_SYMBOLS |= {0x7F: 0x2421} | dict.fromkeys(range(128, 160), 65533)
-# SEC: they could show text in another order than it is.
-_SYMBOLS |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
-
-
-def escape_control_characters(text: str) -> str:
-    """Replace control characters except tabs and line ends by visible symbols.
-
-    Embeddings, overrides and isolates of text direction become JSON escapes.
-    """
-    return text.replace("\r\n", "\n").translate(_SYMBOLS)
-
-
-def escape_invisible_characters(text: str) -> str:
-    """Replace also zero-width, tag and other invisible characters, by JSON escapes.
-
-    SEC: for what the user decides about.
-    """
-    return "".join(
-        character if character.isprintable() or character in "\n\t" else _json_escape(character)
-        for character in escape_control_characters(text)
-    )
-
-
-def _json_escape(character: str) -> str:
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[index : index + 2].hex()}" for index in range(0, len(units), 2))

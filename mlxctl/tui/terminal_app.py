@@ -16,10 +16,10 @@ from textual.theme import Theme
 from textual.widget import Widget
 from textual.widgets._toast import Toast
 
+from mlxctl.terminal_text import escape_control_characters
 from mlxctl.tui.contrast import ReadableColors
 from mlxctl.tui.control_filter import ControlFilter
 from mlxctl.tui.preferences import Preferences, detect_terminal_theme
-from mlxctl.tui.terminal import escape_control_characters
 
 _COPY_SECONDS = 2.0
 _MAX_NOTIFICATIONS = 2

@@ -53,10 +53,10 @@ def test_agents_ls_shows_context_length_and_cached_tokens(pair: ServerProcess) -
     assert [(agent["id"], agent["num_messages"]) for agent in listed] == [("reviewer", 2), ("writer", 0)]
 
 
-def test_agents_show_strips_control_characters(pair: ServerProcess) -> None:
+def test_agents_show_escapes_control_characters(pair: ServerProcess) -> None:
     lines = run(pair, "show", "reviewer").splitlines()
     assert "instructions:" in lines
-    assert "Be?[2J brief." in lines
+    assert "Be␛[2J brief." in lines
     assert lines[lines.index("user:") + 1] == "Hello there"
     assert [
         message["role"] for message in json.loads(run(pair, "show", "reviewer", "--json"))["messages"]

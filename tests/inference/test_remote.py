@@ -22,7 +22,7 @@ from mlxctl.errors import (
     UnknownModel,
 )
 from mlxctl.inference.remote import RemoteInference
-from mlxctl.inference.remote.chunks import ChunkReader, LineReader
+from mlxctl.inference.remote.chunks import ChunkReader
 from mlxctl.inference.remote.request_body import encode_request
 from mlxctl.ir import (
     Constraint,
@@ -52,6 +52,7 @@ from mlxctl.ir import (
     text_message,
 )
 from mlxctl.protocols import OpenAIChatFormatter
+from mlxctl.server_answers import LineReader
 
 from .scripted_server import ScriptedServer, listening, stream
 

@@ -45,4 +45,4 @@ def test_a_server_that_is_not_ready_says_so() -> None:
     with running(ThreadingHTTPServer(("127.0.0.1", 0), _Starting)) as server:
         connection = ModelServer(f"http://127.0.0.1:{server.server_port}", api_key=None)
         with pytest.raises(CapacityError, match="the server is not ready: the engine is starting"):
-            connection.request("GET", "/stats")
+            connection.request("GET", "/stats", dict)

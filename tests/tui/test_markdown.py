@@ -12,7 +12,6 @@ from textual.theme import BUILTIN_THEMES
 from mlxctl.ir import TextDelta, ThinkingDelta
 from mlxctl.tui.markdown import MarkdownText, Palette
 from mlxctl.tui.markdown_segments import Segmenter
-from mlxctl.tui.terminal import escape_control_characters
 from mlxctl.tui.widgets.composer import Composer
 
 from .screen_driver import Screen, drive
@@ -168,11 +167,6 @@ def test_link_shows_its_target_once() -> None:
 def test_lists_and_code_are_formatted() -> None:
     shown = drawn("1. one\n2. two\n   - sub\n\n```python\nx = 1\n```\n", width=20)
     assert shown == " 1. one\n 2. two\n     • sub\n\n python\n x = 1"
-
-
-def test_control_characters_become_symbols() -> None:
-    assert escape_control_characters("a\x1b[31mb\x07\tc\r\nd\x9b") == "a␛[31mb␇\tc\nd�"
-    assert escape_control_characters("a\u202eb\u2066\u05d0") == "a\\u202eb\\u2066\u05d0"
 
 
 def test_controls_in_drawn_text_never_reach_the_terminal() -> None:

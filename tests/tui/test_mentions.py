@@ -1,11 +1,19 @@
 """Files in a question: `@path`, its content, and completion."""
 
+import asyncio
+import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mlxctl.errors import StoreError
+from mlxctl.ir import ToolCallPart
+from mlxctl.tui.attachments import read_image
 from mlxctl.tui.mentions import MAX_FILE_BYTES, complete_path, read_mentions
+from mlxctl.tui.tools.toolbox import ToolBox
+from mlxctl.tui.tools.workspace import WorkspaceTools
 
 from .screen_driver import Screen, drive
 from .scripted_backend import ScriptedBackend, text
@@ -70,6 +78,33 @@ def test_unreadable_file_is_an_error(directory: Path, name: str, reason: str) ->
     (directory / "blob").write_bytes(b"\x00\x01")
     with pytest.raises(StoreError, match=reason):
         read_mentions(f"@{name}")
+
+
+@pytest.fixture
+def endless(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Yield the other end of a "regular" file without end."""
+    os.mkfifo(directory / "endless.txt")
+    writer = os.open(directory / "endless.txt", os.O_RDWR | os.O_NONBLOCK)
+    monkeypatch.setattr(stat, "S_ISREG", lambda mode: True)
+    monkeypatch.setattr(Path, "is_file", lambda path: True)
+    yield writer
+    os.close(writer)
+
+
+@pytest.mark.usefixtures("endless")
+def test_a_file_without_end_is_not_waited_for() -> None:
+    with pytest.raises(StoreError, match="may never end"):
+        read_mentions("@endless.txt")
+    with pytest.raises(StoreError, match="may never end"):
+        read_image(Path("endless.txt"))
+    call = ToolCallPart(id="c", name="read_file", arguments='{"path": "endless.txt"}')
+    result = asyncio.run(ToolBox([WorkspaceTools(Path())]).run(call))
+    assert (result.is_error, "may never end" in result.text) == (True, True)
+
+
+def test_of_a_file_without_end_only_what_is_there_is_read(endless: int) -> None:
+    os.write(endless, b"so far")
+    assert "```txt\nso far\n```" in read_mentions("@endless.txt").text
 
 
 def test_total_size_of_files_is_limited(directory: Path) -> None:

@@ -46,6 +46,26 @@ def test_error_is_raised_after_the_last_item() -> None:
     assert seen == [0, 1, 2]
 
 
+def test_source_waits_for_a_slow_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlxctl.tui.event_batching._MAX_PENDING", 5)
+    taken: list[int] = []
+
+    async def counted() -> AsyncGenerator[list[int], None]:
+        async for batch in source(num=1000, pause=0):
+            taken.extend(batch)
+            yield batch
+
+    async def gather() -> list[int]:
+        batches = batch_events(counted(), seconds=0.0)
+        first = await anext(batches)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(taken) < 10
+        return [*first, *[number async for batch in batches for number in batch]]
+
+    assert asyncio.run(gather()) == list(range(1000))
+
+
 def test_adjacent_deltas_are_merged() -> None:
     deltas = [
         ThinkingDelta(text="a"),
@@ -80,6 +100,18 @@ def test_long_markdown_is_split_into_bounded_segments(text: str) -> None:
     segments = segments_of([text])
     assert len(segments) > 3
     assert max(map(len, segments)) < 2000
+
+
+@pytest.mark.parametrize("size", [1000, 100_000])
+def test_a_line_of_any_length_is_split(size: int) -> None:
+    line = "0123456789" * 10_000
+    pieces = [line[place : place + size] for place in range(0, len(line), size)]
+    segments = segments_of(pieces)
+    assert "".join(segments) == line
+    assert max(map(len, segments)) <= 20_000 + size % 20_000
+    fenced = segments_of(["```\n", *pieces])
+    assert all(text.startswith("```\n") for text in fenced)
+    assert "".join(text.removeprefix("```\n").removesuffix("\n```\n") for text in fenced) == line
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=400))

@@ -1,5 +1,7 @@
 """`mlxctl adapters ls`."""
 
+from msgspec import to_builtins
+
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
@@ -16,7 +18,7 @@ def ls(as_json: AsJson = False, url: ServerUrl = None, api_key: ApiKey = None) -
         with AdapterServer(server_url(url), api_key=api_key) as server:
             adapters = server.adapters()
     if as_json:
-        print_json(adapters)
+        print_json(to_builtins(adapters))
         return
     from mlxctl.cli.console import console
 

@@ -3,11 +3,13 @@
 from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 
 from mlxctl.cli.adapters.unmount import Model
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
+from mlxctl.terminal_text import echo, escape_line
 
 app = create_app()
 
@@ -34,6 +36,6 @@ def mount(
         with AdapterServer(server_url(url), api_key=api_key) as server:
             found = server.mount(name, path, model)
     if as_json:
-        print_json(found)
+        print_json(to_builtins(found))
     else:
-        typer.echo(f"{found['model']}:{found['id']}: mounted on {found['mounted_layers']} layers")
+        echo(escape_line(f"{found.model}:{found.id}: mounted on {found.mounted_layers} layers"))

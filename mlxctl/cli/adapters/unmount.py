@@ -3,10 +3,12 @@
 from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
+from mlxctl.terminal_text import echo, escape_line
 
 Model = Annotated[
     str | None,
@@ -30,6 +32,6 @@ def unmount(
         with AdapterServer(server_url(url), api_key=api_key) as server:
             found = server.unmount(name, model)
     if as_json:
-        print_json(found)
+        print_json(to_builtins(found))
     else:
-        typer.echo(f"{found['model']}:{found['id']}: unmounted")
+        echo(escape_line(f"{found.model}:{found.id}: unmounted"))

@@ -9,6 +9,7 @@ from mlxctl.cli.admin.target import show, with_policy
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson
 from mlxctl.inspector.served_policy import PolicyTarget
+from mlxctl.terminal_text import echo, escape_line
 
 if TYPE_CHECKING:
     from mlxctl.policy.admin import KeyView
@@ -123,14 +124,14 @@ def revoke(policy: PolicyTarget, key_id: KeyId, as_json: AsJson = False) -> None
     if as_json:
         show(key)
     else:
-        typer.echo(f"{key.id}: revoked")
+        echo(escape_line(f"{key.id}: revoked"))
 
 
 def _show_secret(key: "KeyView", *, as_json: bool) -> None:
     if as_json:
         show(key)
     else:
-        typer.echo(f"{key.id}: {key.name}\n{key.key}")
+        echo("\n".join(map(escape_line, (f"{key.id}: {key.name}", str(key.key)))))
 
 
 def _given(**fields: Any) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 """`mlxctl agents rm`."""
 
-import typer
-
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AgentIds, ApiKey, ServerUrl, server_url
 from mlxctl.inspector.agents import AgentServer
+from mlxctl.terminal_text import echo
 
 app = create_app()
 
@@ -16,4 +15,4 @@ def rm(ids: AgentIds, url: ServerUrl = None, api_key: ApiKey = None) -> None:
     with report_errors(), AgentServer(server_url(url), api_key=api_key) as server:
         for agent_id in ids:
             server.delete(agent_id)
-            typer.echo(f"deleted {agent_id}")
+            echo(f"deleted {agent_id}")

@@ -1,10 +1,9 @@
 """`mlxctl audit prune`."""
 
-import typer
-
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
+from mlxctl.terminal_text import echo
 
 app = create_app()
 
@@ -29,4 +28,4 @@ def prune(as_json: AsJson = False, config: ConfigFile = None) -> None:
     if as_json:
         print_json({"deleted_files": num_deleted})
     else:
-        typer.echo(f"{num_deleted} files deleted")
+        echo(f"{num_deleted} files deleted")

@@ -7,12 +7,12 @@ from math import isfinite
 from pathlib import Path
 
 import msgspec
-import typer
 
 from mlxctl import locations
 from mlxctl.cli.options import print_json, read_settings
 from mlxctl.errors import SettingsError
 from mlxctl.stores.audit_files import AuditFiles, AuditQuery, AuditRecord
+from mlxctl.terminal_text import echo, escape_line
 
 
 def open_files(config: Path | None) -> AuditFiles:
@@ -40,9 +40,9 @@ def show(records: Iterable[AuditRecord], *, as_json: bool) -> None:
         print_json(msgspec.to_builtins(records))
         return
     for record in records:
-        typer.echo(_line(record))
+        echo(_line(record))
     if not records:
-        typer.echo("no records")
+        echo("no records")
 
 
 def _line(record: AuditRecord) -> str:
@@ -58,9 +58,9 @@ def _line(record: AuditRecord) -> str:
         "id": record.request_id,
     }
     shown = " ".join(f"{name}={value}" for name, value in details.items() if value is not None)
-    line = f"{at} {record.method} {record.route} {record.status} {record.duration_ms / 1000:.3f}s {shown}"
-    # SEC: paths and names come from clients; a terminal must not obey them.
-    return line if line.isprintable() else ascii(line)
+    return escape_line(
+        f"{at} {record.method} {record.route} {record.status} {record.duration_ms / 1000:.3f}s {shown}"
+    )
 
 
 def time_of(text: str | None, option: str) -> float | None:

@@ -7,6 +7,7 @@ import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
+from mlxctl.terminal_text import echo
 
 app = create_app()
 FailIf = Annotated[
@@ -45,7 +46,7 @@ def compare(
         comparison = compare_results(load_result(a), load_result(b))
         verdicts = [condition.check(comparison) for condition in conditions]
     if as_json:
-        typer.echo(comparison_json(a, b, comparison, verdicts))
+        echo(comparison_json(a, b, comparison, verdicts))
     else:
         print_comparison(comparison, verdicts)
     raise typer.Exit(int(any(verdict.fails for verdict in verdicts)))

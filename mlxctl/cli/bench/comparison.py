@@ -11,6 +11,7 @@ from mlxctl.bench.comparison import Comparison
 from mlxctl.bench.conditions import ConditionResult
 from mlxctl.bench.formatting import format_like, format_value
 from mlxctl.cli.bench.tables import ROOM_FOR_MEANINGS, print_summary, table_console, table_of_figures
+from mlxctl.terminal_text import escape_line
 
 _STYLES = {"better": "green", "worse": "red", "same": "dim", "noise": "dim"}
 
@@ -45,7 +46,7 @@ def print_comparison(comparison: Comparison, verdicts: Sequence[ConditionResult]
             Text(verdict.line, style="bold red" if verdict.fails else "dim" if verdict.is_noise else "green")
         )
     for note in comparison.notes:
-        console.print(Text(note, style="yellow"))
+        console.print(Text(escape_line(note), style="yellow"))
     moved = {
         way: [change.name for change in comparison.changes if change.verdict == way]
         for way in ("better", "worse")

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -20,6 +19,8 @@ from rich.progress import (
 )
 
 from mlxctl.bench.runner import Observer
+from mlxctl.cli.console import console
+from mlxctl.terminal_text import echo
 
 # Few updates: drawing takes CPU time from the measured processes.
 _DRAWINGS_PER_SECOND = 4
@@ -49,24 +50,23 @@ class SilentObserver:
 
 class _ProgressLines(SilentObserver):
     def open(self, label: str, url: str | None) -> None:
-        print(f"{label}: {_describe_start(url)}", file=sys.stderr)
+        echo(f"{label}: {_describe_start(url)}", err=True)
 
     def end(self, what: str, label: str, *, is_last: bool) -> None:  # noqa: ARG002
-        print(f"{label}: {what} ended", file=sys.stderr, flush=True)
+        echo(f"{label}: {what} ended", err=True)
 
 
 class _ProgressBar(SilentObserver):
     def __init__(self, num_rounds: int) -> None:
         columns = (
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
         )
-        console = Console(stderr=True)
         self._progress = Progress(
-            *columns, console=console, refresh_per_second=_DRAWINGS_PER_SECOND, transient=True
+            *columns, console=console(stderr=True), refresh_per_second=_DRAWINGS_PER_SECOND, transient=True
         )
         self._task: TaskID = self._progress.add_task("", total=num_rounds)
 

@@ -7,6 +7,7 @@ import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
+from mlxctl.terminal_text import echo
 
 app = create_app()
 
@@ -33,4 +34,4 @@ def report(
                 "there is no stored result in bench_results; name files, or run `mlxctl bench latency`"
             )
         page = make_report([(file.name, load_result(file)) for file in found]).save(out)
-        typer.echo(f"{len(found)} {'result' if len(found) == 1 else 'results'} in {page}")
+        echo(f"{len(found)} {'result' if len(found) == 1 else 'results'} in {page}")

@@ -20,6 +20,7 @@ from mlxctl.errors import SettingsError
 from mlxctl.models import DEMO_MODEL, Library, ModelDescription, describe_model
 from mlxctl.models.measured_speeds import MeasuredSpeeds
 from mlxctl.settings import resolve
+from mlxctl.terminal_text import echo
 
 _INTERRUPTED = 130
 
@@ -49,7 +50,7 @@ def _save_speed(result: Result, options: RunOptions, *, is_quiet: bool) -> None:
     finally:
         speeds.close()
     if not is_quiet:
-        typer.echo(
+        echo(
             f"stored for models fit, info and recommend: {speed.decode_tokens_per_second:.1f} tokens/s "
             f"of {speed.model} on this machine",
             err=True,
@@ -67,12 +68,12 @@ def run_and_store(
     except (KeyboardInterrupt, asyncio.CancelledError):
         result = None
     if result is None or not result.measurements:
-        typer.echo("mlxctl: interrupted before the first round ended; nothing was measured", err=True)
+        echo("mlxctl: interrupted before the first round ended; nothing was measured", err=True)
         raise typer.Exit(_INTERRUPTED)
     save_result(result, file)
     _show(result, file, as_json=as_json)
     if result.is_partial:
-        typer.echo(f"mlxctl: {result.problem}; the complete rounds are stored as a partial result", err=True)
+        echo(f"mlxctl: {result.problem}; the complete rounds are stored as a partial result", err=True)
         raise typer.Exit(_INTERRUPTED if result.problem == "interrupted" else 1)
     return result
 
@@ -137,7 +138,7 @@ def _file(out: Path | None, scenario: str) -> Path:
 
 def _show(result: Result, out: Path, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(encode_result(result))
+        echo(encode_result(result))
         return
     print_result(result, out, table_console())
     medians: dict[str, dict[str, float]] = {server.label: {} for server in result.servers}

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -26,6 +24,7 @@ from mlxctl.bench.formatting import (
 from mlxctl.bench.result import Measurement, Result
 from mlxctl.bench.scenarios import Chart
 from mlxctl.cli.console import console as wide_console
+from mlxctl.terminal_text import echo, escape_line
 
 _WIDE = 120
 # Narrower terminals get no description of each figure.
@@ -60,13 +59,13 @@ def print_result(result: Result, out: Path, console: Console) -> None:
     for line in filter(
         None, (client_line(result.client), ceiling_line(result), *result.notes, f"stored in {out}")
     ):
-        console.print(Text(line), style="yellow" if "bottleneck:" in line else "dim", soft_wrap=False)
+        console.print(_line(line), style="yellow" if "bottleneck:" in line else "dim", soft_wrap=False)
 
 
 def print_summary(document: Mapping[str, Any]) -> None:
     """Print the document as one line of JSON unless on a terminal."""
     if not sys.stdout.isatty():
-        typer.echo(json.dumps(document))
+        echo(json.dumps(document))
 
 
 def table_of_figures(*headings: str) -> Table:
@@ -157,13 +156,19 @@ def _bar(share: float) -> str:
 
 def _print_head(console: Console, result: Result) -> None:
     state = state_line(result)
-    console.print(f"[bold]{result.scenario}[/]  {escape(state)}", style="yellow" if result.is_partial else "")
+    title = Text.assemble((result.scenario, "bold"), f"  {escape_line(state)}")
+    console.print(title, style="yellow" if result.is_partial else "")
     for server in result.servers:
-        console.print(Text(f"{server.label}  {server.model}, {server.name}", style=_STYLES[server.label]))
+        console.print(_line(f"{server.label}  {server.model}, {server.name}", style=_STYLES[server.label]))
         if facts := server_line(server):
-            console.print(Text(facts, style="dim"))
+            console.print(_line(facts, style="dim"))
     console.print(Text(machine_line(result), style="dim"))
     console.print()
+
+
+def _line(text: str, *, style: str = "") -> Text:
+    """Return one line, with names that a server tells."""
+    return Text(escape_line(text), style=style)
 
 
 def _shown(result: Result, target: str) -> list[Measurement]:

@@ -8,6 +8,7 @@ from mlxctl.cli.cache.target import DirectoryInstead, OnDisk, open_cache
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
+from mlxctl.terminal_text import echo
 
 app = create_app()
 
@@ -41,6 +42,6 @@ def clear(
             )
         else:
             answer = cache.change("clear")
-    print_json(answer) if as_json else typer.echo(
+    print_json(answer) if as_json else echo(
         f"{answer['num_changed']} chunks dropped, {answer['num_chunks']} left"
     )

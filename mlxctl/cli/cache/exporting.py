@@ -10,6 +10,7 @@ from mlxctl.cli.cache.target import Directory, cache_directory
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, print_json
+from mlxctl.terminal_text import echo
 
 app = create_app()
 
@@ -39,6 +40,6 @@ def export(
         print_json(asdict(done))
         return
     skipped = f", {done.num_left_out:,} skipped (see `mlxctl cache verify`)" if done.num_left_out else ""
-    typer.echo(
+    echo(
         f"{done.num_records:,} record{'' if done.num_records == 1 else 's'}, {size(done.num_bytes)}{skipped}"
     )

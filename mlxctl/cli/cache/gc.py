@@ -1,11 +1,10 @@
 """`mlxctl cache gc`."""
 
-import typer
-
 from mlxctl.cli.cache.target import DirectoryInstead, OnDisk, open_cache
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
+from mlxctl.terminal_text import echo
 
 app = create_app()
 
@@ -24,6 +23,6 @@ def gc(
     """
     with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         answer = cache.change("gc")
-    print_json(answer) if as_json else typer.echo(
+    print_json(answer) if as_json else echo(
         f"{answer['num_changed']} chunks dropped, {answer['num_chunks']} left"
     )

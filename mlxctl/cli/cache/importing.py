@@ -10,6 +10,7 @@ from mlxctl.cli.cache.target import Directory, cache_directory, disk_limits
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, print_json
+from mlxctl.terminal_text import echo
 
 app = create_app()
 
@@ -42,7 +43,7 @@ def import_records(
         print_json(asdict(done))
         return
     records = "record" if done.num_taken == 1 else "records"
-    typer.echo(
+    echo(
         f"{done.num_taken:,} {records} imported, {done.num_known:,} already stored, "
         f"{done.num_without_room:,} over the size limit"
     )

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from mlxctl.cli.console import console
 
 
 @contextmanager
@@ -13,8 +14,13 @@ def byte_bar(what: str, *, is_quiet: bool) -> Iterator[Callable[[int, int], None
 
     Call the yielded function with bytes done and bytes in total.
     """
-    screen = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    screen = console(stderr=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(
         *columns, console=screen, disable=is_quiet or not screen.is_terminal, transient=True
     ) as progress:

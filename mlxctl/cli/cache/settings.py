@@ -6,7 +6,7 @@ import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
-from mlxctl.cli.live_settings import print_settings, read_changes
+from mlxctl.cli.live_settings import LiveSettings, print_settings, read_changes
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, server_url
 
 _PATH = "/admin/cache"
@@ -33,5 +33,5 @@ def settings(
 
         body = read_changes(changes or ())
         with ServerConnection(server_url(url), api_key=api_key) as server:
-            found = server.request("PATCH" if body else "GET", _PATH, body or None)
+            found = server.request("PATCH" if body else "GET", _PATH, LiveSettings, body or None)
     print_settings(found, as_json=as_json)

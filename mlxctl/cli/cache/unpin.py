@@ -1,11 +1,10 @@
 """`mlxctl cache unpin`."""
 
-import typer
-
 from mlxctl.cli.cache.target import DirectoryInstead, Keys, OnDisk, open_cache
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
+from mlxctl.terminal_text import echo
 
 app = create_app()
 
@@ -28,4 +27,4 @@ def unpin(
             "unpin",
             [chunk.key for key in keys for chunk in find_branch(trees, key)[-1].chunks if chunk.is_pinned],
         )
-    print_json(answer) if as_json else typer.echo(f"{answer['num_changed']} unpinned")
+    print_json(answer) if as_json else echo(f"{answer['num_changed']} unpinned")

@@ -9,6 +9,7 @@ from mlxctl.cli.cache.target import open_server
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
+from mlxctl.terminal_text import echo
 
 app = create_app()
 
@@ -30,6 +31,6 @@ def warm(
         request = read_request(file)
         server.generate(request.path, request.with_one_token())
         found = server.explain(request.protocol, request.body)[0]
-    print_json(found) if as_json else typer.echo(
+    print_json(found) if as_json else echo(
         f"{found['num_cached_tokens']} of {found['num_prompt_tokens']} tokens are cached now"
     )

@@ -3,9 +3,8 @@
 A script contains all commands and options; it calls `mlxctl completion models` and `agents` for names.
 """
 
-import typer
-
 from mlxctl.cli.lazy import SuggestingGroup, create_app
+from mlxctl.terminal_text import echo, echo_words
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -44,7 +43,7 @@ def models() -> None:
     """Print names and aliases of models, for the scripts."""
     from mlxctl.models.library import completion_names
 
-    typer.echo("\n".join(completion_names()))
+    echo_words(completion_names())
 
 
 @app.command(hidden=True)
@@ -53,7 +52,7 @@ def agents() -> None:
     from mlxctl.locations import agents_file
     from mlxctl.stores.agent_ids import read_agent_ids
 
-    typer.echo("\n".join(read_agent_ids(agents_file())))
+    echo_words(read_agent_ids(agents_file()))
 
 
 def completion_script(shell: str) -> str:
@@ -68,4 +67,4 @@ def completion_script(shell: str) -> str:
 
 
 def _print(shell: str) -> None:
-    typer.echo(completion_script(shell), nl=False)
+    echo(completion_script(shell), end="")

@@ -12,6 +12,7 @@ from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
 from mlxctl.locations import expand_user
 from mlxctl.settings import remove_alias, settings_file, write_alias
+from mlxctl.terminal_text import echo
 
 app = create_app()
 Target = Annotated[
@@ -40,7 +41,7 @@ def alias(
     if as_json:
         print_json({"alias": name, "target": target, "file": str(file)})
     else:
-        typer.echo(f"{name} stands for {target}" if target else f"removed alias {name}")
+        echo(f"{name} stands for {target}" if target else f"removed alias {name}")
 
 
 def _resolve_target(target: str, config: Path | None) -> str:

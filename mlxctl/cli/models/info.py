@@ -8,6 +8,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
+from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
     from mlxctl.ir import AdapterVerdict
@@ -65,7 +66,7 @@ def info(
 
         print_facts(model, known, verdict, speed, drafters, given_name=name)
     if model.problem is not None:
-        typer.echo(f"mlxctl: {model.problem}", err=True)
+        echo(f"mlxctl: {model.problem}", err=True)
         raise typer.Exit(1)
 
 

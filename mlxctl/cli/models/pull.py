@@ -12,6 +12,7 @@ from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings
 from mlxctl.ir.allowed_models import EVERY_MODEL
+from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -50,7 +51,7 @@ def pull(
         library = open_library(config)
         done = download(full_name(repository), library.hub_cache, is_quiet=as_json)
         if not as_json:
-            typer.echo(_summary(done))
+            echo(_summary(done))
         results = _probe(done.repository, config, is_quiet=as_json) if probe else None
         if as_json:
             _print_view(done, results)
@@ -123,7 +124,7 @@ def _report(results: "ProbeResults", *, as_json: bool) -> int:
 
         return report(results, as_json=False, toml=None, with_evidence=False)
     if problem := _problem(results):
-        typer.echo(f"mlxctl: {problem}", err=True)
+        echo(f"mlxctl: {problem}", err=True)
     return _INTERRUPTED if results.was_stopped else int(problem is not None)
 
 
@@ -132,7 +133,6 @@ def download(repository: str, cache: Path, *, is_quiet: bool) -> "Download":
 
     Ctrl-C keeps complete files.
     """
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         DownloadColumn,
@@ -142,20 +142,25 @@ def download(repository: str, cache: Path, *, is_quiet: bool) -> "Download":
         TransferSpeedColumn,
     )
 
+    from mlxctl.cli.console import console
     from mlxctl.errors import DownloadFailed
     from mlxctl.models.downloads import Downloads
 
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    downloads, screen = Downloads(cache), Console(stderr=True)
+    downloads, screen = Downloads(cache), console(stderr=True)
     is_hidden = is_quiet or not screen.is_terminal
     try:
         downloads.start(repository, EVERY_MODEL)
         with Progress(
-            TextColumn("{task.description}"), *columns, console=screen, disable=is_hidden, transient=True
+            TextColumn("{task.description}", markup=False),
+            *columns,
+            console=screen,
+            disable=is_hidden,
+            transient=True,
         ) as progress:
             found = _wait(downloads, repository, progress)
     except KeyboardInterrupt:
-        typer.echo("mlxctl: stopped; complete files are kept, the same command continues", err=True)
+        echo("mlxctl: stopped; complete files are kept, the same command continues", err=True)
         downloads.close()
         if not downloads.wait(seconds=_CLOSE_SECONDS):
             # A thread that waits for a silent network would delay the exit as long.

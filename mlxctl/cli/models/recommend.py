@@ -7,6 +7,7 @@ import typer
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings
+from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
     from mlxctl.models import Machine
@@ -44,7 +45,7 @@ def recommend(
         print_json(msgspec.to_builtins(found))
         return
     if not found:
-        typer.echo(
+        echo(
             f"No model of the catalog fits {machine.usable_bytes / 2**30:.1f} GiB with {context:,} tokens; "
             "try a shorter --context"
         )

@@ -3,17 +3,19 @@
 One change of a model.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import to_builtins
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import COMMANDS
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
+from mlxctl.terminal_text import echo, escape_line
 
 if TYPE_CHECKING:
-    from mlxctl.inspector.served_models import ModelServer
+    from mlxctl.inspector.served_models import ModelServer, ModelStatus
 
 
 def change_command(action: str) -> typer.Typer:
@@ -34,22 +36,23 @@ def change_command(action: str) -> typer.Typer:
                 is_shown = action == "load" and not as_json
                 found = _load(server, name) if is_shown else server.change(action, name)  # type: ignore[arg-type]
         if as_json:
-            print_json(found)
+            print_json(to_builtins(found))
         else:
-            pinned = ", pinned" if found["pinned"] else ""
-            typer.echo(f"{found['model']}: {found['state'].replace('_', ' ')}{pinned}")
+            pinned = ", pinned" if found.pinned else ""
+            echo(escape_line(f"{found.model}: {found.state.replace('_', ' ')}{pinned}"))
 
     return app
 
 
-def _load(server: "ModelServer", name: str) -> dict[str, Any]:
+def _load(server: "ModelServer", name: str) -> "ModelStatus":
     """Load a model; on a terminal, standard error shows a progress bar."""
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-    screen = Console(stderr=True)
+    from mlxctl.cli.console import console
+
+    screen = console(stderr=True)
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         console=screen,

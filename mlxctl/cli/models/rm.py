@@ -8,6 +8,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
+from mlxctl.terminal_text import echo, escape_control_characters
 
 app = create_app()
 
@@ -29,9 +30,10 @@ def rm(
         check_removable(entry)
         num_bytes = disk_bytes(entry.path)
         if not yes:
-            typer.confirm(f"Remove {entry.name} ({size(num_bytes)}) from {entry.folder}?", abort=True)
+            question = f"Remove {entry.name} ({size(num_bytes)}) from {entry.folder}?"
+            typer.confirm(escape_control_characters(question), abort=True)
         remove_model(entry)
     if as_json:
         print_json({"removed": entry.name, "path": str(entry.folder), "num_bytes": num_bytes})
     else:
-        typer.echo(f"removed {entry.name} ({size(num_bytes)})")
+        echo(f"removed {entry.name} ({size(num_bytes)})")

@@ -7,6 +7,7 @@ import typer
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, print_json
+from mlxctl.terminal_text import echo, escape_line
 
 app = create_app()
 
@@ -29,7 +30,7 @@ def search(
         print_json([model._asdict() for model in found])
         return
     if not found:
-        typer.echo("no model found")
+        echo("no model found")
         raise typer.Exit(1)
     from rich.table import Table
 
@@ -39,7 +40,9 @@ def search(
     table.add_column("downloads", justify="right")
     table.add_column("updated")
     for model in found:
-        table.add_row(model.repository, f"{model.downloads:,}", model.updated_at or "–")
+        table.add_row(
+            escape_line(model.repository), f"{model.downloads:,}", escape_line(model.updated_at or "–")
+        )
     out = console()
     print_names(out, table)
     out.print("Download and try one: mlxctl run MODEL")

@@ -1,7 +1,4 @@
-"""Tables for the output of `mlxctl models`.
-
-Names come from the disk, so they are never read as markup.
-"""
+"""Tables for the output of `mlxctl models`."""
 
 from collections.abc import Collection, Sequence
 
@@ -12,6 +9,7 @@ from mlxctl.cli.console import console, print_names
 from mlxctl.models import Fit, Library, ModelDescription
 from mlxctl.models.fit import SPEED_FORMULA
 from mlxctl.models.weights import format_parameters
+from mlxctl.terminal_text import escape_line
 
 WIDE = 200
 """Width for output to a file or a pipe, so that names are not cut."""
@@ -25,10 +23,10 @@ def library_table(models: Sequence[tuple[ModelDescription, Fit | None]], probed:
     for model, fit in models:
         weights = model.weights
         table.add_row(
-            plain(model.name),
+            escape_line(model.name),
             model.detection.kind,
             model.detection.family or "–",
-            model.number_format or "–",
+            escape_line(model.number_format or "–"),
             format_parameters(weights.num_parameters) if weights else "–",
             size(model.disk_bytes),
             f"{model.context_length:,}" if model.context_length else "–",
@@ -61,7 +59,7 @@ def facts_table(facts: Sequence[tuple[str, str]]) -> Table:
     """Return a table with a name and a value per line."""
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, value in facts:
-        table.add_row(name, plain(value))
+        table.add_row(name, escape_line(value))
     return table
 
 
@@ -79,7 +77,7 @@ def fit_table(rows: Sequence[tuple[str, Fit]]) -> Table:
             else f"{fit.max_context_tokens:,}" + (" (all)" if fit.is_capped_by_model else "")
         )
         table.add_row(
-            plain(name),
+            escape_line(name),
             machine.chip or "this machine",
             f"{machine.memory_bytes / 1024**3:.0f} GiB",
             ("" if machine.is_exact else "~") + _memory(machine.usable_bytes),
@@ -121,8 +119,3 @@ def verdict(fit: Fit | None) -> str:
 def size(num_bytes: int) -> str:
     """Return bytes as text, in decimal units."""
     return f"{num_bytes / 1e9:.2f} GB" if num_bytes >= 5e7 else f"{num_bytes / 1e6:.2f} MB"
-
-
-def plain(text: str) -> Text:
-    """Return text without control characters, never read as Rich markup."""
-    return Text("".join(character if character.isprintable() else "?" for character in text))

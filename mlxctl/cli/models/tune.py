@@ -11,6 +11,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
+from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
     from mlxctl.bench.scenarios import Speculation
@@ -73,9 +74,9 @@ def tune(
         return
     _print(measured)
     if fastest is None:
-        typer.echo("No drafter makes the answers faster: serve this model without --speculation.")
+        echo("No drafter makes the answers faster: serve this model without --speculation.")
     else:
-        typer.echo(f"Fastest: mlxctl serve {shlex.join((name, *fastest.serve_options))}")
+        echo(f"Fastest: mlxctl serve {shlex.join((name, *fastest.serve_options))}")
 
 
 def _measure(
@@ -86,14 +87,14 @@ def _measure(
     from mlxctl.cli.bench.progress import progress_on
 
     if not is_quiet:
-        typer.echo(f"measuring: {shlex.join(trial.serve_options)}", err=True)
+        echo(f"measuring: {shlex.join(trial.serve_options)}", err=True)
     try:
         with progress_on(is_quiet=is_quiet, num_rounds=num_rounds) as observer:
             done = measure_trial(trial, name, scenario, num_rounds=num_rounds, observer=observer)
     except (KeyboardInterrupt, asyncio.CancelledError):
         done = replace(trial, problem="interrupted")
     if done.problem is not None:
-        typer.echo(f"mlxctl: {done.problem}; the drafters were not compared", err=True)
+        echo(f"mlxctl: {done.problem}; the drafters were not compared", err=True)
         raise typer.Exit(_INTERRUPTED if done.problem == "interrupted" else 1)
     return done
 

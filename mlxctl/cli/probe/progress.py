@@ -18,8 +18,9 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from mlxctl.cli.models.tables import plain
+from mlxctl.cli.console import console
 from mlxctl.stores import Finding
+from mlxctl.terminal_text import escape_line
 
 _BAR_COLUMNS = 10
 # Spinner, bar, steps, tokens, time, and the gaps between all columns.
@@ -31,7 +32,7 @@ class ProgressBar:
     """A probe watcher that draws a progress bar; a context manager."""
 
     def __init__(self, *, is_quiet: bool, screen: Console | None = None) -> None:
-        screen = screen or Console(stderr=True)
+        screen = screen or console(stderr=True)
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
@@ -60,7 +61,7 @@ class ProgressBar:
     def model_started(self, model: str, num_steps: int) -> None:
         self._num_tokens = 0
         self._task = self._progress.add_task(
-            self._fitting(plain(model).plain), total=num_steps, completed=-1, what="", tokens=0
+            self._fitting(escape_line(model)), total=num_steps, completed=-1, what="", tokens=0
         )
 
     def step_started(self, what: str) -> None:

@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import typer
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from mlxctl.cli.models.tables import plain
 from mlxctl.cli.options import print_json
 from mlxctl.cli.probe.results import ModelResult, ProbeResults
 from mlxctl.cli.probe.tables import findings_table, overview_table, summary, verdict
 from mlxctl.errors import SettingsError
 from mlxctl.stores import QUESTIONS, Exchange, Finding, write_overrides
+from mlxctl.terminal_text import echo, escape_line
 
 _INTERRUPTED = 130
 
@@ -33,16 +32,16 @@ def report(results: ProbeResults, *, as_json: bool, toml: Path | None, with_evid
         _print(known, with_evidence=with_evidence)
     for result in results.models:
         if result.problem is not None:
-            typer.echo(f"mlxctl: {result.problem}", err=True)
+            echo(f"mlxctl: {result.problem}", err=True)
     if not results.models and not results.was_stopped:
-        typer.echo(
+        echo(
             "mlxctl: the library has no model; download one with: mlxctl models pull ORGANIZATION/NAME",
             err=True,
         )
     if toml is not None:
         _write(toml, known)
     if results.was_stopped:
-        typer.echo("mlxctl: stopped; findings are stored, the same command continues with the rest", err=True)
+        echo("mlxctl: stopped; findings are stored, the same command continues with the rest", err=True)
         return _INTERRUPTED
     return int(len(known) < len(results.models))
 
@@ -103,7 +102,7 @@ def _print_evidence(out: Console, result: ModelResult) -> None:
     """Print all findings about a model, with prompts and outputs verbatim."""
     out.print(summary(result), style="bold")
     if result.known.record is not None:
-        out.print(plain(f"fingerprint {result.known.record.fingerprint}"), soft_wrap=True)
+        out.print(f"fingerprint {result.known.record.fingerprint}", soft_wrap=True)
     for finding in result.known.findings:
         out.print()
         _print_finding(out, finding)
@@ -111,9 +110,9 @@ def _print_evidence(out: Console, result: ModelResult) -> None:
 
 def _print_finding(out: Console, finding: Finding) -> None:
     out.print(Text.assemble((QUESTIONS[finding.question], "bold"), ": ", verdict(finding)))
-    out.print(Padding(plain(finding.reason), (0, 0, 0, 2)))
+    out.print(Padding(escape_line(finding.reason), (0, 0, 0, 2)))
     for name, value in finding.value.items():
-        out.print(Padding(plain(f"{name}: {value}"), (0, 0, 0, 2)))
+        out.print(Padding(escape_line(f"{name}: {value}"), (0, 0, 0, 2)))
     for exchange in finding.exchanges:
         _print_exchange(out, exchange)
 
@@ -132,4 +131,4 @@ def _print_exchange(out: Console, exchange: Exchange) -> None:
 
 
 def _quoted(text: str) -> Text:
-    return Text("\n").join(Text("    │ ") + plain(line) for line in text.split("\n"))
+    return Text("\n".join(f"    │ {escape_line(line)}" for line in text.split("\n")))

@@ -6,9 +6,9 @@ from datetime import datetime
 from rich.table import Table
 from rich.text import Text
 
-from mlxctl.cli.models.tables import plain
 from mlxctl.cli.probe.results import ModelResult
 from mlxctl.stores import QUESTIONS, Finding, ProbeRecord
+from mlxctl.terminal_text import escape_line
 
 _COLORS = {"yes": "green", "no": "default", "unknown": "yellow"}
 _OVERVIEW = {
@@ -30,9 +30,10 @@ def summary(result: ModelResult) -> Text:
     """Return model, time and versions of the probe as one line."""
     record = result.known.record
     if record is None:
-        return plain(f"{result.name}, never probed")
+        return Text(escape_line(f"{result.name}, never probed"))
     versions = ", ".join(f"{package} {version}" for package, version in record.versions.items())
-    return plain(f"{result.name}, probed {when(record)} in {record.duration_seconds:.1f} s with {versions}")
+    line = f"{result.name}, probed {when(record)} in {record.duration_seconds:.1f} s with {versions}"
+    return Text(escape_line(line))
 
 
 def when(record: ProbeRecord) -> str:
@@ -44,7 +45,7 @@ def findings_table(findings: Sequence[Finding]) -> Table:
     """Return the findings about one model, a question per line."""
     table = Table(box=None, pad_edge=False, show_header=False)
     for finding in findings:
-        table.add_row(QUESTIONS[finding.question], verdict(finding), plain(_with_format(finding)))
+        table.add_row(QUESTIONS[finding.question], verdict(finding), escape_line(_with_format(finding)))
     return table
 
 
@@ -69,7 +70,9 @@ def overview_table(results: Sequence[ModelResult]) -> Table:
     for result in results:
         found = {finding.question: finding for finding in result.known.findings}
         cells = [verdict(found[question]) if question in found else Text("–") for question in shown]
-        table.add_row(plain(result.name), *cells, plain(_value(found, "tools", "parser")), _longest(found))
+        table.add_row(
+            escape_line(result.name), *cells, escape_line(_value(found, "tools", "parser")), _longest(found)
+        )
     return table
 
 

@@ -6,7 +6,7 @@ import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
-from mlxctl.cli.live_settings import print_settings, read_changes
+from mlxctl.cli.live_settings import LiveSettings, print_settings, read_changes
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, server_url
 from mlxctl.cli.scheduler.show import PATH
 
@@ -28,5 +28,5 @@ def set_settings(
         from mlxctl.inspector.connection import ServerConnection
 
         with ServerConnection(server_url(url), api_key=api_key) as server:
-            found = server.request("PATCH", PATH, read_changes(changes))
+            found = server.request("PATCH", PATH, LiveSettings, read_changes(changes))
     print_settings(found, as_json=as_json)

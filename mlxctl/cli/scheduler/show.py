@@ -2,7 +2,7 @@
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
-from mlxctl.cli.live_settings import print_settings
+from mlxctl.cli.live_settings import LiveSettings, print_settings
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, server_url
 
 PATH = "/admin/scheduler"
@@ -16,5 +16,5 @@ def show(as_json: AsJson = False, url: ServerUrl = None, api_key: ApiKey = None)
         from mlxctl.inspector.connection import ServerConnection
 
         with ServerConnection(server_url(url), api_key=api_key) as server:
-            found = server.request("GET", PATH)
+            found = server.request("GET", PATH, LiveSettings)
     print_settings(found, as_json=as_json)

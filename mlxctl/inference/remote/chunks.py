@@ -7,10 +7,11 @@ as servers of open models add it, an `error` object in mid-stream, and mlxctl's 
 import re
 import secrets
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
-from mlxctl.errors import ConnectionLost, SequenceFailed
+from mlxctl.errors import ConnectionLost, SequenceFailed, shortened
 from mlxctl.ir import (
     Finished,
     FinishReason,
@@ -23,6 +24,8 @@ from mlxctl.ir import (
     ToolCallStarted,
     Usage,
 )
+from mlxctl.server_answers import UNREADABLE
+from mlxctl.terminal_text import escape_line
 
 _REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -31,9 +34,8 @@ _REASONS: dict[str, FinishReason] = {
     "content_filter": "refusal",
     "function_call": "tool_calls",
 }
-# Deltas are small; a longer line is no stream of an answer and must not fill the memory.
-_MAX_LINE_BYTES = 16 * 1024**2
-_PREFILL = re.compile(rb"\s*prefill (\d+)/(\d+)\s*")
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_PREFILL = re.compile(rb"\s*prefill (\d{1,15})/(\d{1,15})\s*")
 
 
 class _Function(msgspec.Struct, frozen=True):
@@ -60,13 +62,13 @@ class _Choice(msgspec.Struct, frozen=True):
 
 
 class _Details(msgspec.Struct, frozen=True):
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
+    cached_tokens: _Count | None = None
+    reasoning_tokens: _Count | None = None
 
 
 class _Usage(msgspec.Struct, frozen=True):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: _Count = 0
+    completion_tokens: _Count = 0
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
 
@@ -85,23 +87,6 @@ class _Chunk(msgspec.Struct, frozen=True):
 class _OpenCall:
     number: int
     index: int
-
-
-class LineReader:
-    """Splits a byte stream at line feeds.
-
-    A carriage return before one is dropped.
-    """
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that `data` completes. Raises ConnectionLost for an endless line."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > _MAX_LINE_BYTES:
-            raise ConnectionLost(f"the server sent a line of more than {_MAX_LINE_BYTES} bytes")
-        return [line.removesuffix(b"\r") for line in lines]
 
 
 class ChunkReader:
@@ -131,10 +116,11 @@ class ChunkReader:
         """
         try:
             chunk = self._decoder.decode(body)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise ConnectionLost(f"the server sent a chunk that cannot be read: {error}") from None
         if chunk.error is not None:
-            raise SequenceFailed(chunk.error if isinstance(chunk.error, str) else chunk.error.message)
+            reason = chunk.error if isinstance(chunk.error, str) else chunk.error.message
+            raise SequenceFailed(escape_line(shortened(reason)))
         if chunk.usage is not None:
             self._usage = _read_usage(chunk.usage)
         events: list[StreamEvent] = []

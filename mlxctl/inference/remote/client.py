@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from contextlib import aclosing
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -33,6 +34,7 @@ from mlxctl.ir import (
 )
 from mlxctl.ir.host_names import server_root
 from mlxctl.models import DEMO_MODEL, DEMO_SHORT_NAME
+from mlxctl.server_answers import convert_answer, decode_answer, read_answer_async
 
 _Result = TypeVar("_Result")
 
@@ -47,7 +49,7 @@ class _Explanation(msgspec.Struct, frozen=True):
 
 
 class _Explanations(msgspec.Struct, frozen=True):
-    explanations: list[_Explanation]
+    explanations: Annotated[list[_Explanation], msgspec.Meta(min_length=1)]
 
 
 class _CachePage(msgspec.Struct, frozen=True):
@@ -57,6 +59,37 @@ class _CachePage(msgspec.Struct, frozen=True):
 
 class _Cancelled(msgspec.Struct, frozen=True):
     cancelled: list[int]
+
+
+class _LoadedModel(msgspec.Struct, frozen=True):
+    name: str
+    weights_bytes: int
+    is_pinned: bool
+
+
+class _Pool(msgspec.Struct, frozen=True):
+    models: list[_LoadedModel] = []
+
+
+class _Admission(msgspec.Struct, frozen=True):
+    usable_bytes: int | None = None
+    machine_memory_bytes: int | None = None
+
+
+class _KVQuant(msgspec.Struct, frozen=True):
+    mode: str
+    layers: dict[str, int]
+
+
+class _Counters(msgspec.Struct, frozen=True):
+    """The counters of `GET /stats` that are no plain numbers."""
+
+    cache_hits: dict[str, int] | None = None
+    pool: _Pool | None = None
+    admission: _Admission | None = None
+    kv_quant: dict[str, _KVQuant] | None = None
+    draft_tokens: dict[str, tuple[int, int]] | None = None
+    prefix_cache_bits: int | None = None
 
 
 class RemoteInference:
@@ -85,10 +118,10 @@ class RemoteInference:
         Raises ServerUnreachable, CapacityError while models are loaded, AuthenticationFailed.
         """
         try:
-            response = await self._request("GET", f"{self.url}/models", timeout=_LIST_SECONDS)
+            content = await self._request("GET", f"{self.url}/models", seconds=_LIST_SECONDS)
         except UnknownResource:
             raise no_model_list(self.url) from None
-        self._models = read_models(response.content, url=self.url)
+        self._models = read_models(content, url=self.url)
         if not self._models:
             raise CapacityError(f"the server at {self.url} serves no model yet")
 
@@ -132,11 +165,11 @@ class RemoteInference:
             response = await self._client.send(message, stream=True)
             if response.status_code == 200:
                 return RemoteGeneration(response)
-            await response.aread()
-        except httpx.HTTPError as error:
+            async with aclosing(response), asyncio.timeout(_LIST_SECONDS):
+                content = await read_answer_async(response)
+        except (httpx.HTTPError, TimeoutError) as error:
             raise ServerUnreachable(self.url, _reason(error)) from None
-        await response.aclose()
-        raise _error(response)
+        raise _error(response, content)
 
     async def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
         """Return a vector for each text. Raises as `generate` does."""
@@ -159,8 +192,8 @@ class RemoteInference:
             **{name: value for name, value in fields.items() if value},
         }
         audio = await asyncio.to_thread(wav_file, request)
-        response = await self._request("POST", path, data=form, files={"file": ("audio.wav", audio)})
-        return self._decode(path, response, TranscriptionBody).result()
+        content = await self._request("POST", path, data=form, files={"file": ("audio.wav", audio)})
+        return decode_answer(content, TranscriptionBody, url=path).result()
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a conversation's prompt on the server.
@@ -178,6 +211,7 @@ class RemoteInference:
         Raises the error of its response, ServerUnreachable, and UnknownResource for another server.
         """
         counters = await self._get("/stats", dict[str, Any])
+        convert_answer(counters, _Counters, url=f"{self.root}/stats")
         found = await self._get("/requests", dict[str, list[RequestView]])
         return InferenceStats(counters=counters, requests=tuple(found.get("requests", [])))
 
@@ -197,45 +231,42 @@ class RemoteInference:
         response, ServerUnreachable.
         """
         url = f"{self.root}/requests/{quote(request_id, safe='')}"
-        response = await self._request("DELETE", url, timeout=_LIST_SECONDS)
-        return self._decode(url, response, _Cancelled).cancelled
+        content = await self._request("DELETE", url, seconds=_LIST_SECONDS)
+        return decode_answer(content, _Cancelled, url=url).cancelled
 
     async def _get(self, path: str, kind: type[_Result]) -> _Result:
         url = f"{self.root}{path}"
         try:
-            response = await self._request("GET", url, timeout=_LIST_SECONDS)
+            content = await self._request("GET", url, seconds=_LIST_SECONDS)
         except UnknownResource:
             raise UnknownResource(
                 f"the server at {self.root} has no {path}; only `mlxctl serve` has it"
             ) from None
-        return self._decode(url, response, kind)
+        return decode_answer(content, kind, url=url)
 
     async def _post(self, url: str, body: Mapping[str, Any], kind: type[_Result]) -> _Result:
         headers = {"Content-Type": "application/json"}
-        response = await self._request("POST", url, content=msgspec.json.encode(body), headers=headers)
-        return self._decode(url, response, kind)
+        content = await self._request("POST", url, content=msgspec.json.encode(body), headers=headers)
+        return decode_answer(content, kind, url=url)
 
-    async def _request(self, method: str, url: str, **options: Any) -> httpx.Response:
+    async def _request(
+        self, method: str, url: str, *, seconds: float = _SILENCE_SECONDS, **options: Any
+    ) -> bytes:
+        """Return the body. Raises the error of its status, ServerUnreachable."""
         try:
-            response = await self._client.request(method, url, **options)
-        except httpx.HTTPError as error:
+            async with asyncio.timeout(seconds), self._client.stream(method, url, **options) as response:
+                content = await read_answer_async(response)
+        except (httpx.HTTPError, TimeoutError) as error:
             base = self.url if url.startswith(self.url) else self.root
             raise ServerUnreachable(base, _reason(error)) from None
         if response.status_code != 200:
-            raise _error(response)
-        return response
-
-    def _decode(self, url: str, response: httpx.Response, kind: type[_Result]) -> _Result:
-        try:
-            return msgspec.json.decode(response.content, type=kind)
-        except msgspec.MsgspecError:
-            path = url.removeprefix(self.root)
-            raise UnknownResource(f"the server at {self.root} answers {path} in an unknown format") from None
+            raise _error(response, content)
+        return content
 
 
-def _error(response: httpx.Response) -> MlxctlError:
+def _error(response: httpx.Response, content: bytes) -> MlxctlError:
     retry_after = response.headers.get("retry-after")
-    return error_of_response(response.status_code, response.content, retry_after=retry_after)
+    return error_of_response(response.status_code, content, retry_after=retry_after)
 
 
 def _base_url(url: str) -> str:
@@ -251,7 +282,9 @@ def _base_url(url: str) -> str:
     return f"{root}/v1"
 
 
-def _reason(error: httpx.HTTPError) -> str:
+def _reason(error: httpx.HTTPError | TimeoutError) -> str:
+    if isinstance(error, TimeoutError):
+        return "its answer takes too long"
     if isinstance(error, httpx.ConnectTimeout):
         return f"it does not react within {_CONNECT_SECONDS:g} s"
     if isinstance(error, httpx.ConnectError):

@@ -1,5 +1,7 @@
 """Conversion of another server's error responses to mlxctl's errors."""
 
+import re
+
 import msgspec
 
 from mlxctl.errors import (
@@ -9,8 +11,12 @@ from mlxctl.errors import (
     MlxctlError,
     SequenceFailed,
     UnknownResource,
+    shortened,
 )
+from mlxctl.server_answers import UNREADABLE
+from mlxctl.terminal_text import escape_line
 
+_SECONDS = re.compile(r"[0-9]{1,9}")
 _BUSY = frozenset({408, 425, 429, 502, 503, 504, 529})
 
 
@@ -32,7 +38,9 @@ def error_of_response(status: int, body: bytes, *, retry_after: str | None = Non
     Its message is the server's, if it has one.
     """
     error = _read(body)
-    message = error.message or f"the server answered {status} without a reason"
+    message = escape_line(shortened(error.message)) or f"the server answered {status} without a reason"
+    if 300 <= status < 400:
+        return InvalidRequest(f"the server redirects to another URL ({status}); give the final one")
     code = error.code if isinstance(error.code, str) else None
     if status in (401, 403):
         return AuthenticationFailed(message)
@@ -48,7 +56,7 @@ def error_of_response(status: int, body: bytes, *, retry_after: str | None = Non
 def _read(body: bytes) -> _ErrorBody:
     try:
         read = msgspec.json.decode(body, type=_Body)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return _ErrorBody()
     if isinstance(read.error, _ErrorBody):
         return read.error
@@ -57,4 +65,4 @@ def _read(body: bytes) -> _ErrorBody:
 
 def _seconds(retry_after: str | None) -> float:
     # The header may also be a date; the default pause does for that.
-    return float(retry_after) if retry_after and retry_after.isdigit() else 1.0
+    return float(retry_after) if retry_after and _SECONDS.fullmatch(retry_after) else 1.0

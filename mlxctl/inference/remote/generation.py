@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 import httpx
 
 from mlxctl.errors import ConnectionLost
-from mlxctl.inference.remote.chunks import ChunkReader, LineReader
+from mlxctl.inference.remote.chunks import ChunkReader
 from mlxctl.ir import Collector, StreamEvent, TextResult
+from mlxctl.server_answers import LineReader
 
 
 class RemoteGeneration:

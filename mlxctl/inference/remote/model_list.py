@@ -1,11 +1,16 @@
 """Model list of another server (`GET /v1/models`)."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
 from mlxctl.errors import ServerUnreachable
+from mlxctl.server_answers import UNREADABLE
 
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
+_Word = Annotated[str, msgspec.Meta(max_length=64)]
+_Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 # Servers other than mlxctl list no kind.
 _CHAT_KINDS = (None, "unknown", "text", "vision")
 
@@ -52,20 +57,20 @@ class _Capabilities(msgspec.Struct, frozen=True):
 
 
 class _Card(msgspec.Struct, frozen=True):
-    id: str
-    max_model_len: int | None = None
-    max_input_tokens: int | None = None
+    id: _Name
+    max_model_len: _Number | None = None
+    max_input_tokens: _Number | None = None
     supports_tools: bool | None = None
     capabilities: _Capabilities | None = None
     is_demo: bool = False
-    kind: str | None = None
-    num_parameters: int | None = None
-    quantization: str | None = None
-    size_bytes: int | None = None
+    kind: _Word | None = None
+    num_parameters: _Number | None = None
+    quantization: _Word | None = None
+    size_bytes: _Number | None = None
 
 
 class _Page(msgspec.Struct, frozen=True):
-    data: list[msgspec.Raw]
+    data: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=10_000)]
 
 
 def read_models(body: bytes, *, url: str) -> tuple[RemoteModel, ...]:
@@ -75,9 +80,11 @@ def read_models(body: bytes, *, url: str) -> tuple[RemoteModel, ...]:
     list.
     """
     try:
-        return tuple(_read_card(bytes(card)) for card in msgspec.json.decode(body, type=_Page).data)
-    except msgspec.MsgspecError:
+        models = [_read_card(bytes(card)) for card in msgspec.json.decode(body, type=_Page).data]
+    except UNREADABLE:
         raise no_model_list(url) from None
+    # A name that is listed twice is one choice.
+    return tuple({model.name: model for model in models}.values())
 
 
 def no_model_list(url: str) -> ServerUnreachable:
@@ -114,4 +121,4 @@ def _float_format(card: _Card) -> str | None:
 
 
 class _Named(msgspec.Struct, frozen=True):
-    id: str
+    id: _Name

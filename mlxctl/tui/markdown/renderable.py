@@ -26,9 +26,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from mlxctl.terminal_text import escape_prose
 from mlxctl.tui.markdown.palette import Palette
 from mlxctl.tui.markdown.parser import parse
-from mlxctl.tui.terminal import escape_control_characters
 
 # Tables with narrower cells are shown as plain rows.
 _MIN_CELL_WIDTH = 6
@@ -179,7 +179,7 @@ class MarkdownText(Markdown):
     inlines = Markdown.inlines | {"link_text", "link_target"}
 
     def __init__(self, source: str, palette: Palette, *, continues_code: bool = False) -> None:
-        self.markup = escape_control_characters(source)
+        self.markup = escape_prose(source)
         self.parsed = parse(self.markup)
         self.palette = palette
         self.continues_code = continues_code

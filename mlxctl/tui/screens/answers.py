@@ -17,13 +17,13 @@ from mlxctl.errors import (
     StoreError,
 )
 from mlxctl.ir import ImagePart
+from mlxctl.terminal_text import escape_control_characters
 from mlxctl.tui.chat_turn import ChatTurn
 from mlxctl.tui.conversation import ChatMessage, QueuedQuestion, turns
 from mlxctl.tui.event_batching import batch_events
 from mlxctl.tui.gc_tuning import collect_recent
 from mlxctl.tui.history_loader import HistoryLoader, replay
 from mlxctl.tui.screens.actions import ChatActions
-from mlxctl.tui.terminal import escape_control_characters
 from mlxctl.tui.turn_updates import ToolReturned, ToolStarted, Update
 from mlxctl.tui.widgets.answer import AnswerWidget
 from mlxctl.tui.widgets.composer import Composer

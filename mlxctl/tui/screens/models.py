@@ -12,8 +12,8 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from mlxctl.errors import MlxctlError
+from mlxctl.terminal_text import escape_line
 from mlxctl.tui.chat_backend import SelectableModel
-from mlxctl.tui.terminal import escape_control_characters
 
 
 class ModelsScreen(ModalScreen[str | None]):
@@ -73,6 +73,4 @@ class ModelsScreen(ModalScreen[str | None]):
 
     def _line(self, model: SelectableModel) -> Content:
         mark = "● " if model.name == self._current else "  "
-        return Content.assemble(
-            mark, (escape_control_characters(model.name), "bold"), (f"  {model.note}", "dim")
-        )
+        return Content.assemble(mark, (escape_line(model.name), "bold"), (f"  {model.note}", "dim"))

@@ -13,11 +13,11 @@ from textual.screen import Screen
 from textual.widgets import DataTable, Static
 
 from mlxctl.errors import MlxctlError
+from mlxctl.terminal_text import escape_line
 from mlxctl.tui.observation import PRESSURE_PERCENT, Observation, Trends, memory_pressure, summary
 from mlxctl.tui.preferences import Preferences
 from mlxctl.tui.request_table import Column, FittedTable, SortOrder, describe_request, find_column, fit_table
 from mlxctl.tui.screens.confirm import ConfirmScreen
-from mlxctl.tui.terminal import escape_control_characters
 from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.widgets.cache_table import CacheTable
 from mlxctl.tui.widgets.key_footer import KeyFooter
@@ -251,7 +251,7 @@ class MonitorScreen(Screen[None]):
     def _show_selected(self) -> None:
         view = self._selected
         lines = [_NO_REQUEST] if view is None else describe_request(view)
-        self.query_one("#selected", Static).update(escape_control_characters("\n".join(lines)))
+        self.query_one("#selected", Static).update("\n".join(lines))
 
     def _heading(self, column: Column) -> Text:
         mark = ("▼" if self._order.is_descending else "▲") if column is self._order.column else ""
@@ -304,12 +304,11 @@ class MonitorScreen(Screen[None]):
             self._update()
 
     def _set_message(self, text: str) -> None:
-        self.query_one("#head", Static).update(f"{self._where}  {text}")
+        self.query_one("#head", Static).update(escape_line(f"{self._where}  {text}"))
 
 
 def _aligned(column: Column, text: str) -> Text:
-    shown = escape_control_characters(text)
-    return Text(shown, justify="left" if column.is_text else "right")
+    return Text(text, justify="left" if column.is_text else "right")
 
 
 class MonitorApp(TerminalApp):

@@ -13,8 +13,8 @@ from textual.widgets.option_list import Option
 
 from mlxctl.errors import StoreError
 from mlxctl.stores import SessionSummary
+from mlxctl.terminal_text import escape_control_characters
 from mlxctl.tui.session_autosave import SavedChat, SessionAutosave
-from mlxctl.tui.terminal import escape_control_characters
 from mlxctl.tui.widgets.text_input import TextInput
 
 _MAX_SHOWN = 200

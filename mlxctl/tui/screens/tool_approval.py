@@ -9,9 +9,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from mlxctl.ir import ToolCallPart
+from mlxctl.terminal_text import escape_invisible_characters
 from mlxctl.tui.messages import InterruptPressed
 from mlxctl.tui.screens.tool_call import readable_arguments
-from mlxctl.tui.terminal import escape_invisible_characters
 from mlxctl.tui.tools.toolbox import Decision, Tool
 
 

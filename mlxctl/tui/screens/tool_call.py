@@ -12,8 +12,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from mlxctl.ir import ToolCallPart, ToolResultPart
+from mlxctl.terminal_text import escape_invisible_characters
 from mlxctl.tui.messages import InterruptPressed
-from mlxctl.tui.terminal import escape_invisible_characters
 from mlxctl.tui.tools.toolbox import Tool, refusal, text_result
 from mlxctl.tui.widgets.text_input import TextInput
 

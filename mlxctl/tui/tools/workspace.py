@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 
 from mlxctl.ir import ToolCallPart, ToolResultPart, ToolSpec
 from mlxctl.locations import expand_user
+from mlxctl.locations.regular_file import read_regular_file
 from mlxctl.tui.tools.shell import SHELL_SECONDS, run_command
 from mlxctl.tui.tools.toolbox import Tool, error_result, no_caution, text_result
 
@@ -195,8 +196,7 @@ class WorkspaceTools:
             raise ToolFailed(f"{arguments.path!r} is a directory; list_directory lists it")
         if path.exists() and not path.is_file():
             raise ToolFailed(f"{arguments.path!r} is not a regular file")
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+        data = read_regular_file(path, MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise ToolFailed(f"{arguments.path!r} has more than {MAX_FILE_BYTES // 1_000_000} MB")
         if b"\0" in data:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from textual.widgets import DataTable
 
+from mlxctl.terminal_text import escape_control_characters
 from mlxctl.tui.observation import format_bytes
-from mlxctl.tui.terminal import escape_control_characters
 
 if TYPE_CHECKING:
     # PERF: the inference package is not imported before the first frame.
     from mlxctl.inference.interface import CacheEntry
 
-_MIN_TEXT = 8
+_MIN_TEXT, _MAX_TEXT = 8, 4000
 _GAP = 2
 
 
@@ -40,7 +40,7 @@ class CacheTable(DataTable[Text]):
         self._set_columns((*widths, max(rest - _GAP, _MIN_TEXT)))
         for entry, cells in zip(entries, rows, strict=True):
             # The text column shows one line; the rest of it is cut off.
-            text = " ".join((entry.text or "").split())[: self._widths[-1]]
+            text = " ".join((entry.text or "")[:_MAX_TEXT].split())[: self._widths[-1]]
             shown = Text(escape_control_characters(text))
             self.add_row(*(Text(cell, justify="right") for cell in cells), shown)
         self.move_cursor(row=cursor_row)

@@ -9,10 +9,10 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.widgets import TextArea
 
+from mlxctl.terminal_text import escape_control_characters
 from mlxctl.tui.chat_commands import completions, matching_commands
 from mlxctl.tui.mentions import common_prefix, complete_path
 from mlxctl.tui.messages import CommandTyped, InterruptPressed, PasteFolded, QuestionSubmitted
-from mlxctl.tui.terminal import escape_control_characters
 from mlxctl.tui.widgets.text_input import run_own_binding
 
 

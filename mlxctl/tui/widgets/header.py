@@ -2,7 +2,7 @@
 
 from textual.widgets import Static
 
-from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.terminal_text import escape_line
 
 
 class ChatHeader(Static):
@@ -20,7 +20,7 @@ class ChatHeader(Static):
 
     def show(self, model: str, title: str) -> None:
         """Show model and title; no redraw when unchanged."""
-        text = escape_control_characters(f"mlxctl chat  {model}  {title}".rstrip())
+        text = escape_line(f"mlxctl chat  {model}  {title}".rstrip())
         if text != self._shown:
             self._shown = text
             self.update(text)

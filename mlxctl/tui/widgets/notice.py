@@ -4,7 +4,7 @@ from typing import Literal
 
 from textual.widgets import Static
 
-from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.terminal_text import escape_control_characters
 
 Kind = Literal["hint", "warning", "error"]
 

@@ -1,7 +1,7 @@
 """A question as typed, without markup."""
 
+from mlxctl.terminal_text import escape_prose
 from mlxctl.tui.conversation import ChatMessage
-from mlxctl.tui.terminal import escape_control_characters
 from mlxctl.tui.widgets.searchable import SearchableStatic
 
 _MAX_LINES = 20
@@ -20,7 +20,7 @@ class QuestionWidget(SearchableStatic):
     def __init__(self, question: ChatMessage) -> None:
         text, num_images = question.message.text, question.message.num_images
         images = f"[{num_images} image{'' if num_images == 1 else 's'}]\n" if num_images else ""
-        super().__init__(images + escape_control_characters(_shortened(text)), markup=False)
+        super().__init__(images + escape_prose(_shortened(text)), markup=False)
         self.question = question
         self.search_text = text
 

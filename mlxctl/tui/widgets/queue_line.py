@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from textual.widgets import Static
 
-from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.terminal_text import escape_control_characters
 
 
 class QueueLine(Static):

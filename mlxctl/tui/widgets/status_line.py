@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from textual.widgets import Static
 
-from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.terminal_text import escape_line
 from mlxctl.tui.throughput_meter import LiveMetrics
 
 _GAP = "  "
@@ -52,16 +52,17 @@ class StatusLine(Static):
 
 def status_text(status: Status, *, width: int) -> str:
     """Return the status line for `width` columns."""
+    model = escape_line(status.model)
     segments = [
-        escape_control_characters(status.model),
+        model,
         _state(status),
         *_metrics(status.metrics),
         *_context(status),
     ]
     if status.has_tools:
         segments.append("tools")
-    if len(_GAP.join(segments)) > width and len(status.model) > _SHORT_NAME:
-        segments[0] = f"{status.model[: _SHORT_NAME - 1]}…"
+    if len(_GAP.join(segments)) > width and len(model) > _SHORT_NAME:
+        segments[0] = f"{model[: _SHORT_NAME - 1]}…"
     if status.state not in _IDLE_STATES:
         frame = _FRAMES[int(status.seconds * _FRAMES_PER_SECOND) % len(_FRAMES)]
         segments[0] = f"{frame} {segments[0]}"

@@ -5,7 +5,7 @@ import time
 from textual.app import ComposeResult
 from textual.widgets import Collapsible, Static
 
-from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.terminal_text import escape_prose
 
 # Only the end is drawn while streaming, so that the cost per delta stays constant.
 _GROWING_CHARACTERS = 1200
@@ -38,7 +38,7 @@ class ThinkingWidget(Collapsible):
         return self._text
 
     def append(self, text: str) -> None:
-        self._text += escape_control_characters(text)
+        self._text += escape_prose(text)
         is_cut = len(self._text) > _GROWING_CHARACTERS
         self._body.update(("… " if is_cut else "") + self._text[-_GROWING_CHARACTERS:].lstrip())
         self.title = f"Thinking … {time.monotonic() - self._started:.0f} s"

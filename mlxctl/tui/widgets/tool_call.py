@@ -3,7 +3,7 @@
 from textual.content import Content
 
 from mlxctl.ir import ToolResultPart
-from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.terminal_text import escape_control_characters
 from mlxctl.tui.widgets.searchable import SearchableStatic
 
 _MAX_CHARACTERS = 600
