@@ -32,5 +32,5 @@ def report_errors(describe: Callable[[str], str] = "mlxctl: {}".format) -> Itera
         # Any path that the user gives may be below a directory that the user cannot enter.
         if error.filename is None:
             raise
-        typer.echo(describe(f"cannot use {error.filename!r}: {error.strerror}"), err=True)
+        echo(describe(f"cannot use {error.filename!r}: {error.strerror}"), err=True)
         raise typer.Exit(1) from None

@@ -36,7 +36,7 @@ def kind_of(value: Any) -> str:
 
 
 def target(root: Any, reference: str) -> Any:
-    """Return the part that a local reference names, None if there is none."""
+    """Return the part that a local reference names, else None."""
     keys = pointer_keys(root, reference[1:]) if reference.startswith("#") else None
     found = root
     for key in keys or ():
@@ -45,9 +45,9 @@ def target(root: Any, reference: str) -> Any:
 
 
 def pointer_keys(node: Any, pointer: str) -> SchemaKeys | None:
-    """Return the keys to a JSON pointer's target (RFC 6901); None if there is none.
+    """Return the keys to a JSON pointer's target, else None.
 
-    The text is taken as it is, or else percent-decoded.
+    The pointer is one of RFC 6901. The text is taken as it is, or else percent-decoded.
     """
     if not pointer:
         return ()

@@ -1,4 +1,7 @@
-"""One request of a WebSocket, as HTTP, and its answer as messages. Event-loop thread only."""
+"""One request of a WebSocket, and its answer as messages.
+
+Event-loop thread only.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable

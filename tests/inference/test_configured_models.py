@@ -357,7 +357,7 @@ def configure_with_overrides(
 def configure_probed(
     tmp_path: Path, *, memory_limit_bytes: int | None, overrides: str = "", **model: Any
 ) -> ServedModel:
-    """Return a probed model of 1 MB with its passes, 1,000 bytes a token."""
+    """Return a probed model of 1 MB, 1,000 bytes a token."""
     path = tiny_models.model("qwen3")
     finding = check_context(
         context_length=read_model(path).context_length,

@@ -47,7 +47,7 @@ class ResultImages:
 
 
 def without_result_images(message: Message) -> Message:
-    """Return a message with a note for each image of a tool result."""
+    """Return a message with notes for the images of tool results."""
     if not message.tool_results:
         return message
     parts = (

@@ -110,7 +110,10 @@ class GrammarMatcher:
                 words.view(np.uint32)[token_id // 32] &= np.uint32(~(1 << token_id % 32) & 0xFFFFFFFF)
 
     def _few_others(self, token_ids: Sequence[int], *, among_blanks: bytes = b"") -> list[int]:
-        """Return the tokens that are no white space but `among_blanks`, none for many."""
+        """Return the tokens beside white space, none for many.
+
+        `among_blanks` is the white space that counts as another token.
+        """
         texts = ((token_id, self._tokenizer.decode_bytes([token_id])) for token_id in token_ids)
         others = [token_id for token_id, text in texts if text == among_blanks or not text.isspace()]
         return others if len(others) <= _FEW else []
@@ -130,7 +133,7 @@ class GrammarMatcher:
         return bool(firsts) and all(first != token_id and first in allowed for first in firsts)
 
     def _texts_after_space(self, ahead: LLMatcher) -> set[bytes]:
-        """Return the texts that may follow, each as far as it is known.
+        """Return the texts that may follow, as far as known.
 
         Those that begin with white space are left out.
         """

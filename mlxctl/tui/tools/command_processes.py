@@ -142,7 +142,7 @@ def _supervise(program: str, *arguments: str) -> int:
             break
         time.sleep(_PAUSE_SECONDS)
     if remaining:
-        sys.stderr.write(f"[not ended: process {', '.join(map(str, remaining))}]\n")
+        os.write(2, f"[not ended: process {', '.join(map(str, remaining))}]\n".encode())
     return 1 if code is None else code if code >= 0 else 128 - code
 
 

@@ -1,4 +1,4 @@
-"""Calls and results of OpenAI's shell and patch tools, as in histories of agents.
+"""Calls and results of OpenAI's shell and patch tools in histories.
 
 Such tools cannot be offered here, but the model is shown what was done with them.
 """
