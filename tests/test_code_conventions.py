@@ -14,7 +14,8 @@ from mlxctl import errors
 ROOT = Path(__file__).parent.parent
 TOP_LEVEL = {
     "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "constraints.txt", "docs",
-    "mkdocs.yml", "pyproject.toml", "mlxctl", "packaging", "tests", "tools", "snapshots", "bench_results", "completions",
+    "mkdocs.yml", "pyproject.toml", "mlxctl", "packaging", "tests", "tools", "snapshots", "bench_results",
+    "completions",
 }  # fmt: skip
 
 
