@@ -31,7 +31,10 @@ SCHEMA = {
     "required": ["a"],
     "additionalProperties": False,
 }
-TOOLS = (ToolSpec(name="first", parameters=SCHEMA), ToolSpec(name="second", parameters={}))
+TOOLS = (
+    ToolSpec(name="first", parameters=SCHEMA),
+    ToolSpec(name="second", parameters={"properties": {"b": {}}}),
+)
 
 
 def asked(**more: Any) -> GenerationRequest:

@@ -256,12 +256,6 @@ def test_text_model_rejects_images_and_audio(qwen: ModelAdapter, part: ImagePart
     assert refusal.value.param == "messages.1"
 
 
-def test_text_model_rejects_images_in_tool_results(qwen: ModelAdapter) -> None:
-    result = ToolResultPart(call_id="c", content=(ImagePart(data=b"", media_type="image/png"),))
-    with pytest.raises(InvalidRequest, match="images"):
-        qwen.prepare_input(ask(USER, Message(role="tool", parts=(result,))))
-
-
 def test_prompt_that_fills_the_context_raises_context_too_long(qwen: ModelAdapter) -> None:
     request = ask(text_message("user", "x!" * 4096))
     with pytest.raises(ContextTooLong) as refusal:

@@ -99,7 +99,9 @@ def test_interrupted_download_is_named_with_the_way_to_continue(directories: tup
     blobs.mkdir(exist_ok=True)
     (blobs / "ab.12.incomplete").touch()
     assert library(directories).resolve("org/a").path == snapshot
-    (snapshot / "model.safetensors.index.json").write_text('{"weight_map": {"x": "model-00002.safetensors"}}')
+    (snapshot / "model.safetensors.index.json").write_text(
+        '{"weight_map": {"x": "model.safetensors", "y": "model-2.safetensors"}}'
+    )
     with pytest.raises(
         ModelNotFoundOnDisk, match="not downloaded completely; `mlxctl models pull org/a` con"
     ):
