@@ -101,6 +101,13 @@ class Chunk(Generic[P]):
         return sum(segment.num_tokens for segment in self.shared_segments)
 
     @property
+    def num_bytes(self) -> int:
+        """Bytes of the chunk; what it shares counts for the first owner only."""
+        segments = sum(segment.num_bytes for segment in self.shared_segments if segment.owners[0] is self)
+        states = sum(state.num_bytes for state in self.checkpoints if state.owners[0] is self)
+        return self.payload_bytes + segments + states
+
+    @property
     def is_protected(self) -> bool:
         """Whether a lease or a pin forbids eviction."""
         return bool(self.num_leases or self.is_pinned)

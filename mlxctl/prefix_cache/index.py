@@ -6,7 +6,8 @@ Pure; payloads are opaque. Policy:
   evictable chunk is a leaf. States have a separate LRU order within MAX_STATE_SHARE of the bytes.
 - A chunk expires after the longest `ttl_seconds` of those who published or used it, counted from the last
   use; without a `ttl_seconds` never. An expired chunk does not match. A parent outlives its children.
-- A pinned chunk neither expires nor is evicted; a leased one is not evicted until its release.
+- A pinned chunk neither expires nor is evicted, and all together take at most MAX_PINNED_SHARE; a leased one
+  is not evicted until its release.
 - With `shares_fairly` every caller with entries has an equal share of the bytes and buffers in use. Entries
   of callers with more than their share of what is short are evicted before those of others.
 
@@ -24,7 +25,7 @@ from mlxctl.ir.tokens import Salt, Tokens, caller_digest, overlapping
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, chunk_key, root_key, to_24_bit
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P, PrefixMatch, shared
 from mlxctl.prefix_cache.eviction import EvictionLog, first_over_share, have_equal_start
-from mlxctl.prefix_cache.policy import MAX_STATE_SHARE, EvictionReason
+from mlxctl.prefix_cache.policy import MAX_PINNED_SHARE, MAX_STATE_SHARE, EvictionReason
 from mlxctl.prefix_cache.shared_segments import ReusablePrefix, SplitPayload, longest_reusable_prefix
 from mlxctl.prefix_cache.siblings import MAX_CLOSEST
 from mlxctl.prefix_cache.tree import ChunkTree
@@ -229,10 +230,10 @@ class PrefixIndex(Generic[P]):
     def pin(self, key: Key) -> bool:
         """Protect the prefix that ends with this chunk until `unpin`.
 
-        False when not stored.
+        False when not stored, and when pinned prefixes would take more than MAX_PINNED_SHARE of the bytes.
         """
         chunk = self.find(key)
-        if chunk is None:
+        if chunk is None or self._pinned_bytes(chunk) > self.max_bytes * MAX_PINNED_SHARE:
             return False
         chunk.is_pinned = True
         self._extend_expiry(chunk, math.inf)
@@ -377,6 +378,18 @@ class PrefixIndex(Generic[P]):
 
     def _expiry(self, ttl_seconds: float | None) -> float:
         return math.inf if ttl_seconds is None else self._clock() + ttl_seconds
+
+    def _pinned_bytes(self, more: Chunk[P]) -> int:
+        """Return the bytes of pinned prefixes, with that of `more`."""
+        counted: set[Key] = set()
+        num_bytes = 0
+        for chunk in (more, *(each for each in self.chunks() if each.is_pinned)):
+            for ancestor in chunk.ancestors():
+                if ancestor.key in counted:
+                    break
+                counted.add(ancestor.key)
+                num_bytes += ancestor.num_bytes
+        return num_bytes
 
     @staticmethod
     def _extend_expiry(chunk: Chunk[P], expires_at: float) -> None:

@@ -13,6 +13,9 @@ MAX_STATE_SHARE = 0.5
 """Part of the byte budget that layer states may take: one state can be as large as the keys and values of
 thousands of tokens."""
 
+MAX_PINNED_SHARE = 0.5
+"""Part of the byte budget that pinned prefixes may take, so that others are cached as well."""
+
 EvictionReason = Literal["evicted", "expired", "cleared"]
 
 

@@ -98,7 +98,7 @@ def test_nothing_expires_without_ttl() -> None:
 
 def test_pinned_prefix_survives_ttl_and_budget_until_unpinned() -> None:
     clock = Clock()
-    index: PrefixIndex[str] = PrefixIndex(max_bytes=700, clock=clock)
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=1200, clock=clock)
     chunk = publish(index, conversation(512, 7), ttl_seconds=10)
     assert chunk is not None
     assert index.pin(chunk.key)
@@ -112,6 +112,23 @@ def test_pinned_prefix_survives_ttl_and_budget_until_unpinned() -> None:
     assert index.unpin(chunk.key)
     index.shrink(0)
     assert num_matched(index, conversation(512, 7)) == 0
+
+
+def test_pinned_prefixes_take_at_most_half_of_the_budget() -> None:
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=1600)
+    first, second = publish(index, conversation(512, 7)), publish(index, conversation(512, 8))
+    other = publish(index, pack([9] * 400))
+    assert first is not None
+    assert second is not None
+    assert other is not None
+    assert index.pin(first.key)
+    assert index.pin(first.key)
+    # Of the second, only what the first does not have counts.
+    assert index.pin(second.key)
+    assert not index.pin(other.key)
+    assert index.unpin(first.key)
+    assert index.unpin(second.key)
+    assert index.pin(other.key)
 
 
 def test_longer_chunk_inherits_pin() -> None:

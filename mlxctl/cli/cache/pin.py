@@ -1,5 +1,7 @@
 """`mlxctl cache pin`."""
 
+import typer
+
 from mlxctl.cli.cache.target import DirectoryInstead, Keys, OnDisk, open_cache
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
@@ -23,7 +25,9 @@ def pin(
         from mlxctl.inspector.branches import find_branch
 
         trees = cache.trees()
-        answer = cache.change(
-            "pin", [chunk.key for key in keys for chunk in find_branch(trees, key)[-1].chunks[-1:]]
-        )
+        ends = [chunk.key for key in keys for chunk in find_branch(trees, key)[-1].chunks[-1:]]
+        answer = cache.change("pin", ends)
     print_json(answer) if as_json else echo(f"{answer['num_changed']} pinned")
+    if num_left := len(ends) - answer["num_changed"]:
+        echo(f"{num_left} not pinned: pinned conversations take at most half of the cache", err=True)
+        raise typer.Exit(1)

@@ -74,8 +74,8 @@ class CacheQueries:
             model=names.get(chunk.namespace, ""),
             start=chunk.start,
             tokens=chunk.tokens,
-            memory_bytes=_num_bytes(here),
-            disk_bytes=_num_bytes(there),
+            memory_bytes=here.num_bytes if here is not None else 0,
+            disk_bytes=there.num_bytes if there is not None else 0,
             checkpoints=sorted(checkpoint.position for checkpoint in chunk.checkpoints),
             num_hits=chunk.num_hits,
             used_at=chunk.used_at,
@@ -98,12 +98,3 @@ class CacheQueries:
             if self._prefixes.disk is not None
             else (self._prefixes.index,)
         )
-
-
-def _num_bytes(chunk: Chunk[Any] | None) -> int:
-    """Bytes of a chunk; shared segments count for their first owner only."""
-    if chunk is None:
-        return 0
-    shared_bytes = sum(segment.num_bytes for segment in chunk.shared_segments if segment.owners[0] is chunk)
-    states = sum(state.num_bytes for state in chunk.checkpoints if state.owners[0] is chunk)
-    return chunk.payload_bytes + shared_bytes + states
