@@ -14,7 +14,7 @@ from tests.browser.conftest import FOREIGN_NAME
 from tests.server.process import ServerProcess, serving, wait_for
 
 RULES = {"blocklist": ["the"], "action": "redact"}
-CHAT = {"model": "mlxctl-demo", "messages": [{"role": "user", "content": "zebra " * 100}], "max_tokens": 4}
+CHAT = {"model": "mlxctl-demo", "messages": [{"role": "user", "content": "walrus " * 100}], "max_tokens": 4}
 UNLOAD = {"model": "mlxctl-demo", "keep_alive": 0}
 
 # Return the status and text of a request, or the error that the page gets.
