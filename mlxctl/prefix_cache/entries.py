@@ -102,7 +102,7 @@ class Chunk(Generic[P]):
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the chunk; what it shares counts for the first owner only."""
+        """Bytes of the chunk; shared ones count for their first owner."""
         segments = sum(segment.num_bytes for segment in self.shared_segments if segment.owners[0] is self)
         states = sum(state.num_bytes for state in self.checkpoints if state.owners[0] is self)
         return self.payload_bytes + segments + states
