@@ -217,10 +217,16 @@ def test_tokens_that_only_others_could_replace_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "has_space"), [('"true" | "false"', False), ('"true" | "false" | "7"', True)]
+    ("grammar", "has_space"),
+    [
+        ('start: WS? ("true" | "false")\nWS: /[ \\n]+/', False),
+        ('start: WS? ("true" | "false" | "7")\nWS: /[ \\n]+/', True),
+        # The spaces are part of the value.
+        ('start: " true" | "  true" | " false"', True),
+    ],
 )
 def test_space_that_the_tokenizer_would_write_with_the_next_word_is_left_out(
-    values: str, has_space: bool
+    grammar: str, has_space: bool
 ) -> None:
     vocabulary = Tokenizer(BPE())
     vocabulary.pre_tokenizer, vocabulary.decoder = ByteLevel(add_prefix_space=False), decoders.ByteLevel()
@@ -229,7 +235,6 @@ def test_space_that_the_tokenizer_would_write_with_the_next_word_is_left_out(
     )
     vocabulary.train_from_iterator(["a true, a false, true, false"] * 9, trainer)
     tokenizer = LLTokenizer(vocabulary.to_str(), eos_token=[0])
-    grammar = f"start: WS? ({values})\nWS: /[ \\n]+/"
     matcher = GrammarMatcher(tokenizer, json.dumps({"grammars": [{"lark_grammar": grammar}]}))
     words = np.zeros((tokenizer.vocab_size + 31) // 32, dtype=np.int32)
     matcher.fill_mask(words)

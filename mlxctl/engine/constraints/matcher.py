@@ -105,8 +105,9 @@ class GrammarMatcher:
         matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
         allowed = _token_ids(words, _FEW + _MOST_BLANKS)
         tried = self._few_others(allowed, among_blanks=_SPACE) if len(allowed) > 1 else ()
+        whole = words.copy() if tried else words
         for token_id in tried:
-            if self._is_cut(matcher, token_id, allowed):
+            if self._is_cut(matcher, token_id, allowed, whole):
                 words.view(np.uint32)[token_id // 32] &= np.uint32(~(1 << token_id % 32) & 0xFFFFFFFF)
 
     def _few_others(self, token_ids: Sequence[int], *, among_blanks: bytes = b"") -> list[int]:
@@ -118,28 +119,31 @@ class GrammarMatcher:
         others = [token_id for token_id, text in texts if text == among_blanks or not text.isspace()]
         return others if len(others) <= _FEW else []
 
-    def _is_cut(self, matcher: LLMatcher, token_id: int, allowed: Sequence[int]) -> bool:
+    def _is_cut(self, matcher: LLMatcher, token_id: int, allowed: Sequence[int], words: Words) -> bool:
         """Whether the tokenizer would write another token first.
 
-        It would where the text that has to follow this token extends it; after a space, each text that may
-        follow.
+        It would where the text that has to follow this token extends it; after a space that may be left out,
+        each text that may follow. `words` is the mask of the `allowed` tokens.
         """
         ahead = matcher.deep_copy()
         if token_id in self._stops or not ahead.consume_token(token_id):
             return False
         text = self._tokenizer.decode_bytes([token_id])
-        texts = self._texts_after_space(ahead) if text == _SPACE else {ahead.compute_ff_bytes()}
+        texts = self._texts_after(ahead, words) if text == _SPACE else {ahead.compute_ff_bytes()}
         firsts = [self._tokenizer.tokenize_bytes(text + following)[0] for following in filter(None, texts)]
         return bool(firsts) and all(first != token_id and first in allowed for first in firsts)
 
-    def _texts_after_space(self, ahead: LLMatcher) -> set[bytes]:
-        """Return the texts that may follow, as far as known.
+    def _texts_after(self, ahead: LLMatcher, before: Words) -> set[bytes]:
+        """Return the texts that may follow a space, as far as known.
 
-        Those that begin with white space are left out.
+        None where the space matters: without it, they are not allowed. Those that begin with white space are
+        left out.
         """
-        words: Words = np.zeros(self._num_words, dtype=np.int32)
+        words = np.zeros_like(before)
         ahead.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
         texts: set[bytes] = set()
+        if np.any(words & ~before):
+            return texts
         for token_id in self._few_others(_token_ids(words, _FEW + _MOST_BLANKS)):
             text, further = self._tokenizer.decode_bytes([token_id]), ahead.deep_copy()
             if text[:1].isspace():
