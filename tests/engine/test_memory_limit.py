@@ -54,7 +54,12 @@ ASKS = st.lists(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=2,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(asks=ASKS, tokens_of_room=st.sampled_from([1000, 2000]), backend=st.sampled_from([CPU, METAL]))
 def test_random_mix_stays_within_the_limit_and_is_answered(
     kind: str, asks: list[Ask], tokens_of_room: int, backend: Backend
