@@ -235,9 +235,13 @@ class PrefixIndex(Generic[P]):
         chunk = self.find(key)
         if chunk is None or self._pinned_bytes(chunk) > self.max_bytes * MAX_PINNED_SHARE:
             return False
+        self.keep_pinned(chunk)
+        return True
+
+    def keep_pinned(self, chunk: Chunk[P]) -> None:
+        """Pin a stored chunk whose pin was accepted earlier, or elsewhere."""
         chunk.is_pinned = True
         self._extend_expiry(chunk, math.inf)
-        return True
 
     def unpin(self, key: Key) -> bool:
         """Make a pinned chunk evictable again; it does not expire.

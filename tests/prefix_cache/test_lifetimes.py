@@ -131,6 +131,17 @@ def test_pinned_prefixes_take_at_most_half_of_the_budget() -> None:
     assert index.pin(other.key)
 
 
+def test_pin_that_was_accepted_earlier_is_kept_beyond_the_share() -> None:
+    index: PrefixIndex[str] = PrefixIndex(max_bytes=700)
+    chunk = publish(index, conversation(512, 7))
+    assert chunk is not None
+    assert not index.pin(chunk.key)
+
+    index.keep_pinned(chunk)
+    index.shrink(0)
+    assert num_matched(index, conversation(512, 7)) == 562
+
+
 def test_longer_chunk_inherits_pin() -> None:
     index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 20)
     short = publish(index, conversation(0, 7, 40))

@@ -82,7 +82,7 @@ class ArchiveImporter:
         )
         assert chunk is not None, "an index without a limit takes every chunk"
         if frame.is_pinned:
-            self._index.pin(chunk.key)
+            self._index.keep_pinned(chunk)
         self._present[frame.key] = chunk
         self._used[frame.key] = self._first_use + frame.used
         self._add_row(frame, chunk)

@@ -91,7 +91,7 @@ def _add_chunks(
             taken.add(record.extent)
             record.chunk = chunk.key
             if row.is_pinned:
-                index.pin(row.key)
+                index.keep_pinned(chunk)
     return taken
 
 

@@ -168,7 +168,7 @@ class RecordStore:
                 if not stored_chunk.has_checkpoint_at(state.position):
                     self._add_state(stored_chunk, state, deadline)
             if chunk.is_pinned:
-                self.index.pin(stored_chunk.key)
+                self.index.keep_pinned(stored_chunk)
         return stored_chunk if stored_chunk is not None and self.index.contains(stored_chunk) else None
 
     def _add_chunk(
