@@ -7,17 +7,12 @@ LM Studio names its own directory in `~/.lmstudio-home-pointer`, and a folder th
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
 from mlxctl.errors import SettingsError
 from mlxctl.locations import expand_user, home_directory
 from mlxctl.locations.regular_file import read_regular_file
+from mlxctl.settings.documents import DocumentError, parse_json
 
 _MAX_BYTES = 1024**2
-
-
-class _Settings(msgspec.Struct):
-    downloadsFolder: str = ""  # noqa: N815 -- LM Studio's name
 
 
 def lm_studio_directories() -> list[Path]:
@@ -45,10 +40,11 @@ def _pointed(file: Path) -> Iterator[Path]:
 
 def _chosen(file: Path) -> Iterator[Path]:
     try:
-        folder = msgspec.json.decode(_read(file), type=_Settings).downloadsFolder
-    except msgspec.MsgspecError:
+        settings = parse_json(_read(file))
+    except DocumentError:
         return
-    if folder and expand_user(folder).is_absolute():
+    folder = settings.get("downloadsFolder") if isinstance(settings, dict) else None
+    if isinstance(folder, str) and expand_user(folder).is_absolute():
         yield expand_user(folder)
 
 
