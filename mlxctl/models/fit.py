@@ -24,8 +24,8 @@ SPEED_FORMULA = (
     "context)"
 )
 DEFAULT_CONTEXT_TOKENS = 8192
-# Measured with mlx_lm and SmolLM2-135M on 2 cores (x86, Linux VM) beside other load: a token took 0.46 s in 32 bits,
-# 0.60 in bfloat16, 3.6 in 4 and 3.4 in 8 bits, a prompt of 32 tokens 10, 5, 93 and 91 s.
+# Measured with mlx_lm and SmolLM2-135M on 2 cores (x86, Linux VM) beside other load: a token took 0.46 s in
+# 32 bits, 0.60 in bfloat16, 3.6 in 4 and 3.4 in 8 bits, a prompt of 32 tokens 10, 5, 93 and 91 s.
 CPU_MAX_PARAMETERS = 1_000_000_000
 SLOW_QUANTIZED = "MLX's CPU backend takes seconds for a token with quantized weights"
 SLOW_LARGE = "a CPU is too slow for more than 1B parameters"
