@@ -69,7 +69,8 @@ def pull(
 def missing_repository(name: str, library: "Library") -> str | None:
     """Return the repository of a model that is not on this machine.
 
-    None for one that is. Raises ModelNotFoundOnDisk for a name that no repository can have.
+    None for one that is. Raises ModelNotFoundOnDisk for a name that no repository can have, and for a model
+    that is there and cannot be used.
     """
     from mlxctl.errors import ModelNotFoundOnDisk
     from mlxctl.models.names import is_repository
@@ -79,7 +80,11 @@ def missing_repository(name: str, library: "Library") -> str | None:
         library.resolve(name)
     except ModelNotFoundOnDisk:
         repository = full_name(name)
-        if "/" not in repository or not is_repository(repository):
+        # The hub cache may have a part of it; in another place it is there, and cannot be used.
+        is_there = any(
+            entry.name == repository and entry.origin != "hub cache" for entry in library.entries()
+        )
+        if "/" not in repository or not is_repository(repository) or is_there:
             raise
         return repository
     return None
