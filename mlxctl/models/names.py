@@ -11,7 +11,8 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9_][A-Za-z
 _FOLDER_PREFIX = "models--"
 # Scheme, user and host of an address on the hub; a `Path` joins its two slashes. A mirror has the same pages.
 _HUB_ADDRESS = re.compile(
-    r"(?:(?:https?|ssh|git|git\+ssh):/{1,2})?(?:[^/@\s]+@)?(?:www\.)?(?:huggingface\.co|hf\.co|hf-mirror\.com)[/:]/*"
+    r"(?:(?:https?|ssh|git|git\+ssh):/{1,2})?(?:[^/@\s]+@)?(?:www\.)?"
+    r"(?:huggingface\.co|hf\.co|hf-mirror\.com)(?::\d+(?=/))?[/:]/*"
     r"|hf:/{1,2}(?=\w)",
     re.IGNORECASE,
 )
@@ -41,10 +42,11 @@ def plain_name(text: str) -> str:
     The address of its page, of one of its files or for Git, `hf://`, a folder of the hub cache. Other names
     are returned unchanged, and so are addresses of a revision other than `main`.
     """
-    name = text.strip().rstrip("/")
+    name = text.strip(" <>\"'").rstrip("/")
     address = _HUB_ADDRESS.match(name)
     if address is None:
-        repository = repository_of_folder(name) or name
+        folders = filter(None, map(repository_of_folder, reversed(name.split("/"))))
+        repository = next(folders, name)
         return repository if is_repository(repository) else text
     path = _MODEL_PAGES.sub("", unquote(re.split("[?#]", name[address.end() :])[0]).strip("/"), count=1)
     found = _ON_HUB.fullmatch(path)

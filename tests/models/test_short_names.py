@@ -85,7 +85,10 @@ def test_unknown_names_get_those_of_the_family_or_of_families_alike(name: str, n
         "hf.co/acme/Small-4bit:Q4_K_M",
         "huggingface.co/acme/Small-4bit",
         "hf://acme/Small-4bit@main/config.json",
+        "https://huggingface.co:443/acme/Small-4bit",
+        "<https://hf.co/acme/Small-4bit>",
         "models--acme--Small-4bit/",
+        "/nowhere/hub/models--acme--Small-4bit/snapshots/0123abc",
         " acme/Small-4bit/ ",
     ],
 )
