@@ -16,7 +16,7 @@ _HUB_ADDRESS = re.compile(
     r"|hf:/{1,2}(?=\w)",
     re.IGNORECASE,
 )
-_MODEL_PAGES = re.compile(r"(?:api/)?models/(?=[^/]+/)")
+_MODEL_PAGES = re.compile(r"^(?:api/)?models/(?=[^/]+/)")
 # Ollama writes the format of the weights behind a colon.
 _ON_HUB = re.compile(
     r"(?P<repository>[^/:@]+(?:/(?!(?:tree|blob|resolve)/)[^/:@]+)?)(?::[^/]*)?"

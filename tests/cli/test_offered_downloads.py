@@ -67,17 +67,3 @@ def test_a_wanted_model_is_downloaded_and_used(hub: TinyHub, tmp_path: Path) -> 
     code, shown = on_terminal(hub, tmp_path, "chat", "-m", address, "Hello!", typed="y\n")
     assert code == 0, shown
     assert "model.safetensors" in hub.fetched()
-
-
-def test_without_a_terminal_the_error_names_the_command(hub: TinyHub, tmp_path: Path) -> None:
-    hub.asked.clear()
-    done = subprocess.run(
-        [sys.executable, "-m", "mlxctl", "serve", "qwen3:4b"],
-        env={**os.environ, "MLXCTL_SERVER_PORT": "1", **hub.server_settings(tmp_path)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (done.returncode, hub.asked) == (1, [])
-    assert f"to download {REPOSITORY}: mlxctl models pull qwen3:4b" in done.stderr

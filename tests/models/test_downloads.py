@@ -134,7 +134,6 @@ def test_interrupted_download_continues_with_missing_files(hub: TinyHub, tmp_pat
         ("org/ill", (500, ""), "with status 500"),
         ("org/empty", None, "`mlxctl models search` finds models in the MLX format"),
         ("../etc", None, "is not a hub repository"),
-        ("qwen3:5b", None, "ORGANIZATION/NAME; short names near it: qwen3:4b, "),
         ("llama5", None, "gives no access; short names near it: llama, "),
     ],
 )

@@ -4,6 +4,8 @@ from collections import Counter
 
 import pytest
 
+from mlxctl.errors import DownloadFailed
+from mlxctl.models.hub import check_repository
 from mlxctl.models.names import is_repository, plain_name
 from mlxctl.models.recommendations import read_catalog
 from mlxctl.models.short_names import (
@@ -68,6 +70,11 @@ def test_other_names_are_no_short_names(name: str) -> None:
 )
 def test_unknown_names_get_those_of_the_family_or_of_families_alike(name: str, near: list[str]) -> None:
     assert near_short_names(name) == near
+
+
+def test_name_that_no_repository_can_have_gets_names_near_it() -> None:
+    with pytest.raises(DownloadFailed, match=r"ORGANIZATION/NAME; short names near it: gemma3:1b, "):
+        check_repository("gemma3:9b")
 
 
 @pytest.mark.parametrize(
