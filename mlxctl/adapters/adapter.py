@@ -10,9 +10,15 @@ from mlxctl.adapters.formats import detect_formats
 from mlxctl.adapters.grammar.answer_grammar import AnswerGrammars, refuse_early_end
 from mlxctl.adapters.prepared import PreparedInput, PromptTokens
 from mlxctl.adapters.processor import find_hidden_ids
-from mlxctl.adapters.prompt_encoder import EmbeddingTexts, PromptEncoder
-from mlxctl.adapters.request_defaults import RequestDefaults
-from mlxctl.adapters.sampling import final_sampling, sampling_defaults
+from mlxctl.adapters.prompt_encoder import EmbeddingTexts, PromptEncoder, shown_text
+from mlxctl.adapters.request_defaults import NO_SAMPLING, RequestDefaults
+from mlxctl.adapters.sampling import (
+    FALLBACK_SAMPLING,
+    final_sampling,
+    sampling_defaults,
+    sampling_values,
+    shapes_sampling,
+)
 from mlxctl.adapters.templates.agent_headers import without_agent_headers
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
 from mlxctl.adapters.tokens.vocabulary import Vocabulary, load_vocabulary
@@ -262,7 +268,7 @@ class ModelAdapter(AnswerReader):
 
         Raises InvalidRequest as `prepare_input` does.
         """
-        return self._encoder.write(self.normalized(request)).text
+        return shown_text(self._encoder.write(self.normalized(request)))
 
     def prompt_tokens(self, request: GenerationRequest) -> PromptTokens:
         """Return a request's prompt, whatever its length.
