@@ -42,9 +42,9 @@ class ServerConnection:
     """Sends requests to one mlxctl server.
 
     Raises SettingsError for an invalid URL, ServerUnreachable, AuthenticationFailed, InvalidRequest,
-    CapacityError while the server starts, restarts its engine or is too busy to answer, and UnknownResource for a server other than
-    mlxctl's: one without the route, or whose answer has other fields. ConnectionLost for an answer without
-    end.
+    CapacityError while the server starts, restarts its engine or is too busy to answer, and UnknownResource
+    for a server other than mlxctl's: one without the route, or whose answer has other fields. ConnectionLost
+    for an answer without end.
     """
 
     def __init__(self, url: str, *, api_key: str | None) -> None:
