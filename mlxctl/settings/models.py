@@ -114,7 +114,7 @@ class SamplingSettings:
     """Repetition penalty. 1 turns it off. Default: the model's."""
 
     fallback: bool = True
-    """Sample with temperature 0.7 and min_p 0.1 where request, server and model set no value.
+    """Sample with temperature 0.3 and min_p 0.1 where request, server and model set no value.
 
     Plain sampling lets small models write noise.
     """

@@ -44,10 +44,10 @@ def test_model_without_values_gets_the_fallback(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, generation_config={"repetition_penalty": 1.1}))
 
     assert _sampling(adapter, seed=0, presence_penalty=0.5) == SamplingParams(
-        temperature=0.7, min_p=0.1, repetition_penalty=1.1, presence_penalty=0.5, seed=0
+        temperature=0.3, min_p=0.1, repetition_penalty=1.1, presence_penalty=0.5, seed=0
     )
     assert adapter.verdict.sampling == DefaultSampling(
-        source="fallback", values={"temperature": 0.7, "min_p": 0.1, "repetition_penalty": 1.1}
+        source="fallback", values={"temperature": 0.3, "min_p": 0.1, "repetition_penalty": 1.1}
     )
 
 
