@@ -90,6 +90,7 @@ complete -c mlxctl -n "__mlxctl_at ' serve'" -l top-p -x -d 'Nucleus sampling. 0
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l top-k -x -d 'Number of most likely tokens to sample from'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l min-p -x -d 'Minimum probability relative to the most likely token. Default'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l repetition-penalty -x -d 'Repetition penalty. 1 turns it off. Default: the model\'s'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l fallback-sampling -l no-fallback-sampling -d 'Sample with temperature 0.3 and min_p 0.1 where request'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l max-tokens -x -d 'Maximum tokens of an answer. Default'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l seed -x -d 'Seed. Default: a new one for each request'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l hlg -l no-hlg -d 'Sample with a tone curve instead of a plain temperature'

@@ -1527,6 +1527,8 @@ _mlxctl_serve() {
         '*--top-k[Number of most likely tokens to sample from]: :' \
         '*--min-p[Minimum probability relative to the most likely token. Default]: :' \
         '*--repetition-penalty[Repetition penalty. 1 turns it off. Default\: the model'\''s]: :' \
+        '*--fallback-sampling[Sample with temperature 0.3 and min_p 0.1 where request]' \
+        '*--no-fallback-sampling[Sample with temperature 0.3 and min_p 0.1 where request]' \
         '*--max-tokens[Maximum tokens of an answer. Default]: :' \
         '*--seed[Seed. Default\: a new one for each request]: :' \
         '*--hlg[Sample with a tone curve instead of a plain temperature]' \

@@ -10,19 +10,27 @@ from mlxctl.adapters.formats import detect_formats
 from mlxctl.adapters.grammar.answer_grammar import AnswerGrammars, refuse_early_end
 from mlxctl.adapters.prepared import PreparedInput, PromptTokens
 from mlxctl.adapters.processor import find_hidden_ids
-from mlxctl.adapters.prompt_encoder import EmbeddingTexts, PromptEncoder
-from mlxctl.adapters.request_defaults import RequestDefaults
-from mlxctl.adapters.sampling import final_sampling, sampling_defaults
+from mlxctl.adapters.prompt_encoder import EmbeddingTexts, PromptEncoder, shown_text
+from mlxctl.adapters.request_defaults import NO_SAMPLING, RequestDefaults
+from mlxctl.adapters.sampling import (
+    FALLBACK_SAMPLING,
+    final_sampling,
+    sampling_defaults,
+    sampling_values,
+    shapes_sampling,
+)
 from mlxctl.adapters.templates.agent_headers import without_agent_headers
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
 from mlxctl.adapters.tokens.vocabulary import Vocabulary, load_vocabulary
 from mlxctl.adapters.tone_curves import with_tone_curve
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import (
+    DefaultSampling,
     GenerationRequest,
     Message,
     ModelCapabilities,
     ModelFacts,
+    SamplingOptions,
     SamplingParams,
     ToolChoice,
 )
@@ -62,7 +70,11 @@ class ModelAdapter(AnswerReader):
         formats = detect_formats(
             facts, self.vocabulary, vocabulary_size=size, profile=profile, capabilities=capabilities
         )
-        self._formats = formats
+        self._defaults = sampling_defaults(facts)
+        self._falls_back = request_defaults.uses_fallback_sampling and not shapes_sampling(self._defaults)
+        self._formats = formats = replace(
+            formats, verdict=replace(formats.verdict, sampling=self._default_sampling())
+        )
         self.can_force_tools = formats.can_force_tools
         self._encoder = PromptEncoder(facts, formats, self.vocabulary, name=name, vocabulary_size=size)
         super().__init__(
@@ -77,7 +89,6 @@ class ModelAdapter(AnswerReader):
                 for thinking in (formats.thinking, NO_THINKING)
             },
         )
-        self._defaults = sampling_defaults(facts)
         self._fill_in_the_middle = FillInTheMiddle(self.vocabulary)
         writer = formats.writer
         self._grammars = AnswerGrammars(
@@ -262,7 +273,7 @@ class ModelAdapter(AnswerReader):
 
         Raises InvalidRequest as `prepare_input` does.
         """
-        return self._encoder.write(self.normalized(request)).text
+        return shown_text(self._encoder.write(self.normalized(request)))
 
     def prompt_tokens(self, request: GenerationRequest) -> PromptTokens:
         """Return a request's prompt, whatever its length.
@@ -291,12 +302,30 @@ class ModelAdapter(AnswerReader):
         self._encoder.segments.store(segments)
 
     def _sampling(self, request: GenerationRequest) -> SamplingParams:
+        falls_back = self._falls_back and not shapes_sampling(request.sampling)
         return final_sampling(
             request.sampling,
-            self._defaults,
+            _merged(FALLBACK_SAMPLING, self._defaults) if falls_back else self._defaults,
             vocabulary_size=self.vocabulary_size,
             breaker_ids=self.vocabulary.ids_containing,
         )
+
+    def _default_sampling(self) -> DefaultSampling:
+        """Return the values of a request that sets none, and their source."""
+        server = self.request_defaults.sampling_of(NO_SAMPLING)
+        values = sampling_values(_merged(server, self._defaults))
+        if shapes_sampling(server):
+            return DefaultSampling(source="server", values=values)
+        if shapes_sampling(self._defaults):
+            return DefaultSampling(source="model", values=values)
+        if self._falls_back:
+            return DefaultSampling(source="fallback", values=sampling_values(FALLBACK_SAMPLING) | values)
+        return DefaultSampling(source="none", values=values)
+
+
+def _merged(first: SamplingOptions, second: SamplingOptions) -> SamplingOptions:
+    """Return the first options, unset ones as in the second."""
+    return RequestDefaults(sampling=second).sampling_of(first)
 
 
 def _has_calls(messages: Iterable[Message]) -> bool:

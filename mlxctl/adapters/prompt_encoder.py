@@ -7,6 +7,7 @@ from mlxctl.adapters.formats import ModelFormats
 from mlxctl.adapters.prepared import PromptTokens
 from mlxctl.adapters.prompt import Prompt, PromptWriter
 from mlxctl.adapters.templates.result_images import shown_images
+from mlxctl.adapters.tokens.control_texts import MARK, ControlTexts
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegments, OpenSegment
 from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.errors import ContextTooLong, InvalidRequest, PracticalContextExceeded
@@ -34,7 +35,12 @@ class PromptEncoder:
         name: str,
         vocabulary_size: int,
     ) -> None:
-        self.segments = EncodedSegments(vocabulary)
+        self._controls = ControlTexts(
+            vocabulary.added.values(),
+            template=f"{facts.chat_template}{facts.tool_template}",
+            markers=formats.tools.markers | formats.thinking.markers,
+        )
+        self.segments = EncodedSegments(vocabulary, mark_answer=self._controls.marked_answer)
         self._formats = formats
         self._vocabulary = vocabulary
         self._name = name
@@ -44,10 +50,12 @@ class PromptEncoder:
         self._context_limit = facts.context_limit
 
     def write(self, request: GenerationRequest) -> Prompt:
-        """Return the text of a prompt. Raises InvalidRequest."""
+        """Return the text of a prompt, with its marks. Raises InvalidRequest."""
         if self._formats.writer is None:
             raise InvalidRequest(f"model {self._name!r} has no chat template and cannot chat", param="model")
-        return self._writer_for(request).write(request)
+        marked, mark = self._controls.marked(request)
+        prompt = self._writer_for(request).write(marked)
+        return replace(prompt, text=prompt.text.replace(mark, MARK)) if mark else prompt
 
     def write_if_short_enough(self, request: GenerationRequest) -> Prompt:
         """Write a prompt; raises ContextTooLong where its length alone excludes it.
@@ -59,7 +67,7 @@ class PromptEncoder:
             (message.text for message in request.messages if message.role == "user"), may_lose_spaces=True
         )
         prompt = self.write(request)
-        self.check_lower_bound([prompt.text])
+        self.check_lower_bound([shown_text(prompt)])
         return prompt
 
     def encode(self, prompt: Prompt, request: GenerationRequest) -> tuple[tuple[int, ...], str, OpenSegment]:
@@ -103,12 +111,13 @@ class PromptEncoder:
         ):
             return 0
         prefix_request = _breakpoint_prefix(request, long_ttl)
+        marked, mark = self._controls.marked(prefix_request)
         try:
-            text = self._writer_for(request).write_without_generation_prompt(prefix_request)
+            text = self._writer_for(request).write_without_generation_prompt(marked)
         except InvalidRequest:
             # The template cannot render a conversation that ends there.
             return len(token_ids)
-        prefix_ids = self.encode(Prompt(text=text), request)[0]
+        prefix_ids = self.encode(Prompt(text=text.replace(mark, MARK) if mark else text), request)[0]
         return _num_common(token_ids, self.insert_images(prefix_ids, prefix_request).token_ids)
 
     def check_ids(self, token_ids: Sequence[int], param: str) -> None:
@@ -180,6 +189,11 @@ class PromptEncoder:
         writer = self._formats.writer if has_tools else self._formats.plain_writer
         assert writer is not None, "the model has a chat template"
         return writer
+
+
+def shown_text(prompt: Prompt) -> str:
+    """Return the text of a prompt without its marks."""
+    return prompt.text.replace(MARK, "")
 
 
 def _breakpoint_prefix(request: GenerationRequest, long_ttl: CacheBreakpoint) -> GenerationRequest:

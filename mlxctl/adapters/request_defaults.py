@@ -13,7 +13,8 @@ class RequestDefaults:
     """Options for all requests.
 
     With `strips_agent_headers`, prompts go without lines that agents change for each call. `tone_curve`,
-    `sampling`, `thinking` and `max_tokens` hold for requests that set none; None leaves it to the model.
+    `sampling`, `thinking` and `max_tokens` hold for requests that set none; None leaves it to the model. With
+    `uses_fallback_sampling`, models that set no sampling values get FALLBACK_SAMPLING.
     """
 
     strips_agent_headers: bool = False
@@ -21,6 +22,7 @@ class RequestDefaults:
     sampling: SamplingOptions = NO_SAMPLING
     thinking: bool | None = None
     max_tokens: int | None = None
+    uses_fallback_sampling: bool = True
 
     def sampling_of(self, request: SamplingOptions) -> SamplingOptions:
         """Return the request's options, unset ones with the default."""

@@ -135,6 +135,7 @@ def request_defaults(settings: Settings) -> RequestDefaults:
         sampling=_sampling(settings.sampling),
         thinking=_THINKING[settings.sampling.thinking],
         max_tokens=settings.sampling.max_tokens,
+        uses_fallback_sampling=settings.sampling.fallback,
     )
 
 

@@ -63,6 +63,8 @@ class Banner:
             echo(f"  model  {model.name}, context {model.facts.context_length:,} tokens{later}")
             if model.memory is not None:
                 echo(f"         {_describe_fit(model, fits.get(model.name))}")
+            if model.adapter_verdict is not None and model.adapter_verdict.sampling.source == "fallback":
+                echo(f"         samples with {model.adapter_verdict.sampling.summary()}")
             if model.is_demo:
                 echo(_DEMO)
         echo(f"  ready  after {seconds:.1f} s")

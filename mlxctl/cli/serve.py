@@ -139,6 +139,7 @@ _GROUPS: Mapping[str, tuple[SettingFlag, ...]] = {
         SettingFlag(SamplingSettings, "top_k", "--top-k", "NUMBER"),
         SettingFlag(SamplingSettings, "min_p", "--min-p", "NUMBER"),
         SettingFlag(SamplingSettings, "repetition_penalty", "--repetition-penalty", "NUMBER"),
+        SettingFlag(SamplingSettings, "fallback", "--fallback-sampling/--no-fallback-sampling"),
         SettingFlag(SamplingSettings, "max_tokens", "--max-tokens", "NUMBER"),
         SettingFlag(SamplingSettings, "seed", "--seed", "NUMBER"),
         SettingFlag(SamplingSettings, "hlg", "--hlg/--no-hlg"),

@@ -16,6 +16,9 @@ from mlxctl.errors import EngineError, RequestCancelled
 MAX_EVENTS = 64
 """Number of prefill slices, and of interruptions, of one request that are recorded."""
 
+# Tokens of one frame come at once: the time between them says nothing about the speed.
+_MIN_RATED_SECONDS = 0.01
+
 StopCause = Literal["stopped", "disconnected", "timed_out"]
 RequestState = Literal[
     "waiting", "reading", "answering", "finished", "stopped", "disconnected", "timed_out", "failed"
@@ -246,7 +249,9 @@ class RequestEntry:
             started_at=self.started_at,
             age_seconds=now - self._started,
             first_token_seconds=None if self.first is None else self.first - self._started,
-            tokens_per_second=(self.num_generated - 1) / spent if spent and self.num_generated > 1 else None,
+            tokens_per_second=(self.num_generated - 1) / spent
+            if spent is not None and spent >= _MIN_RATED_SECONDS and self.num_generated > 1
+            else None,
             request_id=self.request_id,
             caller=self.caller,
             protocol=self.protocol,

@@ -42,9 +42,9 @@ class ServerConnection:
     """Sends requests to one mlxctl server.
 
     Raises SettingsError for an invalid URL, ServerUnreachable, AuthenticationFailed, InvalidRequest,
-    CapacityError while the server starts or restarts its engine, and UnknownResource for a server other than
-    mlxctl's: one without the route, or whose answer has other fields. ConnectionLost for an answer without
-    end.
+    CapacityError while the server starts, restarts its engine or is too busy to answer, and UnknownResource
+    for a server other than mlxctl's: one without the route, or whose answer has other fields. ConnectionLost
+    for an answer without end.
     """
 
     def __init__(self, url: str, *, api_key: str | None) -> None:
@@ -66,6 +66,10 @@ class ServerConnection:
         try:
             with self._client.stream(method, url, json=body, timeout=timeout) as response:
                 content = read_answer(response, seconds=seconds)
+        except httpx.ReadTimeout:
+            raise CapacityError(
+                f"the server at {self.root} did not answer within {seconds:g} s; it may be busy"
+            ) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ServerUnreachable(self.root, _reason(error)) from None
         self._check(response, content, path)

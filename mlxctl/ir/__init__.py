@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mlxctl import on_demand
 
 if TYPE_CHECKING:
-    from mlxctl.ir.adapter_verdict import AdapterVerdict, DeliveryVerdict
+    from mlxctl.ir.adapter_verdict import AdapterVerdict, DefaultSampling, DeliveryVerdict
     from mlxctl.ir.constraints import Constraint, ConstraintKind, Guidance, ThinkingLimit
     from mlxctl.ir.context_edits import AppliedEdit, ClearThinking, ClearToolUses, ContextEdit
     from mlxctl.ir.embeddings import (
@@ -111,6 +111,7 @@ __all__ = [
     "ConstraintKind",
     "ContextEdit",
     "ContextOverflow",
+    "DefaultSampling",
     "DeliveryVerdict",
     "DenseLayer",
     "DocumentPart",

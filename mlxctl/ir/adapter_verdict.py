@@ -1,9 +1,35 @@
 """What an adapter detected about its model, stored and shown."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 DeliveryVerdict = Literal["template", "injected", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultSampling:
+    """Sampling values of requests that set none.
+
+    They come from the server's settings, the model's files, or from mlxctl where neither sets any; "none" is
+    plain sampling.
+    """
+
+    source: Literal["server", "model", "fallback", "none"] = "none"
+    values: Mapping[str, float] = field(default_factory=dict)
+
+    def summary(self) -> str:
+        """Return the values and their source in one line."""
+        written = ", ".join(f"{name} {value:g}" for name, value in self.values.items()) or "temperature 1"
+        return f"{written} ({_SOURCES[self.source]})"
+
+
+_SOURCES = {
+    "server": "set by the server",
+    "model": "set by the model's generation_config.json",
+    "fallback": "the model sets none; --no-fallback-sampling turns this off",
+    "none": "the model sets none",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +41,8 @@ class AdapterVerdict:
     `opens_thinking` is true if a prompt by default ends with an open thought; `keeps_thinking` if thinking of
     finished turns is rendered again, `keeps_turn_thinking` if thinking within a turn of calls is. Messages in
     an unsupported form are converted (`reshaping`, `call_shape`), except images; `vision_problem` is why a
-    vision model takes none. `efforts` are the reasoning efforts that the template distinguishes.
+    vision model takes none. `efforts` are the reasoning efforts that the template distinguishes. `sampling`
+    holds for requests that set no values.
     """
 
     family: str
@@ -39,6 +66,7 @@ class AdapterVerdict:
     takes_images: bool
     vision_problem: str | None
     efforts: tuple[str, ...] = ()
+    sampling: DefaultSampling = DefaultSampling()
 
     def summary(self) -> str:
         """Return one line for the operator who loads the model."""

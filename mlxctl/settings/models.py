@@ -113,6 +113,12 @@ class SamplingSettings:
     repetition_penalty: float | None = bounded(None, least=0.001, most=10)
     """Repetition penalty. 1 turns it off. Default: the model's."""
 
+    fallback: bool = True
+    """Sample with temperature 0.3 and min_p 0.1 where request, server and model set no value.
+
+    Plain sampling lets small models write noise.
+    """
+
     max_tokens: int | None = bounded(None, least=1)
     """Maximum tokens of an answer. Default: the model's `max_new_tokens`, or up to its context length."""
 

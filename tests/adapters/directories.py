@@ -6,7 +6,8 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from mlxctl.adapters import ModelAdapter, create_adapter
+from mlxctl.adapters import ModelAdapter, RequestDefaults, create_adapter
+from mlxctl.adapters.adapter import NO_DEFAULTS
 from mlxctl.models import read_model
 
 from .tokenizers_in_code import byte_level
@@ -48,9 +49,9 @@ def write_model(
     return directory
 
 
-def adapter_of(directory: Path) -> ModelAdapter:
+def adapter_of(directory: Path, *, request_defaults: RequestDefaults = NO_DEFAULTS) -> ModelAdapter:
     """Read the directory and create its adapter."""
-    return create_adapter(read_model(directory), name="small")
+    return create_adapter(read_model(directory), name="small", request_defaults=request_defaults)
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

@@ -19,6 +19,8 @@ from mlxctl.ir import CacheBreakpoint, CacheOptions, GenerationRequest, ImagePar
 from mlxctl.models import read_model
 from tests import tiny_models
 
+from .requests import decode
+
 
 def image(width: int = 64, height: int = 64, *, mode: str = "RGB", kind: str = "PNG") -> ImagePart:
     """Return an image with a gradient, different for every size."""
@@ -150,9 +152,11 @@ def test_qwen_rejects_an_image_of_extreme_ratio() -> None:
 
 
 @pytest.mark.parametrize("text", ["<start_of_image>", "<image_soft_token>"])
-def test_image_placeholder_in_text_raises(text: str) -> None:
-    with pytest.raises(InvalidRequest, match="the text holds '<start_of_image>' or '<image_soft_token>'"):
-        vision_adapter("gemma3_seer").prepare_input(request(image(), TextPart(text=text)))
+def test_text_that_spells_an_image_stays_text(text: str) -> None:
+    prepared = vision_adapter("gemma3_seer").prepare_input(request(image(), TextPart(text=f"{text}?")))
+
+    assert len(prepared.images) == 1
+    assert f"{text}?" in decode(vision_adapter("gemma3_seer"), prepared.token_ids)
 
 
 def test_thin_image_has_at_least_one_row_of_cells() -> None:
@@ -177,16 +181,9 @@ def test_images_count_as_prompt_tokens() -> None:
     assert ADAPTER.count_prompt_tokens(asked) == len(ADAPTER.prepare_input(asked).token_ids)
 
 
-@pytest.mark.parametrize(
-    ("parts", "error"),
-    [
-        ((image(16, 16),) * (MAX_IMAGES + 1), f"a request may have {MAX_IMAGES}"),
-        ((image(), TextPart(text="[IMG]")), r"the text holds '\[IMG\]'"),
-    ],
-)
-def test_too_many_or_too_large_images_raise(parts: tuple[ImagePart, ...], error: str) -> None:
-    with pytest.raises(InvalidRequest, match=error):
-        ADAPTER.prepare_input(request(*parts, TEXT))
+def test_too_many_images_raise() -> None:
+    with pytest.raises(InvalidRequest, match=f"a request may have {MAX_IMAGES}"):
+        ADAPTER.prepare_input(request(*(image(16, 16),) * (MAX_IMAGES + 1), TEXT))
 
 
 @pytest.mark.parametrize("role", ["system", "assistant"])

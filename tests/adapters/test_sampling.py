@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mlxctl.adapters import ModelAdapter
+from mlxctl.adapters import ModelAdapter, RequestDefaults
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import SamplingOptions, SamplingParams
+from mlxctl.ir import DefaultSampling, SamplingOptions, SamplingParams
 
 from .directories import adapter_of, write_model
 from .requests import ask
@@ -40,8 +40,36 @@ def test_request_values_override_defaults_one_by_one(tmp_path: Path) -> None:
     assert sampling == SamplingParams(top_p=0.95, min_p=0.05, repetition_penalty=1.1, **values)
 
 
-def test_unset_values_are_neutral(qwen: ModelAdapter) -> None:
-    assert _sampling(qwen, seed=0) == SamplingParams(seed=0)
+def test_model_without_values_gets_the_fallback(tmp_path: Path) -> None:
+    adapter = adapter_of(write_model(tmp_path, generation_config={"repetition_penalty": 1.1}))
+
+    assert _sampling(adapter, seed=0, presence_penalty=0.5) == SamplingParams(
+        temperature=0.3, min_p=0.1, repetition_penalty=1.1, presence_penalty=0.5, seed=0
+    )
+    assert adapter.verdict.sampling == DefaultSampling(
+        source="fallback", values={"temperature": 0.3, "min_p": 0.1, "repetition_penalty": 1.1}
+    )
+
+
+@pytest.mark.parametrize("values", [{"temperature": 1.0}, {"top_p": 0.9}, {"min_p": 0.0}, {"typical_p": 1.0}])
+def test_request_that_sets_a_value_gets_exactly_its_values(
+    qwen: ModelAdapter, values: dict[str, float]
+) -> None:
+    assert _sampling(qwen, seed=0, **values) == SamplingParams(seed=0, **values)
+
+
+def test_values_of_the_server_or_the_model_exclude_the_fallback(tmp_path: Path) -> None:
+    of_server = RequestDefaults(sampling=SamplingOptions(temperature=1.0))
+    adapters = [
+        adapter_of(write_model(tmp_path / "plain"), request_defaults=of_server),
+        adapter_of(write_model(tmp_path / "model", generation_config={"top_k": 5})),
+        adapter_of(
+            write_model(tmp_path / "off"), request_defaults=RequestDefaults(uses_fallback_sampling=False)
+        ),
+    ]
+
+    assert [_sampling(adapter).min_p for adapter in adapters] == [0.0, 0.0, 0.0]
+    assert [adapter.verdict.sampling.source for adapter in adapters] == ["server", "model", "none"]
 
 
 @pytest.mark.parametrize(("values", "temperature"), [({}, 0.0), ({"temperature": 0.7}, 0.7)])

@@ -12,6 +12,7 @@ import pytest
 
 from mlxctl import locations
 from mlxctl.engine import AudioWindow, EngineClient, EngineProcess
+from mlxctl.engine.client import engine_client
 from mlxctl.errors import (
     BrokenModel,
     ContextOverBudget,
@@ -72,6 +73,21 @@ def test_killed_engine_fails_open_requests_and_restarts(
                 f"process {first_pid}: killed by signal 9 (SIGKILL)" in line for line in caplog.messages
             )
             assert "engine: starting again at once" in caplog.messages
+
+    asyncio.run(run())
+
+
+def test_engine_that_does_not_answer_has_its_last_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_client, "_STATS_SECONDS", 0.1)
+
+    async def run() -> None:
+        async with running_engine("endless", own_process=True) as client:
+            last = await client.stats()
+            os.kill(engine_pid(client), signal.SIGSTOP)
+            try:
+                assert await client.stats() is last
+            finally:
+                os.kill(engine_pid(client), signal.SIGCONT)
 
     asyncio.run(run())
 

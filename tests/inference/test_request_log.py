@@ -47,6 +47,17 @@ def test_request_states_from_waiting_to_finished() -> None:
     )
 
 
+def test_tokens_of_one_frame_have_no_speed() -> None:
+    clock = Clock()
+    entry = RequestLog(clock=clock).begin("a model", num_prompt_tokens=1)
+    entry.generated(1)
+    clock.now += 0.0005
+    entry.generated(2)
+    entry.end("finished")
+
+    assert entry.view().tokens_per_second is None
+
+
 def test_first_end_counts() -> None:
     log = RequestLog()
     entry = log.begin("a model", num_prompt_tokens=1)

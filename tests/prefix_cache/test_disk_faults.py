@@ -220,6 +220,16 @@ def test_newer_manifest_is_kept_and_disk_tier_disabled(
     assert "newer" in warnings(caplog)[0]
 
 
+def test_empty_manifest_of_a_full_disk_is_called_empty(tmp_path: Path) -> None:
+    (tmp_path / HOME).mkdir()
+    sqlite3.connect(tmp_path / MANIFEST, isolation_level=None).executescript(
+        "CREATE TABLE t (x); DROP TABLE t"
+    )
+
+    with pytest.raises(StoreError, match="is empty: there was no space"):
+        DiskInspector.open(tmp_path)
+
+
 def test_older_manifest_is_left_to_next_server(tmp_path: Path) -> None:
     (tmp_path / HOME).mkdir()
     connection = sqlite3.connect(tmp_path / MANIFEST, isolation_level=None)

@@ -66,7 +66,6 @@ class ImagePlacement:
         `frame_ids` are in the order of `_FRAMES`.
         """
         self._recipe = recipe
-        self._cell_text = cell_text
         self.placeholder, self._framed = (text.format(cell_text) for text in _TEXTS[recipe.kind])
         self._frame_ids = frame_ids
 
@@ -80,11 +79,10 @@ class ImagePlacement:
         Raises InvalidRequest for data that is no image, and for too much of it.
         """
         opened = open_images(images)
-        if sum(token_id == self._recipe.image_token_id for token_id in token_ids) != len(images):
-            texts = " or ".join(repr(text) for text in dict.fromkeys((self.placeholder, self._cell_text)))
+        num_cells = sum(token_id == self._recipe.image_token_id for token_id in token_ids)
+        if num_cells != len(images):
             raise InvalidRequest(
-                f"the text holds {texts}, which stands for an image to this model; leave it out",
-                param="messages",
+                f"the chat template shows {num_cells} of {len(images)} images", param="messages"
             )
         written: list[int] = []
         processed: list[ProcessedImage] = []

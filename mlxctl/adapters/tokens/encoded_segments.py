@@ -5,18 +5,20 @@ prefix cache matches tokens. So where a prompt repeats an earlier text, characte
 earlier ids. The text that the model reads never changes: ids are stored only for exactly their characters.
 
 A text is cut at special tokens, across which no tokenizer merges, into segments. The key of a segment covers
-its own text and all text before it, so equal texts at other positions do not mix.
+its own text and all text before it, so equal texts at other positions do not mix. A spelled token with a MARK
+(`control_texts`) is no cut: it is encoded in two parts, as the text that it is.
 """
 
-import re
 from array import array
 from collections import OrderedDict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from threading import Lock
 from typing import NamedTuple
 
+from mlxctl.adapters.tokens.control_texts import MARK
+from mlxctl.adapters.tokens.literal_pattern import literal_pattern
 from mlxctl.adapters.tokens.vocabulary import Vocabulary
 
 # 4 bytes per token and a fixed part per segment: some millions of tokens.
@@ -70,15 +72,22 @@ class _Segment(NamedTuple):
 class EncodedSegments:
     """Encodes texts, and stores their ids.
 
-    Thread-safe; holds at most `max_bytes`, least recently used segments are evicted first.
+    Thread-safe; holds at most `max_bytes`, least recently used segments are evicted first. `mark_answer` puts
+    the marks into an answer that later prompts have there.
     """
 
-    def __init__(self, vocabulary: Vocabulary, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        *,
+        max_bytes: int = MAX_BYTES,
+        mark_answer: Callable[[str], str] = str,
+    ) -> None:
         self._vocabulary = vocabulary
         self._cuts = vocabulary.cuts
         self._texts = {token_id: text for text, token_id in self._cuts.items()}
-        whole = sorted({*self._cuts, *vocabulary.whole_texts}, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, whole)) or r"(?!)")
+        self._pattern = literal_pattern({*self._cuts, *vocabulary.whole_texts})
+        self._mark_answer = mark_answer
         self._max_bytes = max_bytes
         self._lock = Lock()
         self._entries: OrderedDict[bytes, array[int]] = OrderedDict()
@@ -123,7 +132,7 @@ class EncodedSegments:
             added = self._vocabulary.exact_text(run)
             if added is None:
                 return
-            segment = _Segment(text + added, before, "")
+            segment = _Segment(text + self._mark_answer(added), before, "")
             ids += run
             if self._vocabulary.exact_text(self._encode(segment)) != self._vocabulary.exact_text(ids):
                 return
@@ -142,8 +151,12 @@ class EncodedSegments:
 
     def _encode(self, segment: _Segment) -> "array[int]":
         # Encoded with the token before it: some tokenizers change the beginning of a text.
-        ids = self._vocabulary.encode(segment.before + segment.text) if segment.text else []
-        return array("I", ids[1:] if segment.before else ids)
+        text, *others = segment.text.split(MARK)
+        ids = self._vocabulary.encode(segment.before + text) if text else []
+        encoded = array("I", ids[1:] if segment.before and text else ids)
+        for other in others:
+            encoded.extend(self._vocabulary.encode_inside(other))
+        return encoded
 
     def _find(self, key: bytes) -> "array[int] | None":
         with self._lock:

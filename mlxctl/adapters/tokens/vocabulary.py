@@ -70,6 +70,7 @@ class Vocabulary(TokenBytes):
             tokenizer.encode("a", add_special_tokens=are_added).ids[:1] for are_added in (False, True)
         )
         self._bos_ids: list[int] = dressed if dressed != bare else []
+        self._line_break_ids = self.encode("\n")
 
     @cached_property
     def token_lower_bound(self) -> TokenLowerBound:
@@ -89,6 +90,15 @@ class Vocabulary(TokenBytes):
         """
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
+
+    def encode_inside(self, text: str) -> list[int]:
+        """Return the ids of a text that does not begin the prompt.
+
+        Some tokenizers put a space before a text. None merges a line break with what is no space.
+        """
+        ids = self.encode("\n" + text)
+        is_alone = ids[: len(self._line_break_ids)] == self._line_break_ids
+        return ids[len(self._line_break_ids) :] if is_alone else self.encode(text)
 
     def encode_whole_text(self, text: str) -> list[int]:
         """Return a raw prompt's ids, with the BOS token once."""

@@ -55,6 +55,7 @@ def print_facts(
         *_drafters(drafters),
         ("speed", _speed(speed, shlex.quote(given_name))),
         ("served as", verdict.summary() if verdict else "unknown"),
+        ("sampling", verdict.sampling.summary() if verdict else "unknown"),
         ("probed", _probed(known, shlex.quote(given_name))),
     ]
     out = console(width=WIDE)

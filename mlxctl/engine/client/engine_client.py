@@ -1,5 +1,7 @@
 """The front's client of the engine. Event-loop thread only."""
 
+import asyncio
+import contextlib
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +50,8 @@ from mlxctl.prefix_cache.policy import Lifetime
 from mlxctl.settings import EngineSettings, SchedulerSettings, scheduler_policy
 
 _DEFAULT_SCHEDULER = SchedulerSettings()
+# A policy: monitors and scrapers give up after 5 to 10 seconds.
+_STATS_SECONDS = 4.0
 
 
 class EngineClient:
@@ -72,6 +76,7 @@ class EngineClient:
             launcher, settings, self._requests, scheduler_policy(settings, scheduler)
         )
         self._numbers = itertools.count(1)
+        self._last_stats: Stats | None = None
         self._reading_rules = ReadingRules(
             max_unread_tokens=settings.max_unread_tokens,
             max_pause_seconds=settings.slow_reader_seconds,
@@ -271,9 +276,16 @@ class EngineClient:
         )
 
     async def stats(self) -> Stats:
-        """Return the engine's figures. Raises EngineRecovering, EngineDied."""
-        answer: Stats = await self._ask(ReportStats)
-        return answer
+        """Return the engine's figures, the last ones while a long computation keeps it.
+
+        Raises EngineRecovering, EngineDied.
+        """
+        limit = None if self._last_stats is None else _STATS_SECONDS
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                self._last_stats = await self._ask(ReportStats)
+        assert self._last_stats is not None, "without earlier figures there is no limit"
+        return self._last_stats
 
     async def look_up(
         self, model: str, prompt_token_ids: Sequence[int], salts: Sequence[Salt] = ()

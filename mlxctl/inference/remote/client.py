@@ -252,12 +252,19 @@ class RemoteInference:
     async def _request(
         self, method: str, url: str, *, seconds: float = _SILENCE_SECONDS, **options: Any
     ) -> bytes:
-        """Return the body. Raises the error of its status, ServerUnreachable."""
+        """Return the body.
+
+        Raises the error of its status, ServerUnreachable, and CapacityError where no answer comes in time.
+        """
+        base = self.url if url.startswith(self.url) else self.root
         try:
             async with asyncio.timeout(seconds), self._client.stream(method, url, **options) as response:
                 content = await read_answer_async(response)
-        except (httpx.HTTPError, TimeoutError) as error:
-            base = self.url if url.startswith(self.url) else self.root
+        except (TimeoutError, httpx.ReadTimeout):
+            raise CapacityError(
+                f"the server at {base} did not answer within {seconds:g} s; it may be busy"
+            ) from None
+        except httpx.HTTPError as error:
             raise ServerUnreachable(base, _reason(error)) from None
         if response.status_code != 200:
             raise _error(response, content)

@@ -157,12 +157,14 @@ class Manifest:
             raise StoreError(f"cannot read the manifest {str(path)!r}: {error}") from error
         if version != len(MIGRATIONS):
             connection.close()
-            age = (
-                "a newer mlxctl"
+            problem = (
+                "was written by a newer mlxctl"
                 if version > len(MIGRATIONS)
-                else "an older mlxctl; the next `mlxctl serve` updates it"
+                else "was written by an older mlxctl; the next `mlxctl serve` updates it"
+                if version
+                else "is empty: there was no space to write it; `mlxctl serve` writes it when there is"
             )
-            raise StoreError(f"the manifest {str(path)!r} was written by {age}")
+            raise StoreError(f"the manifest {str(path)!r} {problem}")
         manifest = cls(connection, path)
         try:
             manifest.check()
