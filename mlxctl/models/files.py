@@ -39,7 +39,7 @@ def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
                 directory, f"{name} of model {display_name(directory)!r} is larger than {limit_bytes} bytes"
             )
         # Some editors begin a file with a byte order mark.
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8").removeprefix("\ufeff")
     except (OSError, UnicodeDecodeError) as error:
         raise BrokenModel(
             directory, f"{name} of model {display_name(directory)!r} cannot be read: {error}"

@@ -13,6 +13,7 @@ from mlxctl.errors import ModelError
 from mlxctl.models import describe_model, read_model
 from mlxctl.models.files import warn_once
 from mlxctl.models.fingerprint import fingerprint
+from tests.permissions import restricted_directory
 
 OPTIONAL = [
     "generation_config.json",
@@ -73,6 +74,19 @@ def test_damaged_optional_files_are_ignored(model: Path, caplog: pytest.LogCaptu
     assert len(fingerprint(model)) == 64
     is_named = [name for name in READ if f"{name} of model" in caplog.text]
     assert is_named == ([] if kind in ("directory", "dangling link") else READ)
+
+
+def test_unreadable_optional_files_are_ignored() -> None:
+    # Another user may not import what these import.
+    assert (describe_model(MODEL_DIR).problem, len(fingerprint(MODEL_DIR))) == (None, 64)
+    with restricted_directory() as directory:
+        for file in MODEL_DIR.iterdir():
+            (directory / file.name).write_bytes(file.read_bytes())
+        for name in OPTIONAL:
+            (directory / name).touch()
+            (directory / name).chmod(0)
+        assert describe_model(directory).problem is None
+        assert len(fingerprint(directory)) == 64
 
 
 @pytest.mark.parametrize("name", REQUIRED)
