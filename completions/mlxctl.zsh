@@ -62,7 +62,7 @@ _mlxctl_doctor() {
 
 _mlxctl_config_init() {
     _arguments \
-        '*--force[Replace a file that exists]' \
+        '*--force[Rewrite a file that has comments; it is kept as FILE.bak]' \
         '*--config[Settings file to use instead of the usual one]: :_files' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
@@ -1479,51 +1479,48 @@ _mlxctl_serve() {
         '*--pin[Model that stays in memory once it is loaded]: :' \
         '*--model-ttl[Idle time after which a model is unloaded. Default]: :' \
         '*--name[Name of the model in requests. Default\: the name of its directory]: :' \
+        '*--adapter[LoRA adapter of the first model]: :' \
         '*--trust-remote-code[Allow Python code from the model directory to run]' \
         '*--probe-unknown[Probe each named model that has no stored results, before it is loaded]' \
-        '*--kv-bits[Bits of the KV cache while a model runs]: :(full 8 4)' \
-        '*--kv-group-size[Quantization group size of the KV cache]: :' \
-        '*--adapter[LoRA adapter of the first model]: :' \
         '*--host[Address to listen on. 0.0.0.0 accepts connections from the network]: :' \
         '*--port[Port to listen on. 0 picks a free port and prints it]: :' \
         '*-p[Port to listen on. 0 picks a free port and prints it]: :' \
+        '*--root-path[Path prefix of all routes, where a proxy passes it on]: :_files' \
+        '*--cors-origin[Web origin whose pages may call this server from a browser]: :' \
+        '*--allowed-host[Host header to accept in addition to the loopback names]: :' \
         '*--tls-cert[Certificate for HTTPS, in PEM format, with its chain. Needs `--tls-key`]: :_files' \
         '*--tls-key[Private key of the certificate, in PEM format]: :_files' \
         '*--tls-key-password-file[File whose first line is the password of an encrypted `--tls-key`]: :_files' \
         '*--tls-min-version[Oldest TLS version that clients may use]: :' \
         '*--tls-client-ca[Certificate authority in PEM format]: :_files' \
+        '*--fetch-images[Fetch images that requests name by URL, from public addresses over https]' \
+        '*--fetch-host[Host to fetch images from]: :' \
+        '*--max-queue[Maximum number of requests waiting for a place in the batch]: :' \
+        '*--timeout[Maximum duration of the requests of one endpoint]: :' \
+        '*--strip-agent-headers[Remove the billing lines that coding agents put before a system prompt]' \
+        '*--keep-agent-headers[Remove the billing lines that coding agents put before a system prompt]' \
+        '*--status-page[Serve the web page at `/`]' \
+        '*--no-status-page[Serve the web page at `/`]' \
         '*--api-key[API key that clients must send, as `Authorization]: :' \
         '*--api-key-file[File with one API key per line, in addition to `--api-key`]: :_files' \
         '*--admin-key[Key for managing models]: :' \
         '*--cache-group[API key of a group that shares one prefix cache]: :' \
-        '*--cors-origin[Web origin whose pages may call this server from a browser]: :' \
-        '*--allowed-host[Host header to accept in addition to the loopback names]: :' \
-        '*--root-path[Path prefix of all routes, where a proxy passes it on]: :_files' \
-        '*--max-queue[Maximum number of requests waiting for a place in the batch]: :' \
-        '*--timeout[Maximum duration of the requests of one endpoint]: :' \
-        '*--status-page[Serve the web page at `/`]' \
-        '*--no-status-page[Serve the web page at `/`]' \
-        '*--log-level[Minimum level of log messages on standard error]: :(debug info warning error)' \
-        '*--log-format[Format of log messages. `json` writes one object per line]: :(text json)' \
-        '*--log-content[Log prompts and answers, at level debug. Default]' \
         '*--passphrase-file[File whose first line is the passphrase that encrypts the store]: :_files' \
-        '*--audit[Write an audit log]' \
-        '*--audit-debug[Write prompts and answers to the audit log as text]' \
-        '*--strip-agent-headers[Remove the billing lines that coding agents put before a system prompt]' \
-        '*--keep-agent-headers[Remove the billing lines that coding agents put before a system prompt]' \
-        '*--fetch-images[Fetch images that requests name by URL, from public addresses over https]' \
-        '*--fetch-host[Host to fetch images from]: :' \
         '*--memory-limit[Maximum memory for weights, caches and computation together]: :' \
+        '*--kv-bits[Bits of the KV cache while a model runs]: :(full 8 4)' \
+        '*--kv-group-size[Quantization group size of the KV cache]: :' \
         '*--prefix-cache[Maximum memory for the prefix cache. 0 turns it off. Default]: :' \
         '*--prefix-cache-bits[Bits of stored prefix-cache entries after their first `prefix_cache_exac]: :(full 8 4)' \
-        '*--max-rows[Maximum number of sequences that are decoded in one batch]: :' \
         '*--cache-ttl[Time after the last use until prefix-cache entries expire]: :' \
         '*--cache-dir[Directory of the prefix cache'\''s disk tier]: :_files -/' \
         '*--cache-disk-bytes[Maximum size of the disk tier]: :' \
+        '*--max-rows[Maximum number of sequences that are decoded in one batch]: :' \
         '*--speculation[Speculative decoding]: :' \
         '*--draft[Draft model or MTP head for speculative decoding]: :{_mlxctl_names models}' \
         '*--target-gap-ms[Maximum milliseconds between two tokens of an answer during prefill]: :' \
         '*--target-ttft-ms[Milliseconds that a prompt may wait before prefill takes precedence over]: :' \
+        '*--enable-preemption[Let a request of high priority interrupt the least important answer]' \
+        '*--max-timeslice-tokens[Number of tokens after which an answer lets a waiting request run. 0]: :' \
         '*--thinking[Thinking, for models that have a switch]: :' \
         '*--temperature[Temperature. Default\: the model'\''s]: :' \
         '*--top-p[Nucleus sampling. 0 and 1 turn it off. Default\: the model'\''s]: :' \
@@ -1534,14 +1531,17 @@ _mlxctl_serve() {
         '*--no-fallback-sampling[Sample with temperature 0.3 and min_p 0.1 where request]' \
         '*--max-tokens[Maximum tokens of an answer. Default]: :' \
         '*--seed[Seed. Default\: a new one for each request]: :' \
-        '*--enable-preemption[Let a request of high priority interrupt the least important answer]' \
-        '*--max-timeslice-tokens[Number of tokens after which an answer lets a waiting request run. 0]: :' \
         '*--hlg[Sample with a tone curve instead of a plain temperature]' \
         '*--no-hlg[Sample with a tone curve instead of a plain temperature]' \
         '*--hlg-width[Width of the tone curve'\''s middle on both sides of its pivot, in nats]: :' \
         '*--hlg-shoulder[Softness of the tone curve above its middle, in nats]: :' \
         '*--hlg-toe[Softness of the tone curve below its middle, in nats]: :' \
         '*--hlg-pivot-offset[Distance of the tone curve'\''s pivot from the most likely token, in nats]: :' \
+        '*--log-level[Minimum level of log messages on standard error]: :(debug info warning error)' \
+        '*--log-format[Format of log messages. `json` writes one object per line]: :(text json)' \
+        '*--log-content[Log prompts and answers, at level debug. Default]' \
+        '*--audit[Write an audit log]' \
+        '*--audit-debug[Write prompts and answers to the audit log as text]' \
         '*--config[Settings file to read instead of the default one]: :_files' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \

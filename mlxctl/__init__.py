@@ -3,6 +3,15 @@
 `mlxctl.embed` returns the server as an ASGI application.
 """
 
+import sys
+
+if "".join(sys.argv[:1]).endswith("/mlxctl") or sys.orig_argv[1:3] == ["-m", "mlxctl"]:
+    # Ctrl-C during the imports ends the command without a stack trace. `__main__` takes it back.
+    import _signal  # type: ignore[import-not-found]
+
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any

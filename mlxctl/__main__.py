@@ -47,13 +47,10 @@ def _run() -> None:
     # An output that is not UTF-8, or the name of a file that is not, shows "?" instead of a stack trace.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    # Ctrl-C during the imports ends the program without a stack trace.
-    is_interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if is_interruptible:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from mlxctl.cli import app
 
-    if is_interruptible:
+    # The package's first lines set it, for the imports.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     app(prog_name="mlxctl")
 

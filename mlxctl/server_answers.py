@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from mlxctl.errors import ConnectionLost, UnknownResource
+from mlxctl.errors import ConnectionLost, UnknownResource, describe_bytes
 from mlxctl.terminal_text import escape_line
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class LineReader:
 
 def _check_size(response: "httpx.Response", num_bytes: int) -> None:
     if num_bytes > MAX_ANSWER_BYTES:
-        raise ConnectionLost(f"the answer of {response.url} has more than {MAX_ANSWER_BYTES // 1024**2} MiB")
+        raise ConnectionLost(f"the answer of {response.url} has more than {describe_bytes(MAX_ANSWER_BYTES)}")
 
 
 def _has_huge_number(value: Any) -> bool:

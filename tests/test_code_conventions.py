@@ -84,7 +84,7 @@ PRINTERS = {
     "typer.secho": set(),
     "click.echo": set(),
     "typer.prompt": set(),
-    "typer.confirm": {"cli/models/rm.py"},
+    "typer.confirm": {"cli/models/pull.py", "cli/models/rm.py"},
     "sys.stdout.write": set(),
     "sys.stderr.write": set(),
     "sys.stdout.buffer.write": set(),

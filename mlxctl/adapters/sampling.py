@@ -1,17 +1,19 @@
 """Final sampling values: the request's, then the model's, then neutral ones."""
 
+import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
 from mlxctl.adapters.tone_curves import final_tone_curve
-from mlxctl.errors import BrokenModel, InvalidRequest
+from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ModelFacts, SamplingOptions, SamplingParams
 
 T = TypeVar("T")
 
 _SEED_BITS = 63
+_log = logging.getLogger(__name__)
 # Parameters whose final value needs more than the first one that is set.
 _COMPOSED = {"logit_bias", "seed", "num_top_logprobs", "tone_curve", "repetition"}
 _PLAIN = [field.name for field in fields(SamplingOptions) if field.name not in _COMPOSED]
@@ -26,14 +28,22 @@ FALLBACK_SAMPLING = SamplingOptions(temperature=0.3, min_p=0.1)
 def sampling_defaults(facts: ModelFacts) -> SamplingOptions:
     """Return the values of generation_config.json; `do_sample: false` means greedy.
 
-    Raises BrokenModel for values that are no numbers.
+    Values that are no numbers are ignored with a warning: a model can do without that file.
     """
     values: dict[str, Any] = {}
     for name in _DEFAULTS:
         value = facts.generation_config.get(name)
-        if value is not None:
-            _check_default(facts, name, value)
+        if value is None:
+            continue
+        if _is_usable(name, value):
             values[name] = int(value) if name == "top_k" else float(value)
+        else:
+            _log.warning(
+                "generation_config.json of %r has no valid number for %s, which is ignored: %.100r",
+                facts.path.name,
+                name,
+                value,
+            )
     if facts.generation_config.get("do_sample") is False:
         values["temperature"] = 0.0
     return SamplingOptions(**values)
@@ -50,13 +60,9 @@ def sampling_values(options: SamplingOptions) -> dict[str, float]:
     return {name: value for name in _DEFAULTS if (value := getattr(options, name)) is not None}
 
 
-def _check_default(facts: ModelFacts, name: str, value: Any) -> None:
+def _is_usable(name: str, value: Any) -> bool:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < float("inf") or (name == "repetition_penalty" and value == 0):
-        raise BrokenModel(
-            facts.path,
-            f"generation_config.json of {facts.path.name!r} has no valid number for {name}: {value!r}",
-        )
+    return is_number and 0 <= value < float("inf") and (name != "repetition_penalty" or value > 0)
 
 
 def final_sampling(

@@ -143,6 +143,8 @@ def _open_backend(
 
     With `url` it is the server there. Raises SettingsError.
     """
+    from mlxctl.cli.models.pull import offer_downloads
+    from mlxctl.models import Library
     from mlxctl.tui.chat_backend import DEMO_CHOICE, LocalBackend, RemoteBackend
 
     if url and is_local:
@@ -153,4 +155,6 @@ def _open_backend(
         return RemoteBackend(url, model=model, api_key=api_key)
     name = str(settings.model.path or DEMO_CHOICE)
     server = None if is_local else server_with(name, settings, api_key=api_key, is_quiet=False)
+    if server is None:
+        offer_downloads([name], Library(settings.library))
     return server or LocalBackend(settings)

@@ -1,6 +1,8 @@
 """`mlxctl config`: the settings file and the settings in effect."""
 
 import os
+import tomllib
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -66,19 +68,41 @@ def show(
 
 @app.command(epilog="Example: mlxctl config init && open ~/.config/mlxctl/mlxctl.toml")
 def init(
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Rewrite a file that has comments; it is kept as FILE.bak.")
+    ] = False,
     config: ConfigFile = None,
 ) -> None:
     """Write a settings file with every setting and its default.
 
-    Descriptions and defaults are comments.
+    Descriptions and defaults are comments. The values of a file that exists are kept.
     """
     with report_errors():
         file = config or settings_file(os.environ)
-        if file.exists() and not force:
-            raise SettingsError(f"{str(file)!r} exists; use --force to replace it")
-        replace_settings_file(file, _template())
+        text = file.read_text(encoding="utf-8") if _is_valid(file) else ""
+        new = _template(tomllib.loads(text))
+        if tomllib.loads(new) != {name: {} for name in get_type_hints(Settings)} | tomllib.loads(text):
+            raise SettingsError(
+                f"{str(file)!r} has values that cannot be copied; write them into a new file by hand"
+            )
+        if "#" in text:
+            backup = file.with_name(f"{file.name}.bak")
+            if not force:
+                raise SettingsError(
+                    f"{str(file)!r} has comments; --force rewrites it with its values, and keeps it as "
+                    f"{str(backup)!r}"
+                )
+            replace_settings_file(backup, text)
+        replace_settings_file(file, new)
     echo(file)
+
+
+def _is_valid(file: Path) -> bool:
+    """Return whether a settings file exists. Raises SettingsError for an invalid one."""
+    if not file.exists():
+        return False
+    resolve(config_file=file, environment={})
+    return True
 
 
 def _values(section: Any, *, changed: bool) -> dict[str, Any]:
@@ -117,16 +141,33 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _template() -> str:
+def _template(content: Mapping[str, Any]) -> str:
+    """Return the text of a settings file with this content.
+
+    All other settings are comments.
+    """
     import textwrap
 
     lines = ["# Settings of mlxctl. Remove the `#` in front of a setting to change it."]
     for name, kind in get_type_hints(Settings).items():
         lines += ["", f"[{name}]"]
+        own = content.get(name, {})
         for key, value in _values(kind(), changed=False).items():
             lines += [
                 "",
                 *textwrap.wrap(describe_field(kind, key), 100, initial_indent="# ", subsequent_indent="# "),
             ]
-            lines.append(f"# {key} = {_toml(value) if value is not None else ''}".rstrip())
+            is_plain = key in own and not isinstance(own[key], dict)
+            lines.append(
+                f"{key} = {_toml(own[key])}"
+                if is_plain
+                else f"# {key} = {_toml(value) if value is not None else ''}".rstrip()
+            )
+        tables = {key: table for key, table in own.items() if isinstance(table, dict)}
+        for key, table in tables.items():
+            lines += [
+                "",
+                f"[{name}.{key}]",
+                *(f"{_toml(word)} = {_toml(item)}" for word, item in table.items()),
+            ]
     return "\n".join(lines) + "\n"

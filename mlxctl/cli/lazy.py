@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 
 class LazyCommand(NamedTuple):
@@ -218,6 +218,21 @@ class SuggestingGroup(TyperGroup):
             for each, group in groups.items()
             if isinstance(group, TyperGroup) and name in group.list_commands(ctx)
         ]
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help lists options under the headings of their `rich_help_panel`."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            is_argument = parameter.param_type_name == "argument"
+            heading = "Arguments" if is_argument else parameter.rich_help_panel or "Options"  # type: ignore[attr-defined]
+            if record := parameter.get_help_record(ctx):
+                sections.setdefault(heading, []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 class LazyGroup(SuggestingGroup):

@@ -14,7 +14,6 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import MaxTokens, Temperature
 from mlxctl.cli.running_server import server_with
-from mlxctl.errors import ModelNotFoundOnDisk
 from mlxctl.terminal_text import echo
 
 app = create_app()
@@ -94,17 +93,12 @@ def _local_model(name: str, *, is_quiet: bool) -> str:
     A hub repository is downloaded first.
     """
     from mlxctl.cli.models import open_library
-    from mlxctl.cli.models.pull import download, full_name
-    from mlxctl.models.names import is_repository
+    from mlxctl.cli.models.pull import download, missing_repository
 
     library = open_library(None)
-    try:
-        library.resolve(name)
-    except ModelNotFoundOnDisk:
-        repository = full_name(name)
-        if "/" not in repository or not is_repository(repository):
-            raise
-        echo(f"mlxctl: {repository} is not on this machine; downloading it", err=True)
-        download(repository, library.hub_cache, is_quiet=is_quiet)
-        return repository
-    return name
+    repository = missing_repository(name, library)
+    if repository is None:
+        return name
+    echo(f"mlxctl: {repository} is not on this machine; downloading it", err=True)
+    download(repository, library.hub_cache, is_quiet=is_quiet)
+    return repository

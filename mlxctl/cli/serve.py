@@ -15,7 +15,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import typer
 
 from mlxctl.cli.error_reports import report_errors
-from mlxctl.cli.lazy import create_app
+from mlxctl.cli.lazy import GroupedCommand, create_app
 from mlxctl.cli.options import ConfigFile, read_settings, setting
 from mlxctl.errors import SettingsError
 from mlxctl.log_format import LogFormat, json_line
@@ -47,10 +47,14 @@ class SettingFlag:
     flag: str
     metavar: str | None = None
 
-    def parameter(self) -> inspect.Parameter:
-        """Return the parameter that Typer reads, named like the setting."""
+    def parameter(self, heading: str) -> inspect.Parameter:
+        """Return the parameter that Typer reads, named like the setting.
+
+        `heading` is what it is listed under on the help page.
+        """
         option = setting(self.section, self.field, *self.flag.split(), metavar=self.metavar)
         option.help = re.sub(r"`(\w+_\w+)`", _as_flag, option.help)
+        option.rich_help_panel = heading
         kind: Any = self._type()
         annotation: Any = Annotated[kind | None, option]
         return inspect.Parameter(
@@ -71,73 +75,89 @@ class SettingFlag:
         return kind if kind in (bool, int, float, Path) and not has_unit else str
 
 
-_FLAGS = (
-    SettingFlag(PoolSettings, "dirs", "--models-dir", "DIR"),
-    SettingFlag(PoolSettings, "allow_library", "--any-library-model"),
-    SettingFlag(PoolSettings, "preload", "--preload"),
-    SettingFlag(PoolSettings, "max_models", "--max-models", "NUMBER"),
-    SettingFlag(PoolSettings, "pins", "--pin", "NAME"),
-    SettingFlag(PoolSettings, "ttl_seconds", "--model-ttl", "SECONDS"),
-    SettingFlag(ModelSettings, "name", "--name", "NAME"),
-    SettingFlag(ModelSettings, "trust_remote_code", "--trust-remote-code"),
-    SettingFlag(ModelSettings, "probe_unknown", "--probe-unknown"),
-    SettingFlag(ModelSettings, "kv_bits", "--kv-bits", "BITS"),
-    SettingFlag(ModelSettings, "kv_group_size", "--kv-group-size", "NUMBER"),
-    SettingFlag(AdapterSettings, "paths", "--adapter", "NAME=PATH"),
-    SettingFlag(ServerSettings, "host", "--host", "HOST"),
-    SettingFlag(ServerSettings, "port", "--port -p", "PORT"),
-    SettingFlag(ServerSettings, "tls_cert", "--tls-cert", "FILE"),
-    SettingFlag(ServerSettings, "tls_key", "--tls-key", "FILE"),
-    SettingFlag(ServerSettings, "tls_key_password_file", "--tls-key-password-file", "FILE"),
-    SettingFlag(ServerSettings, "tls_min_version", "--tls-min-version", "VERSION"),
-    SettingFlag(ServerSettings, "tls_client_ca", "--tls-client-ca", "FILE"),
-    SettingFlag(ServerSettings, "api_keys", "--api-key", "KEY"),
-    SettingFlag(ServerSettings, "api_key_file", "--api-key-file", "FILE"),
-    SettingFlag(ServerSettings, "admin_keys", "--admin-key", "KEY"),
-    SettingFlag(ServerSettings, "cache_groups", "--cache-group", "GROUP=KEY"),
-    SettingFlag(ServerSettings, "cors_origins", "--cors-origin", "ORIGIN"),
-    SettingFlag(ServerSettings, "allowed_hosts", "--allowed-host", "NAME"),
-    SettingFlag(ServerSettings, "root_path", "--root-path", "PATH"),
-    SettingFlag(ServerSettings, "max_queue", "--max-queue", "NUMBER"),
-    SettingFlag(ServerSettings, "timeouts", "--timeout", "ENDPOINT=SECONDS"),
-    SettingFlag(ServerSettings, "status_page", "--status-page/--no-status-page"),
-    SettingFlag(ServerSettings, "log_level", "--log-level", "LEVEL"),
-    SettingFlag(ServerSettings, "log_format", "--log-format", "FORMAT"),
-    SettingFlag(ServerSettings, "log_content", "--log-content"),
-    SettingFlag(PolicySettings, "passphrase_file", "--passphrase-file", "FILE"),
-    SettingFlag(AuditSettings, "enabled", "--audit"),
-    SettingFlag(AuditSettings, "debug", "--audit-debug"),
-    SettingFlag(ServerSettings, "strip_agent_headers", "--strip-agent-headers/--keep-agent-headers"),
-    SettingFlag(VisionSettings, "fetch_urls", "--fetch-images"),
-    SettingFlag(VisionSettings, "fetch_hosts", "--fetch-host", "HOST"),
-    SettingFlag(EngineSettings, "memory_limit_bytes", "--memory-limit", "SIZE"),
-    SettingFlag(EngineSettings, "prefix_cache_bytes", "--prefix-cache", "SIZE"),
-    SettingFlag(EngineSettings, "prefix_cache_bits", "--prefix-cache-bits", "BITS"),
-    SettingFlag(EngineSettings, "max_rows", "--max-rows", "NUMBER"),
-    SettingFlag(EngineSettings, "cache_ttl_seconds", "--cache-ttl", "SECONDS"),
-    SettingFlag(EngineSettings, "cache_dir", "--cache-dir", "DIRECTORY"),
-    SettingFlag(EngineSettings, "cache_disk_bytes", "--cache-disk-bytes", "SIZE"),
-    SettingFlag(EngineSettings, "speculation", "--speculation", "DRAFTER"),
-    SettingFlag(ModelSettings, "draft", "--draft", "MODEL"),
-    SettingFlag(EngineSettings, "target_gap_ms", "--target-gap-ms", "MS"),
-    SettingFlag(EngineSettings, "target_ttft_ms", "--target-ttft-ms", "MS"),
-    SettingFlag(SamplingSettings, "thinking", "--thinking", "MODE"),
-    SettingFlag(SamplingSettings, "temperature", "--temperature", "NUMBER"),
-    SettingFlag(SamplingSettings, "top_p", "--top-p", "NUMBER"),
-    SettingFlag(SamplingSettings, "top_k", "--top-k", "NUMBER"),
-    SettingFlag(SamplingSettings, "min_p", "--min-p", "NUMBER"),
-    SettingFlag(SamplingSettings, "repetition_penalty", "--repetition-penalty", "NUMBER"),
-    SettingFlag(SamplingSettings, "fallback", "--fallback-sampling/--no-fallback-sampling"),
-    SettingFlag(SamplingSettings, "max_tokens", "--max-tokens", "NUMBER"),
-    SettingFlag(SamplingSettings, "seed", "--seed", "NUMBER"),
-    SettingFlag(SchedulerSettings, "enable_preemption", "--enable-preemption"),
-    SettingFlag(SchedulerSettings, "max_timeslice_tokens", "--max-timeslice-tokens", "NUMBER"),
-    SettingFlag(SamplingSettings, "hlg", "--hlg/--no-hlg"),
-    SettingFlag(SamplingSettings, "hlg_width", "--hlg-width", "NATS"),
-    SettingFlag(SamplingSettings, "hlg_shoulder", "--hlg-shoulder", "NATS"),
-    SettingFlag(SamplingSettings, "hlg_toe", "--hlg-toe", "NATS"),
-    SettingFlag(SamplingSettings, "hlg_pivot_offset", "--hlg-pivot-offset", "NATS"),
-)
+_GROUPS: Mapping[str, tuple[SettingFlag, ...]] = {
+    "Models": (
+        SettingFlag(PoolSettings, "dirs", "--models-dir", "DIR"),
+        SettingFlag(PoolSettings, "allow_library", "--any-library-model"),
+        SettingFlag(PoolSettings, "preload", "--preload"),
+        SettingFlag(PoolSettings, "max_models", "--max-models", "NUMBER"),
+        SettingFlag(PoolSettings, "pins", "--pin", "NAME"),
+        SettingFlag(PoolSettings, "ttl_seconds", "--model-ttl", "SECONDS"),
+        SettingFlag(ModelSettings, "name", "--name", "NAME"),
+        SettingFlag(AdapterSettings, "paths", "--adapter", "NAME=PATH"),
+        SettingFlag(ModelSettings, "trust_remote_code", "--trust-remote-code"),
+        SettingFlag(ModelSettings, "probe_unknown", "--probe-unknown"),
+    ),
+    "Network": (
+        SettingFlag(ServerSettings, "host", "--host", "HOST"),
+        SettingFlag(ServerSettings, "port", "--port -p", "PORT"),
+        SettingFlag(ServerSettings, "root_path", "--root-path", "PATH"),
+        SettingFlag(ServerSettings, "cors_origins", "--cors-origin", "ORIGIN"),
+        SettingFlag(ServerSettings, "allowed_hosts", "--allowed-host", "NAME"),
+        SettingFlag(ServerSettings, "tls_cert", "--tls-cert", "FILE"),
+        SettingFlag(ServerSettings, "tls_key", "--tls-key", "FILE"),
+        SettingFlag(ServerSettings, "tls_key_password_file", "--tls-key-password-file", "FILE"),
+        SettingFlag(ServerSettings, "tls_min_version", "--tls-min-version", "VERSION"),
+        SettingFlag(ServerSettings, "tls_client_ca", "--tls-client-ca", "FILE"),
+        SettingFlag(VisionSettings, "fetch_urls", "--fetch-images"),
+        SettingFlag(VisionSettings, "fetch_hosts", "--fetch-host", "HOST"),
+        SettingFlag(ServerSettings, "max_queue", "--max-queue", "NUMBER"),
+        SettingFlag(ServerSettings, "timeouts", "--timeout", "ENDPOINT=SECONDS"),
+        SettingFlag(ServerSettings, "strip_agent_headers", "--strip-agent-headers/--keep-agent-headers"),
+        SettingFlag(ServerSettings, "status_page", "--status-page/--no-status-page"),
+    ),
+    "Keys": (
+        SettingFlag(ServerSettings, "api_keys", "--api-key", "KEY"),
+        SettingFlag(ServerSettings, "api_key_file", "--api-key-file", "FILE"),
+        SettingFlag(ServerSettings, "admin_keys", "--admin-key", "KEY"),
+        SettingFlag(ServerSettings, "cache_groups", "--cache-group", "GROUP=KEY"),
+        SettingFlag(PolicySettings, "passphrase_file", "--passphrase-file", "FILE"),
+    ),
+    "Memory and cache": (
+        SettingFlag(EngineSettings, "memory_limit_bytes", "--memory-limit", "SIZE"),
+        SettingFlag(ModelSettings, "kv_bits", "--kv-bits", "BITS"),
+        SettingFlag(ModelSettings, "kv_group_size", "--kv-group-size", "NUMBER"),
+        SettingFlag(EngineSettings, "prefix_cache_bytes", "--prefix-cache", "SIZE"),
+        SettingFlag(EngineSettings, "prefix_cache_bits", "--prefix-cache-bits", "BITS"),
+        SettingFlag(EngineSettings, "cache_ttl_seconds", "--cache-ttl", "SECONDS"),
+        SettingFlag(EngineSettings, "cache_dir", "--cache-dir", "DIRECTORY"),
+        SettingFlag(EngineSettings, "cache_disk_bytes", "--cache-disk-bytes", "SIZE"),
+    ),
+    "Speed": (
+        SettingFlag(EngineSettings, "max_rows", "--max-rows", "NUMBER"),
+        SettingFlag(EngineSettings, "speculation", "--speculation", "DRAFTER"),
+        SettingFlag(ModelSettings, "draft", "--draft", "MODEL"),
+        SettingFlag(EngineSettings, "target_gap_ms", "--target-gap-ms", "MS"),
+        SettingFlag(EngineSettings, "target_ttft_ms", "--target-ttft-ms", "MS"),
+        SettingFlag(SchedulerSettings, "enable_preemption", "--enable-preemption"),
+        SettingFlag(SchedulerSettings, "max_timeslice_tokens", "--max-timeslice-tokens", "NUMBER"),
+    ),
+    "Sampling": (
+        SettingFlag(SamplingSettings, "thinking", "--thinking", "MODE"),
+        SettingFlag(SamplingSettings, "temperature", "--temperature", "NUMBER"),
+        SettingFlag(SamplingSettings, "top_p", "--top-p", "NUMBER"),
+        SettingFlag(SamplingSettings, "top_k", "--top-k", "NUMBER"),
+        SettingFlag(SamplingSettings, "min_p", "--min-p", "NUMBER"),
+        SettingFlag(SamplingSettings, "repetition_penalty", "--repetition-penalty", "NUMBER"),
+        SettingFlag(SamplingSettings, "fallback", "--fallback-sampling/--no-fallback-sampling"),
+        SettingFlag(SamplingSettings, "max_tokens", "--max-tokens", "NUMBER"),
+        SettingFlag(SamplingSettings, "seed", "--seed", "NUMBER"),
+        SettingFlag(SamplingSettings, "hlg", "--hlg/--no-hlg"),
+        SettingFlag(SamplingSettings, "hlg_width", "--hlg-width", "NATS"),
+        SettingFlag(SamplingSettings, "hlg_shoulder", "--hlg-shoulder", "NATS"),
+        SettingFlag(SamplingSettings, "hlg_toe", "--hlg-toe", "NATS"),
+        SettingFlag(SamplingSettings, "hlg_pivot_offset", "--hlg-pivot-offset", "NATS"),
+    ),
+    "Logging": (
+        SettingFlag(ServerSettings, "log_level", "--log-level", "LEVEL"),
+        SettingFlag(ServerSettings, "log_format", "--log-format", "FORMAT"),
+        SettingFlag(ServerSettings, "log_content", "--log-content"),
+        SettingFlag(AuditSettings, "enabled", "--audit"),
+        SettingFlag(AuditSettings, "debug", "--audit-debug"),
+    ),
+}
+"""The flags by their headings on the help page."""
+_FLAGS = tuple(flag for flags in _GROUPS.values() for flag in flags)
 _FLAG_NAMES = {flag.field: re.split("[ /]", flag.flag)[0] for flag in _FLAGS} | {
     "path": "MODEL",
     "models": "MODEL",
@@ -165,6 +185,7 @@ def serve(
     """Serve models over OpenAI- and Anthropic-compatible APIs."""
     with report_errors():
         settings = resolve_options([*(models or ()), *(more_models or ())], config, flags)
+        _offer_downloads(settings)
     log_format = settings.server.log_format
     if flags.get("api_keys") or flags.get("admin_keys"):
         note = (
@@ -180,6 +201,14 @@ def serve(
         from mlxctl.server import run
 
         raise typer.Exit(run(settings, StartLog() if log_format == "json" else Banner()))
+
+
+def _offer_downloads(settings: Settings) -> None:
+    from mlxctl.cli.models.pull import offer_downloads
+    from mlxctl.models import Library
+
+    named = (settings.model.path, *settings.pool.models, settings.model.draft)
+    offer_downloads([str(path) for path in named if path is not None], Library(settings.library))
 
 
 def _log_line(message: str, log_format: LogFormat, level: int) -> str:
@@ -208,7 +237,12 @@ def _by_section(values: Mapping[str, object]) -> dict[str, dict[str, object]]:
 
 # Typer reads the options off the signature.
 _models, _more_models, _config, _ = inspect.signature(serve).parameters.values()
-_parameters = [_models, _more_models, *(flag.parameter() for flag in _FLAGS), _config]
+_parameters = [
+    _models,
+    _more_models,
+    *(flag.parameter(heading) for heading, flags in _GROUPS.items() for flag in flags),
+    _config,
+]
 serve.__signature__ = inspect.Signature(_parameters)  # type: ignore[attr-defined]
 serve.__annotations__ = {parameter.name: parameter.annotation for parameter in _parameters}
-app.command(epilog="Example: mlxctl serve ~/models/Qwen3-8B-4bit --port 8000")(serve)
+app.command(cls=GroupedCommand, epilog="Example: mlxctl serve ~/models/Qwen3-8B-4bit --port 8000")(serve)

@@ -3,6 +3,7 @@
 import subprocess
 
 from mlxctl.doctor.check_result import CheckResult
+from mlxctl.errors import describe_bytes
 from mlxctl.models.machine import GIB, Machine
 
 _SYSCTL = "iogpu.wired_limit_mb"
@@ -15,7 +16,8 @@ _ASK_SECONDS = 5.0
 
 def check_memory(machine: Machine, *, limit_bytes: int | None) -> CheckResult:
     """Report the memory for models; `limit_bytes` is the configured limit."""
-    facts = f"{machine.memory_bytes / GIB:.0f} GiB, of which models may take {machine.usable_bytes / GIB:.1f}"
+    usable = describe_bytes(machine.usable_bytes)
+    facts = f"a machine of {machine.memory_bytes / GIB:.0f} GB; models may take {usable}"
     if limit_bytes is not None and limit_bytes > machine.memory_bytes:
         remedy = "lower engine.memory_limit_bytes in the settings"
         return CheckResult(
@@ -44,7 +46,7 @@ def assess_wired_limit(memory_bytes: int, limit_mib: int | None) -> CheckResult:
         return CheckResult(
             name="wired limit", verdict="ok", facts=f"chosen by macOS{more if sensible > 0 else ''}"
         )
-    facts = f"set by hand to {limit_mib / 1024:.1f} GiB of {memory_bytes / GIB:.0f}"
+    facts = f"set by hand to {describe_bytes(limit_mib * _MIB)}, on a machine of {memory_bytes / GIB:.0f} GB"
     if limit_mib > sensible:
         command = f"sudo sysctl {_SYSCTL}={max(sensible, 0)}"
         remedy = f"this leaves too little for the system, which may halt: `{command}` (0 lets macOS choose)"

@@ -6,6 +6,7 @@ from urllib.parse import quote
 import msgspec
 from rich.table import Table
 
+from mlxctl.errors import describe_bytes
 from mlxctl.inspector.connection import ServerConnection
 from mlxctl.inspector.rendering import plain
 
@@ -58,6 +59,6 @@ def adapters_table(adapters: Iterable[MountedAdapter]) -> Table:
             str(each.rank),
             f"{each.scale:g}",
             str(each.mounted_layers),
-            f"{each.size_bytes / 2**20:.1f} MiB",
+            describe_bytes(each.size_bytes),
         )
     return table

@@ -164,6 +164,11 @@ def speeds_file() -> Path:
     return state_directory() / "speeds.sqlite"
 
 
+def bench_directory() -> Path:
+    """Return the directory of results of `mlxctl bench`; it need not exist."""
+    return state_directory() / "bench"
+
+
 def downloads_directory() -> Path:
     """Return the directory of the running downloads' states; it need not exist."""
     return state_directory() / "downloads"

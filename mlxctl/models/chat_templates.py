@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import BrokenModel
-from mlxctl.models.files import read_json_object, read_text
+from mlxctl.models.files import read_optional_json, read_text, warn_once
 from mlxctl.models.names import display_name
 
 MAX_TEMPLATE_BYTES = 1 << 20
@@ -19,7 +19,8 @@ def find_chat_template(directory: Path, tokenizer_config: Mapping[str, Any]) -> 
     tokenizer_config.json, as in `transformers`. Of several named templates "default" is used, or else the
     first. Raises BrokenModel if it is not text or too large.
     """
-    template: Any = read_text(directory, "chat_template.jinja", limit_bytes=MAX_TEMPLATE_BYTES)
+    # An empty file is an aborted download.
+    template: Any = read_text(directory, "chat_template.jinja", limit_bytes=MAX_TEMPLATE_BYTES) or None
     if template is None:
         template = _from_json(directory, tokenizer_config)
     if not isinstance(template, list | Mapping):
@@ -42,7 +43,10 @@ def find_tool_template(directory: Path, tokenizer_config: Mapping[str, Any]) -> 
 
 
 def _from_json(directory: Path, tokenizer_config: Mapping[str, Any]) -> Any:
-    template = (read_json_object(directory, "chat_template.json") or {}).get("chat_template")
+    template = read_optional_json(directory, "chat_template.json").get("chat_template")
+    if template is not None and not isinstance(template, str | list | Mapping):
+        warn_once(f"chat_template.json of model {display_name(directory)!r} has no template; it is ignored")
+        template = None
     return tokenizer_config.get("chat_template") if template is None else template
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from mlxctl.models.encoders import ENCODER_KINDS, has_bidirectional_attention
 from mlxctl.models.families import find_family
-from mlxctl.models.files import read_json_object
+from mlxctl.models.files import read_optional_json
 
 Kind = Literal["text", "vision", "embeddings", "reranker", "speech-to-text", "text-to-speech", "unknown"]
 
@@ -133,7 +133,7 @@ def _vision(directory: Path, config: Mapping[str, Any], has_vision_tower: bool |
         return None
     if isinstance(config.get("vision_config"), Mapping):
         return DetectedKind("vision", "config.json has a vision_config")
-    processor = read_json_object(directory, "preprocessor_config.json") or {}
+    processor = read_optional_json(directory, "preprocessor_config.json")
     return (
         DetectedKind("vision", "it has an image processor") if "image_processor_type" in processor else None
     )

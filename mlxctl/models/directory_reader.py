@@ -12,7 +12,7 @@ from mlxctl.models.cross_encoder import is_cross_encoder, read_cross_encoder_rec
 from mlxctl.models.detection import Kind, detect
 from mlxctl.models.embedding_recipe import read_embedding_recipe
 from mlxctl.models.families import find_family
-from mlxctl.models.files import missing_config, missing_weight_files, read_json_object
+from mlxctl.models.files import missing_config, missing_weight_files, read_json_object, read_optional_json
 from mlxctl.models.mtp_heads import MTP_HEAD_TYPE
 from mlxctl.models.names import display_name
 from mlxctl.models.text_config import whole_number
@@ -49,7 +49,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         raise BrokenModel(path, f"model {display_name(path)!r} has no tokenizer.json{hint}")
     model_type, template = _model_type(path, config), find_chat_template(path, tokenizer_config)
     family, _ = find_family(model_type, template)
-    generation_config = read_json_object(path, "generation_config.json") or {}
+    generation_config = read_optional_json(path, "generation_config.json")
     context_length = find_context_length(config, tokenizer_config)
     kind = detect(path, config, template=template, has_vision_tower=False, name=display_name(path)).kind
     embedding = _embedding_recipe(path, config, kind, context_length)

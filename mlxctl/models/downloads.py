@@ -16,9 +16,8 @@ from mlxctl import locations
 from mlxctl.errors import DownloadFailed, PolicyDenied, QueueFull
 from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
 from mlxctl.models.download_journal import JOURNAL_SECONDS, Download, DownloadJournal, DownloadState
-from mlxctl.models.hub import Cancelled, DownloadProgress, download, plan_download
+from mlxctl.models.hub import Cancelled, DownloadProgress, check_repository, download, plan_download
 from mlxctl.models.library import DEMO_MODEL, DEMO_SHORT_NAME
-from mlxctl.models.names import is_repository
 from mlxctl.models.probe_process import ProbeProcess
 
 MAX_WAITING = 16
@@ -59,12 +58,7 @@ class Downloads:
                 repository,
                 f"{repository!r} is built into mlxctl and needs no download: mlxctl run demo",
             )
-        if not is_repository(repository):
-            raise DownloadFailed(
-                repository,
-                f"{repository!r} is not a hub repository; the form is ORGANIZATION/NAME, and "
-                "`mlxctl models search` finds them",
-            )
+        check_repository(repository)
         with self._lock:
             current = self._downloads.get(repository)
             probe: DownloadState | None = "waiting" if is_probed else None

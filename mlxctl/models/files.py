@@ -1,8 +1,10 @@
 """Bounded reading of a model directory's small files, which are untrusted."""
 
 import json
+import logging
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +21,8 @@ _PART = re.compile(r"(?P<name>.*)[0-9]{5}-of-(?P<count>[0-9]{5})(?P<end>\.safete
 
 Shape = TypeVar("Shape")
 
+_log = logging.getLogger(__name__)
+
 
 def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
     """Return the text of a file, None if it does not exist.
@@ -34,7 +38,8 @@ def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
             raise BrokenModel(
                 directory, f"{name} of model {display_name(directory)!r} is larger than {limit_bytes} bytes"
             )
-        return data.decode("utf-8")
+        # Some editors begin a file with a byte order mark.
+        return data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BrokenModel(
             directory, f"{name} of model {display_name(directory)!r} cannot be read: {error}"
@@ -62,13 +67,30 @@ def read_json_object(directory: Path, name: str) -> dict[str, Any] | None:
     return _read_json(directory, name, dict, "object")
 
 
+def read_optional_json(directory: Path, name: str) -> dict[str, Any]:
+    """Return the JSON object in an optional file.
+
+    Empty if it does not exist, and with a warning if it cannot be used.
+    """
+    try:
+        return read_json_object(directory, name) or {}
+    except BrokenModel as error:
+        warn_once(f"{error}; the file is ignored")
+        return {}
+
+
+@lru_cache(maxsize=256)
+def warn_once(message: str) -> None:
+    """Log a warning about a model's files, which are read often."""
+    _log.warning("%s", message)
+
+
 def missing_weight_files(directory: Path, found: Collection[str]) -> list[str]:
     """Return the weight files that are missing beside those `found`.
 
     By the index, or where it names none of them, as after a conversion, by the numbers in their names.
-    Raises BrokenModel for an index that cannot be read.
     """
-    weight_map = (read_json_object(directory, "model.safetensors.index.json") or {}).get("weight_map")
+    weight_map = read_optional_json(directory, "model.safetensors.index.json").get("weight_map")
     named = {str(file) for file in weight_map.values()} if isinstance(weight_map, dict) else set()
     if named.isdisjoint(found):
         parts = () if _WHOLE in found else filter(None, map(_PART.fullmatch, found))

@@ -37,12 +37,13 @@ _SAMPLE_BYTES = 256
 def fingerprint(path: Path) -> str:
     """Return the digest as 64 hexadecimal digits.
 
-    Raises BrokenModel when a weight file is malformed or a file cannot be read.
+    Raises BrokenModel when a weight file is malformed or cannot be read. A small file that cannot be read
+    decides nothing.
     """
     digest = hashlib.sha256()
     try:
         for name in _SMALL_FILES:
-            if (path / name).is_file():
+            if os.access(path / name, os.R_OK) and (path / name).is_file():
                 _add(digest, name.encode(), (path / name).read_bytes())
         for file in filter(Path.is_file, sorted(path.glob(f"{_MODULES}/config.json"))):
             _add(digest, str(file.relative_to(path)).encode(), file.read_bytes())

@@ -5,6 +5,7 @@ with the next file. The library is imported at the first download: its import is
 """
 
 import errno
+import json
 import shutil
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import Any
 from mlxctl.errors import DownloadFailed, describe_bytes
 from mlxctl.models.files import OTHER_FORMAT
 from mlxctl.models.names import folder_of_repository, is_repository
+from mlxctl.models.unknown_names import describe_no_repository, near_hint
 
 MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.npz")
 # Copies of the weights in formats that MLX does not load.
@@ -32,6 +34,11 @@ _STALE_SECONDS = 86_400
 # The rate of a download is that of its last seconds; samples for it are taken at this interval.
 _RATE_SECONDS, _SAMPLE_SECONDS = 5.0, 0.25
 _MAX_SAMPLES = 64
+
+
+# What the library raises for an answer in another shape than a hub's, such as the page of a proxy.
+_NO_HUB = (AttributeError, IndexError, KeyError, TypeError, json.JSONDecodeError)
+_WRONG_SIZE = "Consistency check failed"
 
 
 class Cancelled(Exception):
@@ -126,15 +133,18 @@ class DownloadProgress:
         self._is_cancelled.set()
 
 
+def check_repository(repository: str) -> None:
+    """Raise DownloadFailed for a name that no hub repository can have."""
+    if not is_repository(repository):
+        raise DownloadFailed(repository, describe_no_repository(repository))
+
+
 def plan_download(repository: str, *, cache: Path) -> DownloadPlan:
     """List the files on the hub and check the free disk space.
 
     Raises DownloadFailed.
     """
-    if not is_repository(repository):
-        raise DownloadFailed(
-            repository, f"{repository!r} is not a hub repository; the form is ORGANIZATION/NAME"
-        )
+    check_repository(repository)
     from huggingface_hub import snapshot_download
 
     _set_up_library()
@@ -249,6 +259,7 @@ def _plain_failures(repository: str) -> Iterator[None]:
         EntryNotFoundError,
         RevisionNotFoundError,
         ValueError,
+        *_NO_HUB,
     ) as error:
         raise DownloadFailed(repository, _explain(repository, _first_cause(error))) from error
 
@@ -267,6 +278,7 @@ def _explain(repository: str, error: BaseException) -> str:
     import httpx2
     from huggingface_hub import constants
     from huggingface_hub.errors import (
+        FileMetadataError,
         GatedRepoError,
         HfHubHTTPError,
         OfflineModeIsEnabled,
@@ -280,11 +292,25 @@ def _explain(repository: str, error: BaseException) -> str:
                 "HF_TOKEN"
             )
         case RepositoryNotFoundError():
-            return f"the hub has no repository {repository!r}, or it is private and HF_TOKEN gives no access"
+            hint = near_hint(repository)
+            return (
+                f"the hub has no repository {repository!r}, or it is private and HF_TOKEN gives no access"
+                + (f"; {hint}" if hint else "")
+            )
         case OfflineModeIsEnabled():
             return f"cannot download {repository!r}: HF_HUB_OFFLINE forbids it"
         case HfHubHTTPError():
             return f"the hub refuses {repository!r} with status {error.response.status_code}"
+        case _ if isinstance(error, (FileMetadataError, *_NO_HUB)):
+            return (
+                f"cannot download {repository!r}: {constants.ENDPOINT} does not answer as a hub does; "
+                "maybe a proxy or a login page answered: check the network, HTTPS_PROXY and HF_ENDPOINT"
+            )
+        case OSError() if _WRONG_SIZE in str(error):
+            return (
+                f"cannot download {repository!r}: a file that arrived has another size than the hub's; the "
+                "same command tries again"
+            )
         case httpx2.HTTPError():
             return (
                 f"cannot download {repository!r}: the hub at {constants.ENDPOINT} cannot be reached "

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from mlxctl.errors import BrokenModel
 from mlxctl.locations import expand_user, home_directory
 from mlxctl.models.files import missing_weight_files
 from mlxctl.models.names import repository_of_folder
@@ -49,10 +48,11 @@ def cached_repositories(cache: Path, *, most: int) -> Iterator[CachedRepository]
     }
     for folder in sorted(names):
         if folder.is_dir() and not folder.is_symlink():
-            yield _repository(names[folder], folder, most)
+            yield cached_repository(names[folder], folder, most=most)
 
 
-def _repository(name: str, folder: Path, most: int) -> CachedRepository:
+def cached_repository(name: str, folder: Path, *, most: int) -> CachedRepository:
+    """Return the repository in a folder of the cache."""
     snapshots = [
         path for path in _listed(folder / "snapshots", most=most) if path.is_dir() and not path.is_symlink()
     ]
@@ -74,10 +74,7 @@ def _repository(name: str, folder: Path, most: int) -> CachedRepository:
 def _has_model_files(snapshot: Path) -> bool:
     """Whether a snapshot has configuration, tokenizer and all weights."""
     found = {file.name for file in snapshot.iterdir() if file.exists()}
-    try:
-        missing = missing_weight_files(snapshot, found)
-    except BrokenModel:
-        return False
+    missing = missing_weight_files(snapshot, found)
     has_weights = not missing and any(name.endswith(".safetensors") for name in found)
     return has_weights and "config.json" in found and any(name.startswith("tokenizer") for name in found)
 

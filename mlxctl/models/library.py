@@ -1,14 +1,14 @@
-"""The models on this machine: configured directories first, then the hub cache.
+"""The models on this machine.
 
-Finds, names and removes models; loads nothing. A model directory may be a link, for example to another disk:
-that is the operator's choice. A link inside a model directory that leads out of it and out of the library is
-never followed; the entry says so.
+Those of configured directories first, then of the hub cache, then of LM Studio. Finds, names and removes
+models; loads nothing. A model directory may be a link, for example to another disk: that is the operator's
+choice. A link inside a model directory that leads out of it and out of the library is never followed; the
+entry says so.
 """
 
-import difflib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Literal
 from mlxctl import demo
 from mlxctl.errors import BrokenModel, MlxctlError, ModelNotFoundOnDisk
 from mlxctl.locations import expand_user
-from mlxctl.models.files import OTHER_FORMAT
-from mlxctl.models.hub_cache import cached_repositories, hub_cache_directory
-from mlxctl.models.names import display_name, is_repository, repository_of_folder
+from mlxctl.models.files import OTHER_FORMAT, missing_config
+from mlxctl.models.hub_cache import cached_repositories, cached_repository, hub_cache_directory
+from mlxctl.models.lm_studio import lm_studio_directories
+from mlxctl.models.names import display_name, plain_name, repository_of_folder
 from mlxctl.settings import LibrarySettings, resolve
 
 if TYPE_CHECKING:
@@ -27,19 +28,24 @@ if TYPE_CHECKING:
 # Limit of entries that are read in one directory.
 MAX_ENTRIES = 10_000
 
+Origin = Literal["models directory", "hub cache", "LM Studio", "built in"]
+"""The kind of library that has a model."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryEntry:
     """A model in the library.
 
-    `path` is its directory, `folder` the directory to delete in order to remove it.
+    `path` is its directory, `folder` the directory to delete in order to remove it. `is_gguf`: it has only
+    GGUF files.
     """
 
     name: str
     path: Path
     folder: Path
-    origin: Literal["models directory", "hub cache", "built in"]
+    origin: Origin
     problem: str | None = None
+    is_gguf: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +66,8 @@ class Library:
     """The models on this machine; every call reads the disk."""
 
     def __init__(self, settings: LibrarySettings) -> None:
-        self._directories = list(settings.models_dirs)
         self._cache = settings.hub_cache or hub_cache_directory()
+        self._directories = _directories(settings.models_dirs, self._cache)
         self.aliases: Mapping[str, str] = dict(settings.aliases)
 
     @property
@@ -72,19 +78,22 @@ class Library:
     def entries(self) -> list[LibraryEntry]:
         """Return all models, unusable ones with the problem.
 
-        A model whose name is taken by an earlier one has a problem too.
+        A model whose name is taken by an earlier one has a problem too, unless the earlier one is unusable.
         """
         found: dict[str, LibraryEntry] = {}
         hidden: list[LibraryEntry] = []
-        for entry in (*self._in_directories(), *self._in_cache()):
+        own, others = self._in_directories("models directory"), self._in_directories("LM Studio")
+        for entry in (*own, *self._in_cache(), *others):
             first = found.setdefault(entry.name, entry)
-            if first is not entry:
-                hidden.append(
-                    _with_problem(
-                        entry,
-                        f"model {entry.name!r} of the {entry.origin} is hidden by another model of this name",
-                    )
+            if first.problem is not None and entry.problem is None:
+                found[entry.name] = entry
+                hidden.append(first)
+            elif first is not entry and first.path.resolve() != entry.path.resolve():
+                problem = (
+                    f"model {entry.name!r} in {str(entry.folder)!r} ({entry.origin}) is hidden by the one of "
+                    f"this name in {str(first.folder)!r} ({first.origin})"
                 )
+                hidden.append(replace(entry, problem=problem))
         return [*found.values(), *hidden]
 
     def describe(self, entry: LibraryEntry) -> "ModelDescription":
@@ -101,8 +110,8 @@ class Library:
     def find(self, name: str) -> LibraryEntry:
         """Return the entry of this name.
 
-        The part after the slash suffices if unique, and so does a short name of the catalog (`qwen3:4b`). The
-        built-in demo model has two names, but is in no list. Raises ModelNotFoundOnDisk.
+        The part after the slash suffices if only one usable model has it, and so does a short name of the hub
+        (`qwen3:4b`). The built-in demo model has two names, but is in no list. Raises ModelNotFoundOnDisk.
         """
         entries = self.entries()
         for entry in entries:
@@ -111,35 +120,43 @@ class Library:
         if name in (demo.MODEL_NAME, demo.SHORT_NAME):
             path = demo.MODEL_DIR
             return LibraryEntry(name=demo.MODEL_NAME, path=path, folder=path, origin="built in")
-        short = [entry for entry in entries if entry.name.rpartition("/")[2] == name]
+        by_name: dict[str, LibraryEntry] = {}
+        for entry in entries:
+            by_name.setdefault(entry.name, entry)
+        short = [entry for full, entry in by_name.items() if full.rpartition("/")[2] == name]
+        short = [entry for entry in short if entry.problem is None] or short
         if not short:
-            # PERF: the catalog is read only for names that nothing here has.
-            from mlxctl.models.recommendations import repository_of_short_name
+            # PERF: the short names are read only for names that nothing here has.
+            from mlxctl.models.short_names import repository_of_short_name
 
             repository = repository_of_short_name(name)
-            short = [entry for entry in entries if entry.name == repository]
+            short = [by_name[repository]] if repository in by_name else []
         if len(short) == 1:
             return short[0]
-        raise ModelNotFoundOnDisk(
-            name, _unknown(name, [entry.name for entry in (short or entries)], is_ambiguous=bool(short))
-        )
+        from mlxctl.models.unknown_names import describe_ambiguous, describe_unknown
+
+        if short:
+            raise ModelNotFoundOnDisk(name, describe_ambiguous(name, [entry.name for entry in short]))
+        known = {demo.SHORT_NAME: demo.MODEL_NAME, demo.MODEL_NAME: demo.MODEL_NAME}
+        known |= {part: full for full in by_name for part in (full.rpartition("/")[2], full)}
+        raise ModelNotFoundOnDisk(name, describe_unknown(name, known))
 
     def resolve(self, name: str) -> NamedDirectory:
-        """Return the directory for an alias, a path or a name.
+        """Return the directory for an alias, path, name or address.
 
-        A directory called `demo` without a model does not hide the demo model. For command lines and settings
-        only. Raises ModelNotFoundOnDisk, with close names.
+        The address is that of a page of the hub. A directory called `demo` without a model does not hide the
+        demo model. For command lines and settings only. Raises ModelNotFoundOnDisk, with close names.
         """
         path = expand_user(name)
         is_demo = name == demo.SHORT_NAME and not (path / "config.json").exists()
         if name not in self.aliases and path.is_dir() and not is_demo:
-            return NamedDirectory(name=display_name(path.resolve()), path=path)
+            return _named_directory(path)
         if name not in self.aliases and path.is_file():
             hint = f"; {OTHER_FORMAT}" if path.suffix == ".gguf" else ""
             raise ModelNotFoundOnDisk(
                 path, f"{name!r} is a file; a model is a directory with config.json and *.safetensors{hint}"
             )
-        return self.find_named(name)
+        return self.find_named(name if name in self.aliases else plain_name(name))
 
     def find_named(self, name: str) -> NamedDirectory:
         """Return the directory for an alias or a name, never a path.
@@ -177,7 +194,7 @@ class Library:
         if path.is_absolute():
             return path
         try:
-            entry = self.find(target)
+            entry = self.find(plain_name(target))
         except ModelNotFoundOnDisk as error:
             raise ModelNotFoundOnDisk(alias, f"alias {alias!r} stands for {target!r}, but {error}") from None
         if entry.problem is not None:
@@ -192,24 +209,53 @@ class Library:
                 name=cached.name, path=path, folder=cached.folder, origin="hub cache", problem=problem
             )
 
-    def _in_directories(self) -> Iterator[LibraryEntry]:
-        for directory in self._directories:
-            for path in _subdirectories(directory):
-                if _is_model(path):
-                    yield self._entry(path, path.name)
-                else:
-                    yield from (
-                        self._entry(inner, f"{path.name}/{inner.name}")
-                        for inner in _subdirectories(path)
-                        if _is_model(inner)
-                    )
+    def _in_directories(self, origin: Origin) -> Iterator[LibraryEntry]:
+        directories = [directory for directory, kind in self._directories if kind == origin]
+        for path in (path for directory in directories for path in _subdirectories(directory)):
+            if _is_model(path):
+                yield self._entry(path, path.name, origin)
+            else:
+                yield from (
+                    self._entry(inner, f"{path.name}/{inner.name}", origin)
+                    for inner in _subdirectories(path)
+                    if _is_model(inner)
+                )
 
-    def _entry(self, path: Path, name: str) -> LibraryEntry:
-        problem = _find_bad_file(path, name, self._roots())
-        return LibraryEntry(name=name, path=path, folder=path, origin="models directory", problem=problem)
+    def _entry(self, path: Path, name: str, origin: Origin) -> LibraryEntry:
+        problem, is_gguf = _find_bad_file(path, name, self._roots()), _is_gguf(path)
+        if problem is None and is_gguf:
+            problem = missing_config(path, name)
+        return LibraryEntry(
+            name=name, path=path, folder=path, origin=origin, problem=problem, is_gguf=is_gguf
+        )
 
     def _roots(self) -> list[Path]:
-        return [root.resolve() for root in (*self._directories, self._cache)]
+        return [root.resolve() for root in (*(directory for directory, _ in self._directories), self._cache)]
+
+
+def _directories(own: Sequence[Path], cache: Path) -> list[tuple[Path, Origin]]:
+    """Return the directories of models with their origin, LM Studio's last."""
+    taken = {directory.resolve() for directory in (*own, cache)}
+    others = (directory for directory in lm_studio_directories() if directory.resolve() not in taken)
+    return [
+        *((directory, "models directory") for directory in own),
+        *((directory, "LM Studio") for directory in others),
+    ]
+
+
+def _named_directory(path: Path) -> NamedDirectory:
+    """Return a model directory with its name.
+
+    For the folder of a repository in the hub cache, its snapshot. Raises ModelNotFoundOnDisk.
+    """
+    directory = path.resolve()
+    repository = repository_of_folder(directory.name)
+    if repository is not None and not (directory / "config.json").exists():
+        cached = cached_repository(repository, directory, most=MAX_ENTRIES)
+        if cached.snapshot is None or cached.problem is not None:
+            raise ModelNotFoundOnDisk(path, cached.problem or f"model {repository!r} is not downloaded")
+        return NamedDirectory(name=repository, path=cached.snapshot)
+    return NamedDirectory(name=display_name(directory), path=path)
 
 
 def _subdirectories(directory: Path) -> list[Path]:
@@ -224,11 +270,25 @@ def _subdirectories(directory: Path) -> list[Path]:
 
 
 def _is_model(directory: Path) -> bool:
-    """Whether a directory holds a model; an unreadable one may."""
+    """Whether a directory holds a model in any format.
+
+    An unreadable one may.
+    """
     try:
-        return (directory / "config.json").is_file() or any(directory.glob("*.safetensors"))
+        return (
+            (directory / "config.json").is_file()
+            or any(directory.glob("*.safetensors"))
+            or any(directory.glob("*.gguf"))
+        )
     except PermissionError:
         return True
+
+
+def _is_gguf(directory: Path) -> bool:
+    try:
+        return not (directory / "config.json").exists() and any(directory.glob("*.gguf"))
+    except PermissionError:
+        return False
 
 
 def _find_bad_file(path: Path, name: str, roots: list[Path]) -> str | None:
@@ -271,42 +331,6 @@ def _files(path: Path) -> Iterator[Path]:
         links = [name for name in folders if Path(folder, name).is_symlink()]
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from (Path(folder, name) for name in (*links, *files))
-
-
-def _with_problem(entry: LibraryEntry, problem: str) -> LibraryEntry:
-    return LibraryEntry(
-        name=entry.name, path=entry.path, folder=entry.folder, origin=entry.origin, problem=problem
-    )
-
-
-def _unknown(name: str, names: list[str], *, is_ambiguous: bool) -> str:
-    if is_ambiguous:
-        return f"{name!r} may be {' or '.join(names)}; give the full name"
-    # PERF: the catalog is read only for this error.
-    from mlxctl.models.recommendations import read_catalog, repository_of_short_name
-
-    if repository := repository_of_short_name(name):
-        offer = f"to download {repository}: mlxctl models pull {name}"
-    elif close := _closest(name, [*names, demo.MODEL_NAME], most=3):
-        offer = f"did you mean {' or '.join(close)}?"
-    elif close := _closest(name, [entry.repository for entry in read_catalog()], most=1):
-        offer = f"to download {close[0]}: mlxctl models pull {close[0]}"
-    elif "/" in name and is_repository(name):
-        offer = f"to download it from the hub: mlxctl models pull {name}"
-    else:
-        offer = "`mlxctl models ls` lists models, `mlxctl models search` finds others to download"
-    return f"there is no model directory at {name!r} and no model of this name in the library; {offer}"
-
-
-def _closest(name: str, names: list[str], *, most: int) -> list[str]:
-    """Return the most similar names, compared whole and without the organization.
-
-    The demo model is also known as `demo`.
-    """
-    parts = {"demo": demo.MODEL_NAME} if demo.MODEL_NAME in names else {}
-    parts |= {part: full for full in reversed(names) for part in (full.rpartition("/")[2], full)}
-    close = difflib.get_close_matches(name, parts, n=most, cutoff=0.6)
-    return list(dict.fromkeys(parts[part] for part in close))
 
 
 def completion_names() -> list[str]:

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 
 from mlxctl import locations
+from mlxctl.installed import version_of
 from mlxctl.models.apple_chips import find_chip
 
 GIB = 1024**3
@@ -26,7 +27,8 @@ class Machine:
     """A machine's memory for models, in bytes.
 
     `usable_bytes` is the limit for weights and caches together; `is_exact`: measured on this machine, not
-    assumed. `bandwidth_bytes_per_second` is the chip's published one, None if unknown.
+    assumed. `bandwidth_bytes_per_second` is the chip's published one, None if unknown. `computes_on_cpu`: MLX
+    has no GPU here.
     """
 
     chip: str | None
@@ -35,6 +37,7 @@ class Machine:
     is_exact: bool
     has_metal: bool
     bandwidth_bytes_per_second: float | None
+    computes_on_cpu: bool = False
 
     @property
     def label(self) -> str:
@@ -63,6 +66,7 @@ def this_machine(*, memory_limit_bytes: int | None = None) -> Machine:
             is_exact=True,
             has_metal=False,
             bandwidth_bytes_per_second=None,
+            computes_on_cpu=version_of("mlx-cpu") is not None,
         )
     brand = _answer(["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"])
     chip = find_chip(brand, memory)

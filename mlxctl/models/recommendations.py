@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct, convert
 
+from mlxctl.models.fit import CPU_MAX_PARAMETERS
 from mlxctl.models.machine import Machine
 
 # Assumed share of prefill memory, not measured. `mlxctl models fit` estimates it from the real
@@ -22,13 +23,17 @@ class CatalogEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """
 
     repository: str
-    short_names: tuple[str, ...]
     purpose: str
     parameters: float
     active_parameters: float
     bits_per_weight: float
     kv_bytes_per_token: int
     context_length: int
+
+    @property
+    def is_for_cpu(self) -> bool:
+        """Whether a CPU is fast enough; a GPU has better ones."""
+        return self.bits_per_weight >= 16 and self.parameters * 1e9 <= CPU_MAX_PARAMETERS
 
     @property
     def weights_bytes(self) -> int:
@@ -60,29 +65,14 @@ def read_catalog() -> list[CatalogEntry]:
     return convert(tomllib.loads(text)["model"], list[CatalogEntry])
 
 
-def repository_of_short_name(name: str) -> str | None:
-    """Return the repository that the catalog knows as `name`, such as `qwen3:4b`.
-
-    None for an unknown name, and for a full one, ORGANIZATION/NAME.
-    """
-    wanted = _normal(name)
-    for entry in read_catalog():
-        if wanted in {_normal(each) for each in (*entry.short_names, entry.repository.rpartition("/")[2])}:
-            return entry.repository
-    return None
-
-
-def _normal(name: str) -> str:
-    return name.lower().replace(":", "-")
-
-
 def recommend(machine: Machine, *, context_tokens: int) -> list[Recommendation]:
     """Return catalog models that fit with a conversation of this length.
 
-    The one with most parameters first.
+    The one with most parameters first. Without a GPU they are the few that a CPU is fast enough for.
     """
     found = []
-    for entry in sorted(read_catalog(), key=lambda entry: -entry.parameters):
+    catalog = [entry for entry in read_catalog() if entry.is_for_cpu == machine.computes_on_cpu]
+    for entry in sorted(catalog, key=lambda entry: -entry.parameters):
         fixed = int(entry.weights_bytes * (1 + _TRANSIENT_SHARE))
         needed = fixed + context_tokens * entry.kv_bytes_per_token
         if needed > machine.usable_bytes or context_tokens > entry.context_length:

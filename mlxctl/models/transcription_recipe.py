@@ -12,7 +12,7 @@ from mlxctl.errors import BrokenModel
 from mlxctl.installed import missing_for
 from mlxctl.ir import TranscriptionRecipe
 from mlxctl.ir.transcription import STEP_SAMPLES
-from mlxctl.models.files import read_json_object
+from mlxctl.models.files import read_json_object, read_optional_json
 from mlxctl.models.names import display_name
 
 TRANSCRIPTION_MODEL_TYPES = ("whisper",)
@@ -37,7 +37,7 @@ def read_transcription_recipe(path: Path, config: Mapping[str, Any]) -> Transcri
         return None
     if missing := missing_for("audio"):
         raise BrokenModel(path, f"model {display_name(path)!r} transcribes speech, which needs {missing}")
-    generation = read_json_object(path, "generation_config.json") or {}
+    generation = read_optional_json(path, "generation_config.json")
     size = _size(path, config, "n_vocab", "vocab_size")
     ids = _special_ids(path, size)
     is_multilingual = generation.get("is_multilingual", size >= _MULTILINGUAL_SIZE)

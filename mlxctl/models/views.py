@@ -168,7 +168,8 @@ class FitView(Struct, frozen=True, kw_only=True):
 
     Only name and problem for a model whose weights cannot be read. `measured_decode_tps` is the speed of one
     stream that `mlxctl bench throughput` measured here. `typical_decode_tps` is that, or else the prediction
-    at `typical_context_tokens`: 8192, or fewer where no more fit. `sku_matrix` is there only on request.
+    at `typical_context_tokens`: 8192, or fewer where no more fit. `slow_because` is why this machine is too
+    slow for it, null where it is not. `sku_matrix` is there only on request.
     """
 
     model: str
@@ -194,6 +195,7 @@ class FitView(Struct, frozen=True, kw_only=True):
     measured_decode_tps: float | None = None
     measured_prefill_tps: float | None = None
     measured_at: float | None = None
+    slow_because: str | None = None
     sku_matrix_ctx: int | UnsetType = UNSET
     sku_matrix: tuple[SkuView, ...] | UnsetType = UNSET
 
@@ -228,6 +230,7 @@ class FitView(Struct, frozen=True, kw_only=True):
             measured_decode_tps=_rounded(measured_speed),
             measured_prefill_tps=_rounded(measured.prompt_tokens_per_second) if measured else None,
             measured_at=measured.measured_at if measured else None,
+            slow_because=fit.slow_because,
             sku_matrix_ctx=macs[0].context_tokens if macs else UNSET,
             sku_matrix=UNSET if macs is None else tuple(map(SkuView.of, macs)),
         )

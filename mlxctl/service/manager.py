@@ -107,7 +107,8 @@ class ServiceManager(ABC):
 
     def uninstall(self) -> None:
         """Stop the service and remove its definition; its log file stays."""
-        self._require_installed()
+        if not self.definition_file.exists():
+            raise ServiceFailed("the service is not installed, so there is nothing to remove")
         self._disable()
         self.definition_file.unlink(missing_ok=True)
 

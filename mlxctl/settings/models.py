@@ -73,7 +73,7 @@ class PoolSettings:
     """Directory whose models are all served under their names."""
 
     allow_library: bool = False
-    """Serve every model of the local library, including the Hugging Face cache."""
+    """Serve every model of the local library, including those of the Hugging Face cache and LM Studio."""
 
     preload: bool = False
     """Load every model at start, as far as memory allows. Default: load a model at its first request."""

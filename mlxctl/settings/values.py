@@ -99,8 +99,10 @@ def _as_list(value: object, shown: str) -> tuple[str, ...]:
     items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
     if isinstance(items, Sequence):
         items = [str(item) if isinstance(item, Path) else item for item in items]
-    if not isinstance(items, Sequence) or not all(isinstance(item, str) and item for item in items):
-        raise ValueError(f"expected a list of texts, none of them empty, got {shown}")
+    if not isinstance(items, Sequence) or not all(isinstance(item, str) for item in items):
+        raise ValueError(f"expected a list of texts, got {shown}")
+    if not all(items):
+        raise ValueError("an empty text is not allowed; leave it out to set none")
     return tuple(items)
 
 

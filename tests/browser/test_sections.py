@@ -22,7 +22,7 @@ def test_running_download_shows_progress_and_is_cancelled(page: Page, server: Se
     httpx.post(f"{server.url}/downloads", json={"repo": SLOW_REPOSITORY}).raise_for_status()
     page.goto(f"{server.url}/#models")
     row = page.get_by_role("row").filter(has_text=SLOW_REPOSITORY)
-    expect(row.get_by_role("progressbar")).to_contain_text("of 125 MiB")
+    expect(row.get_by_role("progressbar")).to_contain_text("of 131 MB")
     row.get_by_role("button", name="Cancel").click()
     expect(row).to_contain_text("cancelled")
 

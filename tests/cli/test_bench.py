@@ -56,12 +56,16 @@ def test_result_page_truncates_no_name_or_number_at_80_columns(num_servers: int)
     assert "1,050 tok/s" in shown
 
 
-def test_off_a_terminal_stdout_is_json_and_the_table_is_on_stderr(tmp_path: Path) -> None:
+def test_off_a_terminal_stdout_is_json_and_the_table_is_on_stderr(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result is stored apart from the current directory."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with fixed_rate_server() as server:
-        run = runner.invoke(app, ["bench", "latency", "--url", server.url, "--out", str(tmp_path), *QUICKLY])
+        run = runner.invoke(app, ["bench", "latency", "--url", server.url, *QUICKLY])
     assert run.exit_code == 0, run.output
     last = json.loads(run.stdout)
-    (file,) = tmp_path.iterdir()
+    (file,) = (tmp_path / "mlxctl" / "bench").iterdir()
     assert file == Path(last["file"])
     assert load_result(file).scenario == "latency"
     assert last["medians"]["A"]["ttft_p50"] > 0
@@ -174,7 +178,7 @@ def test_report_renders_stored_results(stored: tuple[Path, Path], tmp_path: Path
 
 
 def test_report_without_results_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     run = runner.invoke(app, ["bench", "report"])
     assert run.exit_code == 1
     assert "there is no stored result" in run.stderr

@@ -36,13 +36,26 @@ def test_the_commented_defaults_are_valid_when_the_comment_sign_is_removed(file:
     assert resolve(config_file=file, environment={}) == Settings()
 
 
-def test_an_existing_file_is_kept_without_force(file: Path) -> None:
+def test_values_of_an_existing_file_are_kept(file: Path) -> None:
     file.parent.mkdir()
-    file.write_text("[server]\nport = 9000\n")
+    file.write_text('[server]\nport = 9000\n[library.aliases]\n"my model" = "org/a"\n')
+    before = resolve(config_file=file, environment={})
+    assert runner.invoke(app, ["config", "init"]).exit_code == 0
+    assert resolve(config_file=file, environment={}) == before
+    assert {"port = 9000", '# host = "127.0.0.1"'} <= set(file.read_text().splitlines())
+    assert runner.invoke(app, ["models", "alias", "--remove", "my model"]).exit_code == 0
+
+
+def test_comments_of_an_existing_file_are_kept_without_force(file: Path) -> None:
+    file.parent.mkdir()
+    file.write_text("[server]\nport = 9000  # mine\n")
     refused = runner.invoke(app, ["config", "init"])
     assert refused.exit_code == 1
     assert "--force" in refused.stderr
-    assert file.read_text() == "[server]\nport = 9000\n"
+    assert file.read_text() == "[server]\nport = 9000  # mine\n"
+    assert runner.invoke(app, ["config", "init", "--force"]).exit_code == 0
+    assert file.with_name("mlxctl.toml.bak").read_text() == "[server]\nport = 9000  # mine\n"
+    assert resolve(config_file=file, environment={}).server.port == 9000
 
 
 def test_an_existing_file_is_kept_when_the_disk_is_full(file: Path) -> None:

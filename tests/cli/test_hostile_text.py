@@ -307,7 +307,7 @@ def test_an_answer_without_end_is_an_error(command: str, monkeypatch: pytest.Mon
     with hostile(200, ENDLESS) as server:
         done = runner.invoke(app, [*command.split(), "--url", server.url])
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
-    assert "MiB" in done.stderr or "lists no models" in done.stderr
+    assert "has more than 0.10 MB" in done.stderr or "lists no models" in done.stderr
 
 
 def test_a_server_that_never_answers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

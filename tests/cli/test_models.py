@@ -161,7 +161,7 @@ def test_info_of_an_encoder_shows_its_embeddings() -> None:
 
 def test_info_of_a_recurrent_model_shows_its_state() -> None:
     report = " ".join(run("info", str(tiny_models.model("mamba"))).stdout.split())
-    assert "cache a state of 0.04 MB" in report
+    assert "cache a state of 38.91 kB" in report
 
 
 def test_unusable_or_unknown_model_is_a_one_line_error(home: Path) -> None:

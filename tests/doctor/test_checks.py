@@ -166,8 +166,8 @@ def test_missing_openblas_is_advice() -> None:
         (64, 0, "ok", "sysctl iogpu.wired_limit_mb=55705"),
         (8, 0, "ok", "sysctl iogpu.wired_limit_mb=2048"),
         (4, 0, "ok", "chosen by macOS"),
-        (64, 50_000, "ok", "set by hand to 48.8 GiB of 64"),
-        (64, 63_000, "advice", "set by hand to 61.5 GiB of 64"),
+        (64, 50_000, "ok", "set by hand to 52.43 GB, on a machine of 64 GB"),
+        (64, 63_000, "advice", "set by hand to 66.06 GB, on a machine of 64 GB"),
         (64, None, "ok", "no iogpu.wired_limit_mb"),
     ],
 )

@@ -93,7 +93,6 @@ def _other(
     """Return a model that the catalog of recommendations does not have."""
     entry = CatalogEntry(
         repository=f"mlx-community/{name}",
-        short_names=(),
         purpose="simulation",
         parameters=parameters,
         active_parameters=active or parameters,

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
 from mlxctl.errors import DownloadFailed, PolicyDenied, QueueFull
 from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
@@ -31,6 +32,7 @@ FILES = {
     "chat_template.jinja": b"{{ messages }}",
     "model.safetensors": len(_HEADER).to_bytes(8, "little") + _HEADER + bytes(range(256)) * 4000,
 }
+PAGE = b"<!doctype html><title>Sign in</title>"
 UNWANTED = {
     "README.md": b"x",
     "pytorch_model.bin": b"x",
@@ -132,6 +134,7 @@ def test_interrupted_download_continues_with_missing_files(hub: TinyHub, tmp_pat
         ("org/ill", (500, ""), "with status 500"),
         ("org/empty", None, "`mlxctl models search` finds models in the MLX format"),
         ("../etc", None, "is not a hub repository"),
+        ("llama5", None, "gives no access; short names near it: llama, "),
     ],
 )
 def test_failed_download_is_a_one_line_error(
@@ -144,6 +147,25 @@ def test_failed_download_is_a_one_line_error(
     assert err.startswith("mlxctl: ")
     assert line in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("page", [PAGE, b"", b"[]", b"null", b'{"siblings": 5}'])
+def test_hub_that_answers_as_a_proxy_is_a_one_line_error(
+    hub: TinyHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: bytes
+) -> None:
+    hub.page = page
+    monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+    with pytest.raises(DownloadFailed, match=f"{hub.url} does not answer as a hub does"):
+        hub_module.plan_download("org/tiny", cache=tmp_path)
+    assert list(tmp_path.rglob("*.json")) == []
+
+
+def test_page_in_place_of_a_file_is_no_part_of_a_model(hub: TinyHub, tmp_path: Path) -> None:
+    hub.page, hub.page_replaces = PAGE, "files"
+    code, _, err = pull("org/tiny", hub.url, tmp_path)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "a file that arrived has another size than the hub's; the same command tries again" in err
+    assert not (tmp_path / "models--org--tiny" / "snapshots" / COMMIT / "config.json").exists()
 
 
 def test_unreachable_hub_is_a_one_line_error(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Whether a model fits a machine, its longest context and maximum speed."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from mlxctl.ir import KVFormat
 from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.models import Machine, ModelDescription, describe_model, fit_model, fit_on_macs, this_machine
 from mlxctl.models.apple_chips import CHIPS, find_chip
-from mlxctl.models.fit import DEFAULT_CONTEXT_TOKENS
+from mlxctl.models.fit import DEFAULT_CONTEXT_TOKENS, SLOW_LARGE, SLOW_QUANTIZED
 from mlxctl.models.machine import ask_metal
 from mlxctl.models.prefill_memory import estimate_prefill_bytes, estimate_prompt_bytes, pass_memory
 from tests import tiny_models
@@ -98,6 +99,17 @@ def test_predicted_speed_is_bandwidth_by_bytes_per_token(model: ModelDescription
         400e9 / (fit.weights_bytes + 4096 * KV_BYTES_PER_TOKEN)
     )
     assert fit_model(model, machine(48, gb_per_second=None)).predicted_tokens_per_second is None
+
+
+def test_cpu_is_too_slow_for_quantized_and_for_large_models(model: ModelDescription, tmp_path: Path) -> None:
+    cpu = dataclasses.replace(machine(48, gb_per_second=None), computes_on_cpu=True)
+    tensors = packed("model.layers.0.mlp.up_proj", 1024, 1024)
+    small = describe_model(write_model(tmp_path / "small", {**CONFIG, "quantization": None}, tensors))
+    assert model.weights is not None
+    large = dataclasses.replace(small, weights=model.weights)
+    reasons = [fit_model(each, cpu).slow_because for each in (model, large, small)]
+    assert reasons == [SLOW_QUANTIZED, SLOW_LARGE, None]
+    assert fit_model(model, machine(48)).slow_because is None
 
 
 def test_typical_context_is_the_longest_that_fits_up_to_the_default(model: ModelDescription) -> None:

@@ -1,5 +1,6 @@
 """The library: which models it finds, their names, and their removal."""
 
+import json
 import os
 from pathlib import Path
 
@@ -230,6 +231,85 @@ def test_short_name_of_the_catalog_names_a_model_unless_the_library_has_another(
     assert library(directories).resolve("qwen3-4b").path == mine
 
 
+def test_pasted_address_names_a_downloaded_model(directories: tuple[Path, Path]) -> None:
+    snapshot = cached(directories[1], "org/a")
+    shelf = library(directories, pasted="https://hf.co/org/a")
+    folder = str(directories[1] / "models--org--a")
+    for name in ("https://huggingface.co/org/a", "models--org--a", "org/a/", folder, "pasted"):
+        assert shelf.resolve(name).path == snapshot
+    assert shelf.resolve(folder).name == "org/a"
+
+
+@pytest.fixture
+def lm_studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """LM Studio's directory in an own home."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / ".lmstudio"
+
+
+def test_models_of_lm_studio_are_found_without_a_setting(
+    directories: tuple[Path, Path], tmp_path: Path, lm_studio: Path
+) -> None:
+    write_model(lm_studio / "models" / "org" / "b", CONFIG, WEIGHTS)
+    chosen = write_model(tmp_path / "chosen" / "org" / "a", CONFIG, WEIGHTS)
+    (lm_studio / "settings.json").write_text(json.dumps({"downloadsFolder": str(tmp_path / "chosen")}))
+    old = write_model(tmp_path / "home" / ".cache" / "lm-studio" / "models" / "org" / "c", CONFIG, WEIGHTS)
+    moved = write_model(tmp_path / "moved" / "models" / "org" / "d", CONFIG, WEIGHTS)
+    (lm_studio.parent / ".lmstudio-home-pointer").write_text(f"{tmp_path / 'moved'}\n")
+    found = {entry.name: (entry.origin, entry.path) for entry in library(directories).entries()}
+    assert found == {
+        "org/a": ("LM Studio", chosen),
+        "org/b": ("LM Studio", lm_studio / "models" / "org" / "b"),
+        "org/c": ("LM Studio", old),
+        "org/d": ("LM Studio", moved),
+    }
+    assert library(directories).resolve("b").name == "org/b"
+
+
+@pytest.mark.parametrize(
+    "settings", ["{", "[]", '{"downloadsFolder": 5}', '{"downloadsFolder": "/x\\u0000"}']
+)
+def test_broken_settings_of_lm_studio_hide_no_model(
+    directories: tuple[Path, Path], lm_studio: Path, settings: str
+) -> None:
+    write_model(lm_studio / "models" / "org" / "a", CONFIG, WEIGHTS)
+    (lm_studio / "settings.json").write_text(settings)
+    assert [entry.name for entry in library(directories).entries()] == ["org/a"]
+
+
+def test_first_usable_library_has_a_name_that_several_have(
+    directories: tuple[Path, Path], lm_studio: Path
+) -> None:
+    theirs = write_model(lm_studio / "models" / "org" / "a", CONFIG, WEIGHTS)
+    snapshot = cached(directories[1], "org/a")
+    assert library(directories).resolve("a").path == snapshot
+    hidden = library(directories).entries()[1]
+    assert (hidden.origin, hidden.path) == ("LM Studio", theirs)
+    assert "is hidden by the one of this name in" in (hidden.problem or "")
+    (directories[1] / "models--org--a" / "refs" / "main").write_text("0" * 40)
+    assert library(directories).resolve("org/a").path == theirs
+
+
+def test_directory_of_lm_studio_is_listed_once(directories: tuple[Path, Path], lm_studio: Path) -> None:
+    write_model(lm_studio / "models" / "org" / "a", CONFIG, WEIGHTS)
+    own = LibrarySettings(models_dirs=(lm_studio / "models",), hub_cache=directories[1])
+    assert [entry.origin for entry in Library(own).entries()] == ["models directory"]
+    linked = directories[0] / "org" / "a"
+    linked.parent.mkdir(parents=True)
+    linked.symlink_to(lm_studio / "models" / "org" / "a")
+    assert [entry.path for entry in library(directories).entries()] == [linked]
+
+
+def test_gguf_files_are_listed_with_the_reason(directories: tuple[Path, Path], lm_studio: Path) -> None:
+    folder = lm_studio / "models" / "org" / "a-GGUF"
+    folder.mkdir(parents=True)
+    (folder / "a-Q4_K_M.gguf").write_bytes(b"GGUF")
+    (entry,) = library(directories).entries()
+    assert "has no config.json; GGUF files do not work here" in (entry.problem or "")
+    with pytest.raises(ModelNotFoundOnDisk, match="GGUF files do not work here"):
+        library(directories).resolve("a-GGUF")
+
+
 def test_alias_may_name_model_directory_or_alias(directories: tuple[Path, Path], tmp_path: Path) -> None:
     snapshot, outside = cached(directories[1], "org/a"), write_model(tmp_path / "elsewhere", CONFIG, WEIGHTS)
     shelf = library(directories, fast="org/a", faster="fast", mine=str(outside))
@@ -247,7 +327,10 @@ def test_alias_may_name_model_directory_or_alias(directories: tuple[Path, Path],
         ("tiny-lama", r"did you mean org/tiny-llama-4bit\?"),
         ("dmo", r"did you mean mlxctl-demo\?"),
         ("Qwen3-8B", "to download mlx-community/Qwen3-8B-4bit: mlxctl models pull Qwen3-8B"),
-        ("Qwen3-9B", "to download mlx-community/Qwen3-.*-4bit: mlxctl models pull mlx"),
+        ("Qwen3-9B", "short names near it: qwen3:4b, qwen3:4b-instruct, qwen3:8b, qwen3:14b"),
+        ("mlx-community/Qwen3-8B-4bt", "mlxctl models pull mlx-community/Qwen3-8B-4bit"),
+        ("https://hf.co/acme/Small-4bit", "to download it from the hub: mlxctl models pull acme/Small-4bit"),
+        ("https://hf.co/acme/Small-4bit/tree/v2", "revisions other than main are not supported"),
         ("~nosuchuser/model", "no model directory at '~nosuchuser/model'"),
     ],
 )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.models.machine import Machine
-from mlxctl.models.recommendations import read_catalog, recommend, repository_of_short_name
+from mlxctl.models.recommendations import read_catalog, recommend
 
 GIB = 2**30
 MACHINE = Machine(
@@ -42,21 +42,14 @@ def test_the_speed_is_bandwidth_by_active_bytes() -> None:
     assert model.max_tokens_per_second == pytest.approx(273e9 / (8.2e9 * 4.5 / 8))
 
 
+def test_a_cpu_gets_the_small_models_in_16_bits_and_a_mac_others() -> None:
+    cpu = replace(MACHINE, computes_on_cpu=True, has_metal=False, bandwidth_bytes_per_second=None)
+    small = {entry.repository: entry for entry in read_catalog() if entry.is_for_cpu}
+    names = [model.repository for model in recommend(cpu, context_tokens=8192)]
+    assert set(names) == set(small)
+    assert max(entry.parameters for entry in small.values()) < 1
+    assert small.keys().isdisjoint(model.repository for model in recommend(MACHINE, context_tokens=8192))
+
+
 def test_a_small_machine_gets_none() -> None:
     assert recommend(replace(MACHINE, usable_bytes=GIB // 2), context_tokens=8192) == []
-
-
-def test_every_short_name_means_one_repository() -> None:
-    meant = {name: entry.repository for entry in read_catalog() for name in entry.short_names}
-    assert len(meant) == sum(len(entry.short_names) for entry in read_catalog())
-    assert {name: repository_of_short_name(name) for name in meant} == meant
-
-
-@pytest.mark.parametrize("name", ["qwen3:4b", "qwen3-4b", "Qwen3-4B", "Qwen3-4B-4bit"])
-def test_a_short_name_is_found_in_every_spelling(name: str) -> None:
-    assert repository_of_short_name(name) == "mlx-community/Qwen3-4B-4bit"
-
-
-@pytest.mark.parametrize("name", ["mlx-community/Qwen3-4B-4bit", "org/qwen3-4b", "qwen3:5b", ""])
-def test_other_names_are_no_short_names(name: str) -> None:
-    assert repository_of_short_name(name) is None

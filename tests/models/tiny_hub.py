@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Literal
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -17,13 +18,16 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 class TinyHub:
     """Contents, behavior and request log of the hub.
 
-    `drop_after` closes one connection in the middle of a file.
+    `drop_after` closes one connection in the middle of a file. `page` answers requests in place of the hub,
+    as a proxy does: all, or those for contents of files.
     """
 
     files: dict[str, dict[str, bytes]] = field(default_factory=dict)
     refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
     seconds_per_piece: float = 0.0
     drop_after: int | None = None
+    page: bytes | None = None
+    page_replaces: Literal["everything", "files"] = "everything"
     asked: list[str] = field(default_factory=list)
     url: str = ""
 
@@ -69,7 +73,11 @@ def running(hub: TinyHub) -> Iterator[TinyHub]:
             hub.asked.append(f"{self.command} {self.path}")
             path = self.path.partition("?")[0].strip("/")
             repository = "/".join(path.removeprefix("api/models/").split("/")[:2])
-            if path == "api/models":
+            is_file = "/resolve/" in path and with_body
+            if hub.page is not None and (is_file or hub.page_replaces == "everything"):
+                headers = {"Content-Type": "text/html", "ETag": '"page"', "X-Repo-Commit": COMMIT}
+                self._send(200, hub.page, headers, with_body=with_body)
+            elif path == "api/models":
                 self._send_json(hub.found())
             elif repository in hub.refusals or repository not in hub.files:
                 status, code = hub.refusals.get(repository, (404, "RepoNotFound"))

@@ -98,6 +98,7 @@ def test_status_and_removal(environment: dict[str, str], tmp_path: Path) -> None
     service(environment, "install")
     assert "running, pid 4711" in service(environment, "status").stdout
     assert service(environment, "uninstall").returncode == 0
+    assert "there is nothing to remove" in service(environment, "uninstall").stderr
     assert not (tmp_path / ".config" / "systemd" / "user" / "mlxctl.service").exists()
 
 

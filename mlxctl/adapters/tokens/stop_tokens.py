@@ -3,6 +3,7 @@
 Models name them in several files, none of which is complete.
 """
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from mlxctl.errors import BrokenModel, InvalidRequest
 from mlxctl.ir import ModelFacts
 
 _PROBE_ANSWER = "the answer"
+_log = logging.getLogger(__name__)
 _MAX_MARKERS = 16
 
 
@@ -29,13 +31,17 @@ def find_stop_tokens(
 
     `after_call` is the text that the template renders between a call and its result; parts of it that are
     among the parsers' `markers` are no stop tokens. Ids outside the vocabulary are left out. Raises
-    BrokenModel when an id is no number.
+    BrokenModel when an id of config.json is no number.
     """
     text_config = facts.config.get("text_config")
-    sources: list[Mapping[str, Any]] = [facts.config, facts.generation_config]
+    sources: list[Mapping[str, Any]] = [facts.config]
     if isinstance(text_config, Mapping):
         sources.append(text_config)
     ids = {token_id for source in sources for token_id in _eos_ids(facts, source.get("eos_token_id"))}
+    try:
+        ids.update(_eos_ids(facts, facts.generation_config.get("eos_token_id")))
+    except BrokenModel as error:
+        _log.warning("generation_config.json: %s; they are ignored", error)
     eos_text = special_token_texts(facts.tokenizer_config).get("eos_token")
     texts = end_tokens if eos_text is None else (eos_text, *end_tokens)
     found = {

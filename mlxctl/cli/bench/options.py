@@ -54,7 +54,8 @@ Bandwidth = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option(
-        metavar="PATH", help="File or directory for the result.  [default: bench_results/SCENARIO-TIME.json]"
+        metavar="PATH",
+        help="File or directory for the result.  [default: ~/.local/state/mlxctl/bench/SCENARIO-TIME.json]",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON and nothing else.")]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from mlxctl import locations
 from mlxctl.bench.result import Result, encode_result, save_result
 from mlxctl.bench.run import RunOptions, ServerChoice, measured_speed, run_bench
 from mlxctl.bench.runner import Observer
@@ -133,7 +134,7 @@ def _file(out: Path | None, scenario: str) -> Path:
     if out is not None and out.exists() and not out.is_dir():
         raise SettingsError(f"--out {str(out)!r} is neither a directory nor a .json file")
     moment = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    return (out or Path("bench_results")) / f"{scenario}-{moment}.json"
+    return (out or locations.bench_directory()) / f"{scenario}-{moment}.json"
 
 
 def _show(result: Result, out: Path, *, as_json: bool) -> None:

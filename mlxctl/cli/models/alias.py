@@ -49,7 +49,10 @@ def _resolve_target(target: str, config: Path | None) -> str:
 
     Raises ModelNotFoundOnDisk.
     """
+    from mlxctl.models.names import plain_name
+
     library = open_library(config if config and config.exists() else None)
     found = library.resolve(target)
-    is_directory = target not in library.aliases and expand_user(target).is_dir()
-    return str(found.path.resolve()) if is_directory else target
+    if target in library.aliases:
+        return target
+    return str(found.path.resolve()) if expand_user(target).is_dir() else plain_name(target)

@@ -4,8 +4,9 @@ import shlex
 from datetime import datetime
 
 from mlxctl.cli.console import console
-from mlxctl.cli.models.tables import WIDE, facts_table, size
+from mlxctl.cli.models.tables import WIDE, facts_table
 from mlxctl.cli.probe.tables import findings_table, when
+from mlxctl.errors import describe_bytes
 from mlxctl.ir import AdapterVerdict
 from mlxctl.models import ModelDescription
 from mlxctl.models.capability_lookup import ProbedModel
@@ -39,7 +40,7 @@ def print_facts(
             "runs with",
             ", ".join(model.runtimes) or "no installed package" if model.runtimes is not None else "unknown",
         ),
-        ("on disk", size(model.disk_bytes)),
+        ("on disk", describe_bytes(model.disk_bytes)),
         ("parameters", format_parameters(weights.num_parameters) if weights else "unknown"),
         (
             "weights",
@@ -130,7 +131,6 @@ def _cache(model: ModelDescription) -> str:
     if cache.window_tokens:
         words.append(f"{cache.window_bytes_per_token:,} more for the last {cache.window_tokens:,} tokens")
     if cache.state_bytes != 0:
-        words.append(
-            f"a state of {size(cache.state_bytes)}" if cache.state_bytes else "a state of unknown size"
-        )
+        amount = describe_bytes(cache.state_bytes) if cache.state_bytes else "unknown size"
+        words.append(f"a state of {amount}")
     return ", ".join(words)

@@ -102,7 +102,7 @@ def _print(rows: "Rows", *, as_json: bool) -> None:
 
     out = console(width=WIDE)
     print_names(out, fit_table(rows))
-    out.print(fit_legend(), style="dim")
+    out.print(fit_legend(rows), style="dim")
 
 
 def _refuse(model: "ModelDescription") -> "Fit":

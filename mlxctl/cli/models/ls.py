@@ -12,17 +12,21 @@ def ls(as_json: AsJson = False, config: ConfigFile = None) -> None:
     """List the models on this machine."""
     with report_errors():
         settings = read_settings(config)
+        from mlxctl.cli.models.tables import ListedModel, print_listing
         from mlxctl.models import Library, fit_model, this_machine
         from mlxctl.models.capability_lookup import open_capability_lookup
 
         library = Library(settings.library)
-        models = [library.describe(entry) for entry in library.entries()]
         machine = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes)
-        rows = [(model, fit_model(model, machine)) for model in models]
+        rows = [
+            ListedModel(entry, model, fit_model(model, machine))
+            for entry in library.entries()
+            for model in [library.describe(entry)]
+        ]
         knowledge = open_capability_lookup()
         probed = {
             model.name
-            for model in models
+            for _, model, _ in rows
             if model.problem is None and knowledge.of(model.name, model.path, library).record
         }
         knowledge.close()
@@ -31,15 +35,16 @@ def ls(as_json: AsJson = False, config: ConfigFile = None) -> None:
 
         from mlxctl.models.views import ModelView
 
-        views = (msgspec.to_builtins(ModelView.of(model, is_probed=model.name in probed)) for model in models)
-        found = zip(views, rows, strict=True)
         print_json(
             [
-                {**view, "path": str(model.path), "fits": fit.fits if fit else None}
-                for view, (model, fit) in found
+                {
+                    **msgspec.to_builtins(ModelView.of(model, is_probed=model.name in probed)),
+                    "path": str(model.path),
+                    "origin": entry.origin,
+                    "fits": fit.fits if fit else None,
+                }
+                for entry, model, fit in rows
             ]
         )
         return
-    from mlxctl.cli.models.tables import print_listing
-
     print_listing(rows, library, probed)

@@ -1,7 +1,9 @@
 """`mlxctl models pull`."""
 
 import os
+import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,13 +13,15 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings
+from mlxctl.errors import describe_bytes
 from mlxctl.ir.allowed_models import EVERY_MODEL
-from mlxctl.terminal_text import echo
+from mlxctl.terminal_text import echo, escape_control_characters
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from mlxctl.cli.probe.results import ProbeResults
+    from mlxctl.models import Library
     from mlxctl.models.download_journal import Download
     from mlxctl.models.downloads import Downloads
 
@@ -35,7 +39,8 @@ def pull(
     repository: Annotated[
         str,
         typer.Argument(
-            metavar="REPO", help="ORGANIZATION/NAME on the hub, or a short name such as qwen3:4b."
+            metavar="REPO",
+            help="ORGANIZATION/NAME on the hub, the address of its page, or a short name such as qwen3:4b.",
         ),
     ],
     probe: Annotated[bool, typer.Option("--probe", help="Probe the model afterwards.")] = False,
@@ -48,10 +53,12 @@ def pull(
     HF_ENDPOINT names another hub, HF_HUB_CACHE or HF_HOME another directory.
     """
     with report_errors():
+        from mlxctl.models.short_names import full_name
+
         library = open_library(config)
         done = download(full_name(repository), library.hub_cache, is_quiet=as_json)
         if not as_json:
-            echo(_summary(done))
+            echo(_summary(done, is_probed=probe))
         results = _probe(done.repository, config, is_quiet=as_json) if probe else None
         if as_json:
             _print_view(done, results)
@@ -59,33 +66,80 @@ def pull(
             raise typer.Exit(_report(results, as_json=as_json))
 
 
-def full_name(name: str) -> str:
-    """Return the repository of a short name such as `qwen3:4b`.
+def missing_repository(name: str, library: "Library") -> str | None:
+    """Return the repository of a model that is not on this machine.
 
-    Other names are returned unchanged.
+    None for one that is. Raises ModelNotFoundOnDisk for a name that no repository can have, and for a model
+    that is there and cannot be used.
     """
-    from mlxctl.models.recommendations import repository_of_short_name
+    from mlxctl.errors import ModelNotFoundOnDisk
+    from mlxctl.models.names import is_repository
+    from mlxctl.models.short_names import full_name
 
-    return repository_of_short_name(name) or name
+    try:
+        library.resolve(name)
+    except ModelNotFoundOnDisk:
+        repository = full_name(name)
+        # The hub cache may have a part of it; in another place it is there, and cannot be used.
+        is_there = any(
+            entry.name == repository and entry.origin != "hub cache" for entry in library.entries()
+        )
+        if "/" not in repository or not is_repository(repository) or is_there:
+            raise
+        return repository
+    return None
 
 
-def _summary(done: "Download") -> str:
+def offer_downloads(names: Iterable[str], library: "Library") -> None:
+    """Ask whether to download the models that are not on this machine.
+
+    Only on a terminal: without one the server or engine names the command. Raises DownloadFailed; ends the
+    command for a model that is not wanted.
+    """
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    from mlxctl.errors import DownloadFailed, ModelNotFoundOnDisk
+    from mlxctl.models.hub import plan_download
+
+    for name in names:
+        try:
+            repository = missing_repository(name, library)
+            if repository is None:
+                continue
+            plan = plan_download(repository, cache=library.hub_cache)
+        except ModelNotFoundOnDisk:
+            continue
+        except DownloadFailed:
+            if "/" in name and Path(name).parent.is_dir():
+                # A path with a typo, of which the hub knows nothing.
+                continue
+            raise
+        amount = f" ({describe_bytes(plan.num_bytes_left)})" if plan.num_bytes_left else ""
+        question = f"mlxctl: {repository} is not on this machine. Download it{amount}?"
+        typer.confirm(escape_control_characters(question), abort=True, err=True)
+        download(repository, library.hub_cache, is_quiet=False)
+
+
+def _summary(done: "Download", *, is_probed: bool) -> str:
     """Return a line about the download.
 
-    It ends with a command, or why the model cannot be used.
+    It ends with the next commands, or why the model cannot be used.
     """
-    from mlxctl.cli.models.tables import size
     from mlxctl.models import describe_model
 
     line = (
-        f"downloaded {done.repository} ({size(done.num_bytes)})"
+        f"downloaded {done.repository} ({describe_bytes(done.num_bytes)})"
         if done.num_bytes
         else f"{done.repository} was downloaded before"
     )
     assert done.path is not None, "it is done"
-    problem = describe_model(done.path, name=done.repository).problem
-    hint = f", but it cannot be used: {problem}" if problem else f". Try: mlxctl serve {done.repository}"
-    return f"{line}{hint}"
+    model = describe_model(done.path, name=done.repository)
+    if model.problem:
+        return f"{line}, but it cannot be used: {model.problem}"
+    line = f"{line}. Try: mlxctl serve {done.repository}"
+    is_text = model.detection.kind in ("text", "vision")
+    probe = f"To test tools, thinking and JSON output once: mlxctl probe {done.repository}"
+    return f"{line}\n{probe}" if is_text and not is_probed else line
 
 
 def _probe(repository: str, config: Path | None, *, is_quiet: bool) -> "ProbeResults":

@@ -7,6 +7,7 @@ import typer
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings
+from mlxctl.errors import describe_bytes
 from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
@@ -14,15 +15,22 @@ if TYPE_CHECKING:
     from mlxctl.models.recommendations import Recommendation
     from mlxctl.settings import Settings
 
+_CONTEXT_TOKENS, _CPU_CONTEXT_TOKENS = 32_768, 8192
+
 app = create_app()
 
 
 @app.command(epilog="Example: mlxctl models recommend --context 65536")
 def recommend(
     context: Annotated[
-        int,
-        typer.Option("--context", min=1, metavar="TOKENS", help="Length of a conversation that must fit."),
-    ] = 32_768,
+        int | None,
+        typer.Option(
+            "--context",
+            min=1,
+            metavar="TOKENS",
+            help="Length of a conversation that must fit.  [default: 32768, without a GPU 8192]",
+        ),
+    ] = None,
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
@@ -35,9 +43,12 @@ def recommend(
     with report_errors():
         settings = read_settings(config)
         from mlxctl.models import this_machine
+        from mlxctl.models.fit import SLOW_LARGE, SLOW_QUANTIZED
         from mlxctl.models.recommendations import recommend as find
 
         machine = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes)
+        if context is None:
+            context = _CPU_CONTEXT_TOKENS if machine.computes_on_cpu else _CONTEXT_TOKENS
         found = [_with_speed(model, machine, settings) for model in find(machine, context_tokens=context)]
     if as_json:
         import msgspec
@@ -46,7 +57,7 @@ def recommend(
         return
     if not found:
         echo(
-            f"No model of the catalog fits {machine.usable_bytes / 2**30:.1f} GiB with {context:,} tokens; "
+            f"No model of the catalog fits {describe_bytes(machine.usable_bytes)} with {context:,} tokens; "
             "try a shorter --context"
         )
         return
@@ -62,13 +73,18 @@ def recommend(
         table.add_row(
             model.repository,
             model.purpose,
-            f"{model.needed_bytes / 2**30:.1f} GiB",
+            describe_bytes(model.needed_bytes),
             f"{model.max_context_tokens:,}",
             f"{measured:.1f} measured" if measured else "unknown" if speed is None else f"≤ {speed:.0f}",
         )
     out = console()
     print_names(out, table)
-    out.print("Estimates; none of these weights was run by the project. Try: mlxctl run MODEL")
+    out.print(
+        f"needs = weights, KV cache of a conversation of {context:,} tokens (--context), and prefill memory, "
+        "all estimated.\nThe project has not run these weights. Try: mlxctl run MODEL"
+    )
+    if machine.computes_on_cpu:
+        out.print(f"MLX computes on the CPU here: {SLOW_QUANTIZED}, and {SLOW_LARGE}.")
 
 
 def _with_speed(model: "Recommendation", machine: "Machine", settings: "Settings") -> "Recommendation":

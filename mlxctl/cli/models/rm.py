@@ -8,6 +8,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
+from mlxctl.errors import describe_bytes
 from mlxctl.terminal_text import echo, escape_control_characters
 
 app = create_app()
@@ -22,18 +23,19 @@ def rm(
 ) -> None:
     """Delete a model from disk."""
     with report_errors():
-        entry = open_library(config).find(name)
-        from mlxctl.cli.models.tables import size
+        from mlxctl.models.names import plain_name
+
+        entry = open_library(config).find(plain_name(name))
         from mlxctl.models.description import disk_bytes
         from mlxctl.models.library import check_removable, remove_model
 
         check_removable(entry)
         num_bytes = disk_bytes(entry.path)
         if not yes:
-            question = f"Remove {entry.name} ({size(num_bytes)}) from {entry.folder}?"
+            question = f"Remove {entry.name} ({describe_bytes(num_bytes)}) from {entry.folder}?"
             typer.confirm(escape_control_characters(question), abort=True)
         remove_model(entry)
     if as_json:
         print_json({"removed": entry.name, "path": str(entry.folder), "num_bytes": num_bytes})
     else:
-        echo(f"removed {entry.name} ({size(num_bytes)})")
+        echo(f"removed {entry.name} ({describe_bytes(num_bytes)})")

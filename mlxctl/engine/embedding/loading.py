@@ -15,7 +15,7 @@ from mlxctl.engine.embedding.weights import embedding_classes, modules_of
 from mlxctl.engine.generation.measurement import measure
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.imports import import_in_thread
-from mlxctl.engine.loading.loader import import_mlx_lm, parameter_bytes, read_weights
+from mlxctl.engine.loading.loader import load_lm_model, parameter_bytes, read_weights
 from mlxctl.ir import EmbeddingRecipe, EncoderKind, ModelSpec
 from mlxctl.models.prefill_memory import estimate_prefill_bytes
 
@@ -30,9 +30,8 @@ def load_embedding_model(spec: ModelSpec, recipe: EmbeddingRecipe) -> Generator[
     started = time.monotonic()
     for _ in import_in_thread(*modules_of(recipe)):
         yield 0
-    model, _ = import_mlx_lm().load_model(
+    model, _ = load_lm_model(
         spec.path,
-        lazy=True,
         trust_remote_code=spec.trust_remote_code,
         get_model_classes=partial(embedding_classes, recipe=recipe, path=spec.path),
     )

@@ -17,7 +17,7 @@ from mlxctl.engine.generation.draft_model import draft_model_problem
 from mlxctl.engine.generation.measurement import bytes_per_token, measure
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.imports import import_in_thread
-from mlxctl.engine.loading.loader import LOAD_ERRORS, error_line, import_mlx_lm, parameter_bytes, read_weights
+from mlxctl.engine.loading.loader import LOAD_ERRORS, error_line, load_lm_model, parameter_bytes, read_weights
 from mlxctl.engine.vision.encoders import create_vision_encoder
 from mlxctl.engine.vision.language_model import VisionLanguageModel
 from mlxctl.ir import ModelSpec, ProcessedImage, TextGenerationTask, VisionRecipe
@@ -32,7 +32,7 @@ def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
     """
     assert isinstance(spec.task, TextGenerationTask)
     started = time.monotonic()
-    model, config = import_mlx_lm().load_model(spec.path, lazy=True, trust_remote_code=spec.trust_remote_code)
+    model, config = load_lm_model(spec.path, trust_remote_code=spec.trust_remote_code)
     yield from read_weights(model)
     weights = measure(model, started, options=spec.task.options, config=config)
     draft = spec.task.options.draft
@@ -53,7 +53,7 @@ def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
 
 def _with_draft_model(weights: LoadedWeights, draft: DraftModelSpec) -> Generator[int, None, LoadedWeights]:
     started = time.monotonic()
-    model, _ = import_mlx_lm().load_model(draft.path, lazy=True)
+    model, _ = load_lm_model(draft.path)
     for num_bytes in read_weights(model):
         yield weights.weights_bytes + num_bytes
     if problem := draft_model_problem(model):

@@ -4,10 +4,12 @@ The one place that imports mlx_lm for the first time.
 """
 
 import contextlib
+import json
 import os
 import resource
 import time
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
@@ -47,6 +49,28 @@ def import_mlx_lm() -> ModuleType:
         import mlx_lm.utils
 
     return mlx_lm.utils  # type: ignore[no-any-return]
+
+
+def load_lm_model(path: Path, **options: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a model of mlx_lm and its configuration.
+
+    Weights are not yet read. `options` are those of `mlx_lm.utils.load_model`. Raises LOAD_ERRORS.
+    """
+    utils: Any = import_mlx_lm()
+    original = utils.load_config
+
+    def load_config(path: Path) -> dict[str, Any]:
+        try:
+            return original(path)  # type: ignore[no-any-return]
+        except (AttributeError, OSError, UnicodeDecodeError, json.JSONDecodeError):
+            # It also reads end tokens from generation_config.json, which may be broken: the adapter does so.
+            return json.loads((path / "config.json").read_text(encoding="utf-8-sig"))  # type: ignore[no-any-return]
+
+    utils.load_config = load_config
+    try:
+        return utils.load_model(path, lazy=True, **options)  # type: ignore[no-any-return]
+    finally:
+        utils.load_config = original
 
 
 def default_memory_limit() -> int:

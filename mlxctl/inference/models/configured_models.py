@@ -172,7 +172,7 @@ class ModelReader:
         return [
             entry
             for entry in entries
-            if any(entry.folder.is_relative_to(directory) for directory in directories)
+            if not entry.is_gguf and any(entry.folder.is_relative_to(directory) for directory in directories)
         ]
 
     def _read_entry(self, entry: _ModelEntry) -> ServedModel:

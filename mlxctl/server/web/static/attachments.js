@@ -1,6 +1,6 @@
 // Images of the next message: chosen, pasted or dropped, shown with a button to remove each.
 
-import { el } from "./dom.js";
+import { el, size } from "./dom.js";
 
 const IMAGE_TYPES = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 const MAX_IMAGE_BYTES = 8 * 1024 * 1024;
@@ -28,7 +28,7 @@ export function attachments(urls, input) {
     const problems = [];
     for (const image of files) {
       if (!IMAGE_TYPES.includes(image.type)) problems.push(`${image.name} is not a PNG, JPEG, WebP or GIF image`);
-      else if (image.size > MAX_IMAGE_BYTES) problems.push(`${image.name} is larger than 8 MiB`);
+      else if (image.size > MAX_IMAGE_BYTES) problems.push(`${image.name} is larger than ${size(MAX_IMAGE_BYTES)}`);
       else if (!await isImage(image)) problems.push(`${image.name} cannot be read as an image`);
       else urls.push(await dataUrl(image));
     }

@@ -41,12 +41,12 @@ export function copyButton(text) {
   return button;
 }
 
-/** 1536 -> "1.5 KiB". */
+/** 1500 -> "1.5 kB", as the commands print sizes. */
 export function size(bytes) {
   if (bytes === null || bytes === undefined) return null;
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const units = ["B", "kB", "MB", "GB", "TB"];
   let value = bytes, unit = 0;
-  while (value >= 1024 && unit < units.length - 1) { value /= 1024; unit += 1; }
+  while (value >= 1000 && unit < units.length - 1) { value /= 1000; unit += 1; }
   return `${unit && value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
 }
 
