@@ -276,7 +276,7 @@ class EngineClient:
         )
 
     async def stats(self) -> Stats:
-        """Return the engine's figures, the last ones while a long computation keeps it.
+        """Return the engine's figures, the last ones during a long computation.
 
         Raises EngineRecovering, EngineDied.
         """
