@@ -40,6 +40,7 @@ complete -c mlxctl -n "__mlxctl_at ' serve'" -x -a '(mlxctl completion models 2>
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l model -s m -x -a '(mlxctl completion models 2>/dev/null)' -d 'Same as MODEL'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l models-dir -x -d 'Directory whose models are all served under their names'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l any-library-model -d 'Serve every model of the local library'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l any-model-name -l no-any-model-name -d 'Answer requests that name an unknown model'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l preload -d 'Load every model at start, as far as memory allows. Default'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l max-models -x -d 'Maximum number of models in memory. Default: as many as fit'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l pin -x -d 'Model that stays in memory once it is loaded'

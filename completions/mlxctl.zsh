@@ -1474,6 +1474,8 @@ _mlxctl_serve() {
         '*-m[Same as MODEL]: :{_mlxctl_names models}' \
         '*--models-dir[Directory whose models are all served under their names]: :' \
         '*--any-library-model[Serve every model of the local library]' \
+        '*--any-model-name[Answer requests that name an unknown model]' \
+        '*--no-any-model-name[Answer requests that name an unknown model]' \
         '*--preload[Load every model at start, as far as memory allows. Default]' \
         '*--max-models[Maximum number of models in memory. Default\: as many as fit]: :' \
         '*--pin[Model that stays in memory once it is loaded]: :' \

@@ -25,6 +25,7 @@ from mlxctl.inference.models.served_model import ModelMemory
 from mlxctl.inference.request_totals import ModelTotals, RequestEnd
 from mlxctl.ir.distribution import Distribution
 from mlxctl.models.directory_reader import read_model
+from mlxctl.protocols.extension_fields import ExtensionFields
 from mlxctl.server.metric_families import HttpRequestCounts, MetricsSnapshot, metric_families
 from mlxctl.server.openapi import build_document
 from mlxctl.server.routes import all_routes
@@ -125,6 +126,7 @@ def http_page() -> str:
         f"| {method.upper()} | `{path}` | {_cell(operation['summary'])} |"
         for method, path, operation in routes
     ]
+    lines += list(_extension_fields())
     for method, path, operation in routes:
         content = operation.get("requestBody", {}).get("content", {})
         for schema in (media["schema"] for media in content.values()):
@@ -137,6 +139,39 @@ def http_page() -> str:
             ]
             lines += list(_fields(schema, schemas))
     return "\n".join(lines) + "\n"
+
+
+def _extension_fields() -> Iterator[str]:
+    """Yield the fields of all dialects, and what differs by route."""
+    bodies = [
+        (path, operation.body)
+        for route in all_routes()
+        for operation in route.operations
+        for path in (route.documented_path,)
+        if isinstance(operation.body, type) and issubclass(operation.body, ExtensionFields)
+    ]
+    properties = _described(ExtensionFields)
+    yield "\n## Fields of every dialect\n"
+    yield (
+        "These fields of mlxctl are in the bodies of all routes below. A wrong value is an error 400 that "
+        "names the field. Routes that only count or render tokens take them, too, and look up `adapter` and "
+        "`lora`. Embeddings and reranking use no prefix cache and have none of them.\n"
+    )
+    yield from ("| field | type | meaning |", "| --- | --- | --- |")
+    for name, schema in properties.items():
+        yield f"| `{name}` | {_cell(_type_of(schema))} | {_cell(schema['description'])} |"
+    yield f"\nRoutes: {', '.join(f'`{path}`' for path, _ in bodies)}.\n"
+    yield from ("| route | field | meaning there |", "| --- | --- | --- |")
+    for path, body in bodies:
+        for name, schema in _described(body).items():
+            if name in properties and schema != properties[name]:
+                yield f"| `{path}` | `{name}` | {_cell(schema['description'])} |"
+
+
+def _described(body: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the schemas of a body's fields."""
+    properties: dict[str, Any] = msgspec.json.schema_components([body])[1][body.__name__]["properties"]
+    return properties
 
 
 def _fields(schema: dict[str, Any], schemas: dict[str, Any]) -> Iterator[str]:
@@ -228,7 +263,8 @@ def _some_stats() -> Stats:
     values |= {"draft_tokens": {"lookup": [1, 0]}}
     values |= {"tokens_by_priority": {0: 1}, "waiting_by_priority": {0: 1}}
     empty = msgspec.to_builtins(Distribution.of([1.0]))
-    return msgspec.convert({**values, "decode_step_seconds": empty, "batch_rows": empty}, Stats)
+    values |= {"decode_step_seconds": empty, "batch_rows": empty, "draft_accepted": {"lookup": empty}}
+    return msgspec.convert(values, Stats)
 
 
 def _cell(text: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from mlxctl.adapters.answer_reader import NO_THINKING, NO_TOOLS, AnswerReader
 from mlxctl.adapters.family_profile import FamilyProfile
-from mlxctl.adapters.fill_in_the_middle import FillInTheMiddle
+from mlxctl.adapters.fill_in_the_middle import FillInTheMiddle, MiddlePrompt
 from mlxctl.adapters.formats import detect_formats
 from mlxctl.adapters.grammar.answer_grammar import AnswerGrammars, refuse_early_end
 from mlxctl.adapters.prepared import PreparedInput, PromptTokens
@@ -177,18 +177,18 @@ class ModelAdapter(AnswerReader):
         request = self.normalized(request)
         sampling = self._sampling(request)
         if isinstance(prompt, str) and request.max_prompt_tokens is None:
-            self._encoder.check_lower_bound([prompt])
+            self._encoder.check_lower_bound([prompt, request.suffix or ""])
         stop_token_ids = self.stop_token_ids
         if request.suffix is not None and isinstance(prompt, str):
-            self._encoder.check_lower_bound([prompt, request.suffix])
-            middle = self._fill_in_the_middle.prompt(prompt, request.suffix, param=request.suffix_param)
+            middle = self._middle_prompt(request, prompt, request.suffix)
             token_ids, stop_token_ids = middle.token_ids, stop_token_ids | middle.stop_token_ids
         else:
             token_ids = (
                 tuple(self.vocabulary.encode_whole_text(prompt)) if isinstance(prompt, str) else prompt
             )
         self._encoder.check_ids(token_ids, "prompt")
-        if (num_kept := self._encoder.num_kept_tokens(request)) is not None and len(token_ids) > num_kept:
+        num_kept = None if request.suffix is not None else self._encoder.num_kept_tokens(request)
+        if num_kept is not None and len(token_ids) > num_kept:
             start = 0 if request.keeps_prompt_start else len(token_ids) - num_kept
             prompt = token_ids = token_ids[start : start + num_kept]
         echo = prompt if isinstance(prompt, str) else self.vocabulary.decode(prompt)
@@ -203,6 +203,21 @@ class ModelAdapter(AnswerReader):
             scores_prompt=request.scores_prompt,
             guidance=guidance,
         )
+
+    def _middle_prompt(self, request: GenerationRequest, prefix: str, suffix: str) -> MiddlePrompt:
+        """Return the prompt that asks for the text between prefix and suffix.
+
+        Of one that is too long, the prefix loses its beginning, or its end.
+        """
+        middle = self._fill_in_the_middle.prompt(prefix, suffix, param=request.suffix_param)
+        num_kept = self._encoder.num_kept_tokens(request)
+        if num_kept is None or len(middle.token_ids) <= num_kept:
+            return middle
+        prefix_ids = self.vocabulary.encode(prefix)
+        num_left = max(0, len(prefix_ids) - (len(middle.token_ids) - num_kept))
+        start = 0 if request.keeps_prompt_start else len(prefix_ids) - num_left
+        rest = self.vocabulary.decode(prefix_ids[start : start + num_left], keeps_special=True)
+        return self._fill_in_the_middle.prompt(rest, suffix, param=request.suffix_param)
 
     def prepare_embedding(
         self,

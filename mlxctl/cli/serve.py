@@ -79,6 +79,7 @@ _GROUPS: Mapping[str, tuple[SettingFlag, ...]] = {
     "Models": (
         SettingFlag(PoolSettings, "dirs", "--models-dir", "DIR"),
         SettingFlag(PoolSettings, "allow_library", "--any-library-model"),
+        SettingFlag(PoolSettings, "any_model_name", "--any-model-name/--no-any-model-name"),
         SettingFlag(PoolSettings, "preload", "--preload"),
         SettingFlag(PoolSettings, "max_models", "--max-models", "NUMBER"),
         SettingFlag(PoolSettings, "pins", "--pin", "NAME"),

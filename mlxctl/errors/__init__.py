@@ -11,6 +11,7 @@ MlxctlError
 ├── NoVoice                      the text-to-speech voice produces no audio
 ├── ModelError                   a model on disk cannot be used
 │   ├── ModelNotFoundOnDisk
+│   │   └── AmbiguousModelName   a short form of several models' names
 │   ├── BrokenModel
 │   ├── DownloadFailed
 │   └── NotEnoughMemory
@@ -93,6 +94,7 @@ from mlxctl.errors.engine import (
     SequenceFailed,
 )
 from mlxctl.errors.model import (
+    AmbiguousModelName,
     BrokenModel,
     DownloadFailed,
     ModelError,
@@ -124,6 +126,7 @@ from mlxctl.errors.request import (
 )
 
 __all__ = [
+    "AmbiguousModelName",
     "AuthenticationFailed",
     "BodyTooLarge",
     "BodyTooSlow",

@@ -1,5 +1,6 @@
 """Errors of model directories and downloads."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from mlxctl.errors.base import MlxctlError, describe_bytes
@@ -23,6 +24,14 @@ class ModelError(MlxctlError):
 
 class ModelNotFoundOnDisk(ModelError):
     """There is no model directory where one was named."""
+
+
+class AmbiguousModelName(ModelNotFoundOnDisk):
+    """A short form of several models' names; `names` are the full ones."""
+
+    def __init__(self, path: Path | str, message: str, names: Sequence[str]) -> None:
+        super().__init__(path, message)
+        self.names = tuple(names)
 
 
 class BrokenModel(ModelError):

@@ -50,10 +50,12 @@ class ContextOverBudget(RequestError):
 class UnknownModel(RequestError):
     """The request names a model that this server does not serve."""
 
-    def __init__(self, model: str, available: tuple[str, ...] = ()) -> None:
+    def __init__(self, model: str, available: tuple[str, ...] = (), *, is_ambiguous: bool = False) -> None:
         names = ", ".join(available[:_MAX_NAMES]) + (", …" if len(available) > _MAX_NAMES else "")
         super().__init__(
-            f"model {model!r} is not served here{_nearest(model, available)}"
+            f"model {model!r} may be {' or '.join(available[:_MAX_NAMES])}; give the full name"
+            if is_ambiguous
+            else f"model {model!r} is not served here{_nearest(model, available)}"
             + (f"; available: {names}" if available else "")
         )
         self.model = model

@@ -315,6 +315,14 @@ class InferenceService:
         found = (model.name for model in models if model.facts.purpose == "text")
         return next(found, models[0].name if models else "")
 
+    async def answering_model(self, name: str, allowed: AllowedModels) -> str:
+        """Return the registered name of the text model that answers to `name`.
+
+        It is the default one for "", and `name` itself if no model answers. Raises as
+        `ModelManager.registered_name` does.
+        """
+        return await self.manager.registered_name(name or self.default_model(allowed), allowed, "text")
+
     def default_embedder(self, allowed: AllowedModels, *, reranks: bool) -> str:
         """Return the model of vector or score requests that name none.
 
@@ -330,13 +338,15 @@ class InferenceService:
         """Most answers in batch and queue together."""
         return self._engine.max_places
 
-    async def check_model(self, name: str, allowed: AllowedModels) -> None:
+    async def check_model(self, name: str, allowed: AllowedModels) -> str:
         """Check that requests for text can name this model or LoRA adapter.
 
-        Raises UnknownModel, ModelUnavailable, InvalidRequest.
+        Returns its registered name. Raises UnknownModel, ModelUnavailable, InvalidRequest.
         """
-        request = self.manager.lora.apply(PackedRequest.of(GenerationRequest(model=name)), allowed)
+        registered = await self.answering_model(name, allowed)
+        request = self.manager.lora.apply(PackedRequest.of(GenerationRequest(model=registered)), allowed)
         await self.manager.find(request.head.model, allowed, "text")
+        return registered
 
     async def _open(self) -> None:
         try:

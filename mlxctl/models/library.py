@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mlxctl import demo
-from mlxctl.errors import BrokenModel, MlxctlError, ModelNotFoundOnDisk
+from mlxctl.errors import AmbiguousModelName, BrokenModel, MlxctlError, ModelNotFoundOnDisk
 from mlxctl.locations import expand_user
 from mlxctl.models.files import OTHER_FORMAT, missing_config
 from mlxctl.models.hub_cache import cached_repositories, cached_repository, hub_cache_directory
@@ -60,6 +60,11 @@ DEMO_MODEL = NamedDirectory(name=demo.MODEL_NAME, path=demo.MODEL_DIR)
 """The built-in model, served when the settings name none."""
 
 DEMO_SHORT_NAME = demo.SHORT_NAME
+
+
+def is_pattern(alias: str) -> bool:
+    """Whether an alias is a glob for names in requests."""
+    return not {"*", "?", "["}.isdisjoint(alias)
 
 
 class Library:
@@ -136,7 +141,8 @@ class Library:
         from mlxctl.models.unknown_names import describe_ambiguous, describe_unknown
 
         if short:
-            raise ModelNotFoundOnDisk(name, describe_ambiguous(name, [entry.name for entry in short]))
+            names = [entry.name for entry in short]
+            raise AmbiguousModelName(name, describe_ambiguous(name, names), names)
         known = {demo.SHORT_NAME: demo.MODEL_NAME, demo.MODEL_NAME: demo.MODEL_NAME}
         known |= {part: full for full in by_name for part in (full.rpartition("/")[2], full)}
         raise ModelNotFoundOnDisk(name, describe_unknown(name, known))
@@ -164,7 +170,8 @@ class Library:
         Raises ModelNotFoundOnDisk.
         """
         if name in self.aliases:
-            return NamedDirectory(name=name, path=self._target(name))
+            path = self._target(name)
+            return NamedDirectory(name=display_name(path) if is_pattern(name) else name, path=path)
         entry = self.find(name)
         if entry.problem is not None:
             raise ModelNotFoundOnDisk(entry.path, entry.problem)
@@ -343,7 +350,7 @@ def completion_names() -> list[str]:
         return sorted(
             {
                 demo.MODEL_NAME,
-                *library.aliases,
+                *(alias for alias in library.aliases if not is_pattern(alias)),
                 *(entry.name for entry in library.entries() if entry.problem is None),
             }
         )

@@ -25,6 +25,12 @@ class Formatter(Protocol):
     def parse(self, body: bytes) -> GenerationRequest:
         """Parse a request body. Raises InvalidRequest with the caller's field as `param`."""
 
+    def set_model(self, name: str) -> None:
+        """Set the name of the model in the answer.
+
+        Called after `parse` and before the answer. Without it, the answer has the name in the request.
+        """
+
     @property
     def begins_with_usage(self) -> bool:
         """Whether the stream starts with the prompt's token counts.

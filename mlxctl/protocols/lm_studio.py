@@ -1,17 +1,29 @@
 """LM Studio's chat and text completions: OpenAI's shapes with statistics."""
 
 import time
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mlxctl import __version__
-from mlxctl.ir import Finished, FinishReason, PromptProgress, StreamEvent, TextResult, Usage
+from mlxctl.ir import (
+    Finished,
+    FinishReason,
+    GenerationRequest,
+    PromptProgress,
+    StreamEvent,
+    TextResult,
+    Usage,
+)
+from mlxctl.protocols.extension_fields import TtlSeconds
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.chat_answers import ChatChunk, ChatCompletion
+from mlxctl.protocols.openai.chat_parsing import decode_chat
+from mlxctl.protocols.openai.chat_schema import ChatRequest
 from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
-from mlxctl.protocols.openai.completions_schema import TextCompletion
+from mlxctl.protocols.openai.completions_parsing import decode_completion
+from mlxctl.protocols.openai.completions_schema import CompletionRequest, TextCompletion
 
 StopReason = Literal["eosFound", "stopStringFound", "maxPredictedTokensReached", "toolCalls"]
 _STOP_REASONS: dict[FinishReason, StopReason] = {
@@ -22,6 +34,30 @@ _STOP_REASONS: dict[FinishReason, StopReason] = {
     "refusal": "eosFound",
 }
 _encode = msgspec.json.Encoder().encode
+
+IdleSeconds = Annotated[
+    TtlSeconds | None,
+    Meta(
+        description="As in LM Studio, the idle seconds after which a model is unloaded that this request "
+        "loads. It needs the scope `models:write`; the cache has `cache_mode` only."
+    ),
+]
+
+
+class LMStudioChatFields(ChatRequest, kw_only=True):
+    """Body of a chat completion with LM Studio's `ttl`."""
+
+    ttl: IdleSeconds = None
+
+
+class LMStudioCompletionFields(CompletionRequest, kw_only=True):
+    """Body of a completion with LM Studio's `ttl`."""
+
+    ttl: IdleSeconds = None
+
+
+_CHAT = msgspec.json.Decoder(LMStudioChatFields)
+_COMPLETION = msgspec.json.Decoder(LMStudioCompletionFields)
 
 
 class AnswerStats(Struct):
@@ -86,9 +122,13 @@ class LMStudioChatChunk(ChatChunk, kw_only=True):
 
 
 class _WithStats:
-    """Adds statistics to whole answers; `model_info` is set before the answer."""
+    """Adds statistics to whole answers; `model_info` is set before the answer.
+
+    `idle_seconds` is the request's `ttl`.
+    """
 
     model_info: LMStudioModelInfo
+    idle_seconds: float | None = None
 
     def extras(self, reason: FinishReason, usage: Usage, first: float, rest: float) -> bytes:
         """Return the fields as the end of a JSON object.
@@ -121,6 +161,12 @@ class LMStudioChatFormatter(OpenAIChatFormatter, _WithStats):
         self._started = time.perf_counter()
         self._first: float | None = None
 
+    def parse(self, body: bytes) -> GenerationRequest:
+        """Parse a request body. Raises InvalidRequest."""
+        chat = decode_chat(body, _CHAT)
+        self.idle_seconds, chat.ttl = chat.ttl, None
+        return self.translate_chat(chat)
+
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the chunk for `event` of choice `number`; progress is a comment."""
         if self._first is None and not isinstance(event, PromptProgress):
@@ -140,6 +186,12 @@ class LMStudioChatFormatter(OpenAIChatFormatter, _WithStats):
 
 class LMStudioCompletionsFormatter(OpenAICompletionsFormatter, _WithStats):
     """Formatter of one completion; whole answers have statistics."""
+
+    def parse(self, body: bytes) -> GenerationRequest:
+        """Parse a request body. Raises InvalidRequest."""
+        completion = decode_completion(body, _COMPLETION)
+        self.idle_seconds, completion.ttl = completion.ttl, None
+        return self.translate_completion(completion)
 
     def whole(self, *results: TextResult) -> bytes:
         """Return the text_completion object with statistics."""

@@ -36,6 +36,8 @@ from mlxctl.ir import (
 )
 from mlxctl.ir.results import Collector
 from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.extension_fields import ExtensionFields, with_extensions
+from mlxctl.protocols.lm_studio import IdleSeconds
 from mlxctl.protocols.media import image_from_data_url
 from mlxctl.protocols.openai.errors import OpenAIErrorDetail, error_detail
 from mlxctl.protocols.ranges import (
@@ -76,7 +78,7 @@ class ChatImage(Struct, tag_field="type", tag="image"):
 ChatInput = str | Annotated[list[ChatText | ChatMessageText | ChatImage], Meta(min_length=1), MessageLimit]
 
 
-class LMStudioChatRequest(Struct, kw_only=True):
+class LMStudioChatRequest(ExtensionFields, kw_only=True):
     """Body of a chat; only the new message of a conversation.
 
     `previous_response_id` continues a stored answer. A new `system_prompt` replaces that of the conversation.
@@ -99,6 +101,7 @@ class LMStudioChatRequest(Struct, kw_only=True):
     reasoning: Reasoning | None = None
     context_length: MaxTokens | None = None
     integrations: list[Any] | None = None
+    ttl: IdleSeconds = None
 
 
 class LMStudioTurn(Struct, kw_only=True):
@@ -163,6 +166,7 @@ class LMStudioNativeChatFormatter:
 
     def __init__(self, *, response_id: str | None = None) -> None:
         self.record: StoredResponse | None = None
+        self.idle_seconds: float | None = None
         self._id = response_id or f"resp_{secrets.token_hex(24)}"
         self._collector = Collector()
         self._open: Literal["reasoning", "message"] | None = None
@@ -190,6 +194,7 @@ class LMStudioNativeChatFormatter:
 
     def _adopt(self, decoded: LMStudioChatRequest, earlier: Sequence[LMStudioTurn]) -> GenerationRequest:
         self._model, self._previous_id = decoded.model, decoded.previous_response_id
+        self.idle_seconds, decoded.ttl = decoded.ttl, None
         self._new = [LMStudioTurn(role="user", content=decoded.input)]
         if decoded.system_prompt:
             self._new.insert(0, LMStudioTurn(role="system", content=decoded.system_prompt))
@@ -198,7 +203,7 @@ class LMStudioNativeChatFormatter:
         system = [turn for turn in turns if turn.role == "system"][-1:]
         others = [turn for turn in turns if turn.role != "system"]
         switch = _SWITCHES.get(decoded.reasoning, decoded.reasoning) if decoded.reasoning else None
-        return GenerationRequest(
+        translated = GenerationRequest(
             model=decoded.model,
             messages=tuple(map(_message, (*system, *others))),
             sampling=SamplingOptions(
@@ -213,6 +218,11 @@ class LMStudioNativeChatFormatter:
             max_context_tokens=decoded.context_length,
             stream=bool(decoded.stream),
         )
+        return with_extensions(translated, decoded)
+
+    def set_model(self, name: str) -> None:
+        """Set the name of the model in the answer."""
+        self._model = name
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return the start of the chat and of the prompt."""

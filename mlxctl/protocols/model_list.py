@@ -150,6 +150,7 @@ class ModelCard:
     supports_tools: bool
     supports_thinking: bool
     supports_images: bool = False
+    supports_documents: bool = False
     adapter: AdapterVerdict | None = None
     dimensions: int | None = None
     is_demo: bool = False
@@ -273,12 +274,12 @@ def _capabilities(card: ModelCard) -> Capabilities:
         ),
         effort=_effort(card.adapter.efforts if card.adapter else ()),
         image_input=Support(supported=card.supports_images),
-        pdf_input=no,
+        pdf_input=Support(supported=card.supports_documents),
         server_tools=ServerToolSupport(supported=False, code_execution=no, web_search=no),
         structured_outputs=Support(supported=card.adapter is not None and card.dimensions is None),
         thinking=ThinkingSupport(
             supported=card.supports_thinking,
-            types=ThinkingTypes(adaptive=yes, between_tools=yes, disabled=yes, enabled=thinks),
+            types=ThinkingTypes(adaptive=thinks, between_tools=thinks, disabled=thinks, enabled=thinks),
         ),
     )
 

@@ -26,15 +26,15 @@ _TIERS: dict[ServiceTier, int | None] = {
 }
 
 
-def requested_priority(priority: int | None, tier: ServiceTier | None) -> int | None:
-    """Return the priority of a body, None without one.
-
-    Its number takes precedence over its service tier.
-    """
-    return _TIERS[tier] if priority is None and tier is not None else priority
+def tier_priority(tier: ServiceTier | None) -> int | None:
+    """Return the priority of a service tier, None where it sets none."""
+    return None if tier is None else _TIERS[tier]
 
 
 def served_tier(priority: int | None, tier: ServiceTier | None) -> ServedTier:
-    """Return the service tier that corresponds to a body's priority."""
-    number = requested_priority(priority, tier) or 0
+    """Return the service tier that corresponds to a body's priority.
+
+    Its number takes precedence over its service tier.
+    """
+    number = (tier_priority(tier) if priority is None else priority) or 0
     return "default" if not number else "priority" if number < 0 else "flex"

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import Repetition, SamplingOptions, ToneCurveOptions
-from mlxctl.protocols.adapter_fields import AdapterFields
+from mlxctl.protocols.extension_fields import ExtensionFields
 from mlxctl.protocols.ranges import (
     AdditivePenalty,
     LogitBias,
@@ -48,7 +48,7 @@ class ToneCurveFields(Struct):
     pivot_offset: Nats | None = None
 
 
-class SamplingFields(AdapterFields, kw_only=True):
+class SamplingFields(ExtensionFields, kw_only=True):
     """Base of bodies with sampling fields; null means not set."""
 
     temperature: Temperature | None = None
@@ -70,7 +70,6 @@ class SamplingFields(AdapterFields, kw_only=True):
     logit_bias: LogitBias | None = None
     hlg: ToneCurveFields | None = None
     seed: Seed | None = None
-    speculation: bool | None = None
 
 
 # Parameters that reach SamplingOptions under their wire name.

@@ -22,11 +22,12 @@ from mlxctl.ir import (
     TokenLogprob,
     Usage,
 )
-from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.extension_fields import ExtensionFields, with_extensions
 from mlxctl.protocols.openai.errors import error_json
 from mlxctl.protocols.openai.logprobs import LOWEST
 from mlxctl.protocols.openai.text_inputs import TokenId, read_texts
+from mlxctl.protocols.priority import Priority
 from mlxctl.protocols.ranges import (
     MAX_ANSWERS,
     MaxTokensOrZero,
@@ -58,7 +59,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SGLangSampling(StructuredOutputFields, kw_only=True):
-    """Sampling of a request; `json_schema` is a JSON schema as text."""
+    """Sampling of a request; `json_schema` is a JSON schema as text.
+
+    mlxctl's own fields belong beside it and are refused here.
+    """
 
     max_new_tokens: MaxTokensOrZero | None = None
     min_new_tokens: MinTokens | None = None
@@ -71,7 +75,7 @@ class SGLangSampling(StructuredOutputFields, kw_only=True):
     sampling_seed: int | None = None
 
 
-class SGLangRequest(Struct, kw_only=True):
+class SGLangRequest(ExtensionFields, kw_only=True):
     """Texts or token ids to continue.
 
     Without a `model` the default one answers. With `return_logprob` the answer has the log-probabilities of
@@ -79,6 +83,10 @@ class SGLangRequest(Struct, kw_only=True):
     """
 
     model: Name | None = None
+    priority: Annotated[
+        Priority | None,
+        Meta(description="As in SGLang, a higher value is served first; 0 is the default."),
+    ] = None
     text: str | Annotated[list[str], Meta(min_length=1)] | None = None
     input_ids: list[TokenId | list[TokenId]] | None = None
     sampling_params: SGLangSampling | None = None
@@ -187,7 +195,7 @@ class SGLangFormatter:
         )
         num_top = (decoded.top_logprobs_num or 0) if self._has_logprobs else None
         stop = sampling.stop or ()
-        return GenerationRequest(
+        translated = GenerationRequest(
             model=decoded.model or "",
             prompts=prompts,
             num_choices=num_choices,
@@ -199,8 +207,13 @@ class SGLangFormatter:
             ignore_eos=bool(sampling.ignore_eos),
             reports_tokens=True,
             stream=bool(decoded.stream),
-            adapters=adapter_choices(sampling),
         )
+        # Here, lower values are served first.
+        priority = None if decoded.priority is None else -decoded.priority
+        return with_extensions(translated, msgspec.structs.replace(decoded, priority=priority))
+
+    def set_model(self, name: str) -> None:
+        """Do nothing: answers have no model's name."""
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- each event has the counts
         """Return nothing: the first event has the first text."""
@@ -291,7 +304,12 @@ def _check(request: SGLangRequest) -> None:
             "logprob_start_len is not supported: prompts have no log-probabilities here; use -1",
             param="logprob_start_len",
         )
-    if request.sampling_params is not None and request.sampling_params.skip_special_tokens is False:
+    sampling = request.sampling_params or SGLangSampling()
+    for name in ExtensionFields.__struct_fields__:
+        if getattr(sampling, name) is not None:
+            message = f"{name} belongs beside sampling_params, not into it"
+            raise InvalidRequest(message, param=f"sampling_params.{name}")
+    if sampling.skip_special_tokens is False:
         param = "sampling_params.skip_special_tokens"
         raise InvalidRequest(f"{param} false is not supported; leave it out", param=param)
 

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, field
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest
 from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.openai.chat_parsing import check_supported, to_generation_request
 from mlxctl.protocols.openai.chat_schema import ChatMessage, ChatRequest
 from mlxctl.protocols.ranges import MAX_MESSAGES, Name
@@ -125,7 +126,7 @@ class TokenizationFormatter:
         else:
             self.adds_special = decoded.add_special_tokens is not False
         text = decoded.content if decoded.prompt is None else decoded.prompt
-        return GenerationRequest(model=decoded.model or "", prompts=(text or "",))
+        return with_extensions(GenerationRequest(model=decoded.model or "", prompts=(text or "",)), decoded)
 
     def whole(self, token_ids: "array[int]", pieces: Sequence[bytes] | None, context_length: int) -> bytes:
         """Return the answer in the shape of the request."""

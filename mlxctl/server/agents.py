@@ -76,9 +76,9 @@ class AgentViews:
             after = found[-1].id if found else None
         return found, has_more
 
-    async def check_model(self, name: str, allowed: AllowedModels) -> None:
-        """Raise UnknownModel for a model that is not served."""
-        await self._inference.check_model(name, allowed)
+    async def check_model(self, name: str, allowed: AllowedModels) -> str:
+        """Return the registered name of a model. Raises UnknownModel."""
+        return await self._inference.check_model(name, allowed)
 
     async def caches(self, agent: StoredAgent, request: Request) -> list[AgentCache]:
         """Return the agent's cached context in each loaded text model; loads none."""
@@ -172,12 +172,12 @@ class AgentsResource:
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         parse = partial(parse_agent, limit_bytes=self._settings.agent_settings_bytes)
         spec = await self._views.preparation.parse(body, parse)
-        await self._views.check_model(spec.model, allowed_models(request))
+        model = await self._views.check_model(spec.model, allowed_models(request))
         agent = await asyncio.to_thread(
             self._views.store.create,
             request.context.caller,
             spec.id,
-            model=spec.model,
+            model=model,
             settings=spec.settings,
             is_persistent=spec.is_persistent,
         )
@@ -210,13 +210,14 @@ class AgentResource:
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         parse = partial(parse_agent_change, limit_bytes=self._settings.agent_settings_bytes)
         spec = await self._views.preparation.parse(body, parse)
-        if spec.model is not None:
-            await self._views.check_model(spec.model, allowed_models(request))
+        model = spec.model
+        if model is not None:
+            model = await self._views.check_model(model, allowed_models(request))
         agent = await asyncio.to_thread(
             self._views.store.change,
             request.context.caller,
             agent_id,
-            model=spec.model,
+            model=model,
             settings=spec.settings,
         )
         if agent is None:

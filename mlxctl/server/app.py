@@ -25,7 +25,7 @@ from mlxctl.server.middleware.unused_bodies import UnusedBodies
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.responses_socket import ResponsesSocket
 from mlxctl.server.root_path import RootPath
-from mlxctl.server.route import Route, RouteContext
+from mlxctl.server.route import Route, RouteContext, ServerOwner
 from mlxctl.server.routes import admin, all_routes, health, page
 from mlxctl.server.tracing import RequestTracing
 from mlxctl.server.unknown_paths import UnknownPaths
@@ -39,6 +39,7 @@ def create_app(
     open_requests: OpenHttpRequests | None = None,
     *,
     tracing: RequestTracing | None = None,
+    owner: ServerOwner = "serve",
 ) -> Application:
     """Return the ASGI application; a graceful stop waits for `open_requests`."""
     routes = all_routes(has_page=settings.status_page)
@@ -50,6 +51,7 @@ def create_app(
         agent_queue=AgentQueue(max_waiting=settings.agent_queue),
         routes=routes,
         tracing=tracing,
+        owner=owner,
     )
     app: App[Request, Response] = App(middleware=_middleware(settings, routes, context))
     for route in routes:

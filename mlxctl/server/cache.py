@@ -141,8 +141,10 @@ class CacheExplanationResource:
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline_of(request, self._settings).limit():
             packed = await self._inference.preparation.parse(body, parse_question)
+            allowed = allowed_models(request)
+            name = await self._inference.answering_model(packed.head.model, allowed)
             explanation = await self._inference.cache.explain_request(
-                with_caller(packed, request), allowed_models(request)
+                with_caller(packed.with_head(model=name), request), allowed
             )
         response.data = msgspec.json.encode(Explanations(explanations=[explanation]))
         response.content_type = falcon.MEDIA_JSON

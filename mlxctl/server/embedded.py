@@ -32,7 +32,7 @@ class EmbeddedServer:
         """
         if self._hosted is not None:
             raise RuntimeError("the embedded mlxctl server is already open")
-        self._hosted = HostedApplication.create(self.settings, in_process=self._in_process)
+        self._hosted = HostedApplication.create(self.settings, owner="embedded", in_process=self._in_process)
         try:
             await self._hosted.open()
             await self._hosted.services.inference.wait_ready()

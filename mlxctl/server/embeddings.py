@@ -65,7 +65,11 @@ class EmbeddingsResource:
                 # Text Embeddings Inference and llama.cpp serve one model, so that requests name none.
                 reranks = isinstance(formatter, RerankFormatter)
                 packed = packed.with_model(self._inference.default_embedder(allowed, reranks=reranks))
-            model = self._inference.manager.own_name(packed.head.model)
+            manager = self._inference.manager
+            packed = packed.with_model(
+                await manager.registered_name(packed.head.model, allowed, "embeddings")
+            )
+            model = manager.own_name(packed.head.model)
             admit(request, response, model)
             await decide(request, model)
             result = await self._inference.embed(

@@ -82,7 +82,8 @@ def _fairness(stats: Stats) -> "Iterator[Metric]":
     for priority, number in stats.tokens_by_priority.items():
         tokens.add_metric([str(priority)], number)
     depth = GaugeMetricFamily("mlxctl_queue_depth", "Sequences that wait for a place.", labels=["priority"])
-    for priority, number in stats.waiting_by_priority.items():
+    # Alerts and autoscalers need a sample while nothing waits.
+    for priority, number in ({0: 0} | dict(stats.waiting_by_priority)).items():
         depth.add_metric([str(priority)], number)
     yield from (tokens, depth)
 

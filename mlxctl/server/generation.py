@@ -75,8 +75,9 @@ class ParsedRequest:
 class GenerationResource(Generic[FormatterType]):
     """Parses a request, starts it, and answers whole or streamed.
 
-    Protocols whose requests refer to stored data override `parse`, `started` and `ended`; one whose streams
-    are no server-sent events overrides `stream_media_type`.
+    Protocols whose requests refer to stored data override `parse`, `started` and `ended`, those whose answers
+    describe the model or set its time to live `named`; one whose streams are no server-sent events overrides
+    `stream_media_type`.
     """
 
     stream_media_type = "text/event-stream"
@@ -102,6 +103,9 @@ class GenerationResource(Generic[FormatterType]):
     ) -> ParsedRequest:
         """Parse the body. Raises RequestError, CapacityError, as does the returned request."""
         return ParsedRequest.at_once(await self._inference.preparation.parse_with(formatter, "parse", body))
+
+    async def named(self, formatter: FormatterType, model: str, request: Request) -> None:
+        """Called with the name of the model before it is loaded."""
 
     def started(self, formatter: FormatterType, sampling: SamplingParams, request: Request) -> None:
         """Called when the final sampling parameters are known."""
@@ -156,11 +160,13 @@ class GenerationResource(Generic[FormatterType]):
         self, parsed: ParsedRequest, formatter: FormatterType, request: Request, response: Response
     ) -> Answers:
         whole, allowed = with_caller(await parsed.request(), request), allowed_models(request)
-        if not whole.head.model:
-            # llama.cpp's requests may name none.
-            whole = whole.with_head(model=self._inference.default_model(allowed))
+        name = await self._inference.answering_model(whole.head.model, allowed)
+        if name != whole.head.model:
+            whole = whole.with_head(model=name)
+            formatter.set_model(name)
+        await self.named(formatter, name, request)
         head = whole.head
-        model = self._inference.manager.own_name(head.model)
+        model = self._inference.manager.own_name(name)
         # Before documents are read and guardrails search long texts.
         admit(request, response, model, max_tokens=(head.max_tokens or 0) * head.num_choices)
         self._dropped_tools_log.warn_once(formatter.dropped_tools)

@@ -12,6 +12,7 @@ from mlxctl.server.access import check_keys
 from mlxctl.server.app import create_app
 from mlxctl.server.disconnect import Application
 from mlxctl.server.open_requests import OpenHttpRequests
+from mlxctl.server.route import ServerOwner
 from mlxctl.server.tracing import RequestTracing
 from mlxctl.settings import Settings
 
@@ -22,18 +23,18 @@ _LAST_RESPONSES_SECONDS = 1.0
 class HostedApplication:
     """An application whose engine is started by `open` and ended by `close`."""
 
-    def __init__(self, settings: Settings, services: Services) -> None:
+    def __init__(self, settings: Settings, services: Services, owner: ServerOwner) -> None:
         self.services = services
         self._drain_seconds = settings.server.drain_seconds
         self._open_requests = OpenHttpRequests()
         self._tracing = RequestTracing(settings.telemetry) if settings.telemetry.otlp_endpoint else None
         self.application: Application = create_app(
-            services, settings.server, self._open_requests, tracing=self._tracing
+            services, settings.server, self._open_requests, tracing=self._tracing, owner=owner
         )
         self._watch: asyncio.Task[None] | None = None
 
     @classmethod
-    def create(cls, settings: Settings, *, in_process: bool = False) -> Self:
+    def create(cls, settings: Settings, *, owner: ServerOwner = "serve", in_process: bool = False) -> Self:
         """Create the services and the application. Needs a running event loop.
 
         The disk cache is enabled. With `in_process`, the engine is a thread. Raises SettingsError and
@@ -52,7 +53,7 @@ class HostedApplication:
         except SettingsError:
             services.close()
             raise
-        return cls(settings, services)
+        return cls(settings, services, owner)
 
     async def open(self) -> None:
         """Start the engine; it is ready later."""

@@ -37,9 +37,11 @@ _MATRIX_CONTEXT_TOKENS = 32_768
 class LibraryModel(ModelView, frozen=True, kw_only=True):
     """A model of the library, and its use by this server.
 
-    `serving` is the name under which requests can use it, `state` its state then. `size_bytes` and
-    `quant_bits` are other names of `disk_bytes` and `bits`.
+    `serving` is the name under which requests can use it, `state` its state then. `repo_id`, `size_bytes` and
+    `quant_bits` are other names of `name`, `disk_bytes` and `bits`.
     """
+
+    repo_id: str
 
     size_bytes: int
     quant_bits: int | None
@@ -102,6 +104,7 @@ class LibraryResource:
         models = [
             LibraryModel(
                 **msgspec.structs.asdict(view),
+                repo_id=view.name,
                 size_bytes=view.disk_bytes,
                 quant_bits=view.bits,
                 serving=served[path].name if path in served else None,

@@ -13,9 +13,11 @@ from mlxctl.errors import UnknownModel
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.models.catalog import Catalog
 from mlxctl.protocols.lm_studio import LMStudioChatFormatter, LMStudioCompletionsFormatter, LMStudioModelInfo
+from mlxctl.protocols.lm_studio_chat import LMStudioNativeChatFormatter
 from mlxctl.server.caller import allowed_models
-from mlxctl.server.generation import GenerationResource, ParsedRequest
+from mlxctl.server.generation import GenerationResource
 from mlxctl.server.open_requests import OpenHttpRequests
+from mlxctl.server.threads import ThreadResource
 from mlxctl.settings import ServerSettings
 
 
@@ -110,24 +112,42 @@ class LMStudioGenerationResource(GenerationResource[StatsFormatter]):
         super().__init__(inference, create_formatter, open_requests, settings)
         self._catalog = catalog
 
-    async def parse(
-        self, formatter: StatsFormatter, body: bytes | bytearray, request: Request
-    ) -> ParsedRequest:
-        """Parse the body and look up its model. Raises RequestError, CapacityError."""
-        parsed = await super().parse(formatter, body, request)
-        name = (await parsed.request()).head.model
-        models = {model.name: model for model in self._inference.models(allowed_models(request))}
-        # A LoRA adapter is named BASE:ADAPTER. Generation refuses unknown names.
-        model = models.get(name) or models.get(name.rpartition(":")[0])
-        if model is None:
+    async def named(self, formatter: StatsFormatter, model: str, request: Request) -> None:
+        """Describe the model and set its time to live."""
+        served = set_idle_time(self._inference, model, formatter.idle_seconds, request)
+        if served is None:
             formatter.model_info = LMStudioModelInfo("", None, "mlx", 0)
-            return parsed
-        described = await asyncio.to_thread(self._catalog.described, model.name, model.facts.path)
+            return
+        described = await asyncio.to_thread(self._catalog.described, served.name, served.facts.path)
         packing = described.quantization
         formatter.model_info = LMStudioModelInfo(
-            model.facts.model_type, None if packing is None else packing.label, "mlx", model.context_length
+            served.facts.model_type, None if packing is None else packing.label, "mlx", served.context_length
         )
-        return parsed
+
+
+class LMStudioChatResource(ThreadResource[LMStudioNativeChatFormatter]):
+    """Answers the next message of a stored chat."""
+
+    async def named(self, formatter: LMStudioNativeChatFormatter, model: str, request: Request) -> None:
+        """Set the time to live of the model."""
+        set_idle_time(self._inference, model, formatter.idle_seconds, request)
+
+
+def set_idle_time(
+    inference: InferenceService, name: str, seconds: float | None, request: Request
+) -> ServedModel | None:
+    """Set the time to live of a model that this request loads.
+
+    Returns the model, None if it is unknown. It concerns all callers, so it needs the scope `models:write`;
+    without it, it is ignored.
+    """
+    allowed = allowed_models(request)
+    model = inference.manager.own_name(name)
+    served = next((each for each in inference.models(allowed) if each.name == model), None)
+    may_set = "models:write" in request.context.identity.scopes
+    if seconds is not None and may_set and served is not None and served.state != "loaded":
+        inference.manager.keep_alive(served.name, seconds, allowed)
+    return served
 
 
 class LMStudioModelsResource:
@@ -139,8 +159,10 @@ class LMStudioModelsResource:
 
     async def on_get(self, request: Request, response: Response, name: str | None = None) -> None:
         """Describe the models. Raises UnknownModel."""
-        await self._inference.manager.read_capabilities()
         lora, allowed = self._inference.manager.lora, allowed_models(request)
+        if name is not None:
+            name = await self._inference.manager.registered_name(name, allowed)
+        await self._inference.manager.read_capabilities()
         models = {model.name: model for model in self._inference.models(allowed)}
         if name is not None and lora.base_of(name, allowed) not in models:
             raise UnknownModel(name, tuple(models))

@@ -6,6 +6,7 @@ from dataclasses import replace
 import falcon
 from falcon.asgi import Request, Response
 
+from mlxctl.adapters.media.pdf_files import reads_pdfs
 from mlxctl.errors import UnknownModel
 from mlxctl.inference import InferenceService, ServedModel, UnusableModel
 from mlxctl.ir.allowed_models import AllowedModels
@@ -46,10 +47,11 @@ class ModelResource:
 
     async def on_get(self, request: Request, response: Response, name: str) -> None:
         """Return the model. Raises UnknownModel."""
-        await self._inference.manager.read_capabilities()
-        allowed = allowed_models(request)
+        manager, allowed = self._inference.manager, allowed_models(request)
+        registered = await manager.registered_name(name, allowed)
+        await manager.read_capabilities()
         cards = {card.id: card for card in await _cards(self._inference, self._catalog, allowed)}
-        card = cards.get(name) or cards.get(self._inference.manager.own_name(name))
+        card = cards.get(registered) or cards.get(manager.own_name(registered))
         if card is None:
             raise UnknownModel(name, tuple(model.name for model in self._inference.models(allowed)))
         response.data = encode_model(card)
@@ -91,6 +93,7 @@ def _card(model: ServedModel, described: ModelDescription) -> ModelCard:
         supports_tools=chats and bool(model.supports_tools),
         supports_thinking=chats and bool(model.supports_thinking),
         supports_images=adapter is not None and adapter.takes_images,
+        supports_documents=chats and reads_pdfs(),
         adapter=adapter,
         is_demo=model.is_demo,
         kind=described.detection.kind,

@@ -55,6 +55,10 @@ class OllamaResource(GenerationResource[OllamaFormatter]):
             formatter.keep_alive = UNSET
         return parsed
 
+    async def named(self, formatter: OllamaFormatter, model: str, request: Request) -> None:  # noqa: ARG002
+        """Note the model for its time to live."""
+        formatter.model = model
+
     def started(self, formatter: OllamaFormatter, sampling: SamplingParams, request: Request) -> None:  # noqa: ARG002
         """Set how long the model stays loaded after this request."""
         formatter.model_is_loaded()
@@ -66,8 +70,11 @@ class OllamaResource(GenerationResource[OllamaFormatter]):
         """Load or unload the model for a request without content."""
         if not formatter.loads_only:
             return False
-        model = (await parsed.request()).head.model
         is_unloaded, allowed = formatter.keep_alive == 0, allowed_models(request)
+        named = (await parsed.request()).head.model
+        model = await self._inference.answering_model(named, allowed)
+        if model != named:
+            formatter.set_model(model)
         if is_unloaded:
             await self._inference.check_model(model, allowed)
         else:
@@ -144,9 +151,9 @@ class OllamaShowResource:
     async def on_post(self, request: Request, response: Response) -> None:
         """Describe the model. Raises UnknownModel."""
         parsed = await read_json(request, _SHOW, limit_bytes=_MAX_BODY_BYTES)
-        name = _requested_model(parsed)
-        await self._inference.manager.read_capabilities()
         allowed = allowed_models(request)
+        name = await self._inference.manager.registered_name(_requested_model(parsed), allowed)
+        await self._inference.manager.read_capabilities()
         models = {model.name: model for model in self._inference.models(allowed)}
         base = self._inference.manager.lora.base_of(name, allowed)
         if base not in models:
@@ -181,8 +188,8 @@ class OllamaPullResource:
     async def on_post(self, request: Request, response: Response) -> None:
         """Confirm a served model. Raises UnknownModel."""
         parsed = await read_json(request, _PULL, limit_bytes=_MAX_BODY_BYTES)
-        name = _requested_model(parsed)
         allowed = allowed_models(request)
+        name = await self._inference.manager.registered_name(_requested_model(parsed), allowed)
         models = tuple(model.name for model in self._inference.models(allowed))
         if self._inference.manager.lora.base_of(name, allowed) not in models:
             raise UnknownModel(name, models)

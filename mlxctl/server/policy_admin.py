@@ -17,6 +17,7 @@ from mlxctl.policy.request_screen import InputScreen
 from mlxctl.policy.service import PolicyService
 from mlxctl.protocols import PROTOCOLS
 from mlxctl.server.body import read_json
+from mlxctl.server.caller import allowed_models
 
 _MAX_BODY_BYTES = 8 << 20
 _MAX_TESTED_CHARS = 64 * 1024
@@ -172,7 +173,8 @@ class GuardrailTestResource:
         packed: PackedRequest = await preparation.parse_with(
             PROTOCOLS[tested.protocol].create_formatter(), "parse", bytes(tested.request)
         )
-        if not guardrails.applies("input", self._inference.manager.own_name(packed.head.model)):
+        name = await self._inference.answering_model(packed.head.model, allowed_models(request))
+        if not guardrails.applies("input", self._inference.manager.own_name(name)):
             _answer(response, GuardrailTest(verdict=None, matches=[]))
             return
         screen = InputScreen(guardrails.rules).test

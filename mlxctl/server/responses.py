@@ -162,8 +162,10 @@ class ResponseTokensResource(ResponsesResource):
         async with deadline_of(request, self._settings).limit():
             parsed = await self.parse(OpenAIResponsesFormatter(), body, request)
             packed = with_caller(await parsed.request(), request)
-            admit(request, response, self._inference.manager.own_name(packed.head.model))
-            num_tokens = await self._inference.tokenization.count(packed, allowed_models(request))
+            allowed = allowed_models(request)
+            name = await self._inference.answering_model(packed.head.model, allowed)
+            admit(request, response, self._inference.manager.own_name(name))
+            num_tokens = await self._inference.tokenization.count(packed.with_head(model=name), allowed)
         response.data = msgspec.json.encode(TokenCountOfResponse(input_tokens=num_tokens))
         response.content_type = falcon.MEDIA_JSON
 

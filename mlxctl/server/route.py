@@ -21,6 +21,10 @@ Others need a key with that scope.
 """
 
 
+ServerOwner = Literal["serve", "embedded"]
+"""What started the server: `mlxctl serve`, or a program that mounts it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """A query parameter; `schema` is its JSON schema."""
@@ -116,6 +120,7 @@ class RouteContext:
     routes: tuple[Route, ...] = ()
     http_requests: HttpRequestCounts = field(default_factory=HttpRequestCounts)
     tracing: RequestTracing | None = None
+    owner: ServerOwner = "serve"
 
 
 GENERATION_ERRORS = (404, 429, 499, 500, 503, 504)

@@ -28,6 +28,7 @@ from mlxctl.policy import Caller
 from mlxctl.server.caller import allowed_models
 from mlxctl.server.engine_metrics import hit_ratio
 from mlxctl.server.metric_families import HttpRequestCounts
+from mlxctl.server.route import ServerOwner
 from mlxctl.settings import ServerSettings
 from mlxctl.stores import ResponseStore
 
@@ -44,7 +45,7 @@ class StoredResponseStats(Struct):
 class ServerBlock(Struct):
     """The server: what started it, and when in unix seconds."""
 
-    owner: Literal["serve"]
+    owner: ServerOwner
     model: str | None
     version: str
     started_at: float
@@ -67,7 +68,7 @@ class AdmissionBlock(Struct):
 
 
 class BatchBlock(Struct):
-    """Decoding: the configured maximum of rows, and the rows in use."""
+    """Decoding: the maximum of rows in force, and the rows in use."""
 
     configured: int
     batched: bool
@@ -166,8 +167,10 @@ class StatsResource:
         catalog: Catalog,
         settings: ServerSettings,
         http_requests: HttpRequestCounts,
+        owner: ServerOwner,
     ) -> None:
         self._inference = inference
+        self._owner = owner
         self._responses = responses
         self._http_requests = http_requests
         self._catalog = catalog
@@ -195,7 +198,7 @@ class StatsResource:
                 pool=pool,
                 responses=responses,
                 server=ServerBlock(
-                    owner="serve",
+                    owner=self._owner,
                     model=next((model.name for model in self._inference.models(allowed)), None),
                     version=__version__,
                     started_at=round(self._started_at, 3),
@@ -203,8 +206,8 @@ class StatsResource:
                 ),
                 admission=self._admission(pool),
                 batch=BatchBlock(
-                    configured=self._catalog.engine_settings.max_rows,
-                    batched=self._catalog.engine_settings.max_rows > 1,
+                    configured=self._inference.scheduler_policy.max_rows,
+                    batched=self._inference.scheduler_policy.max_rows > 1,
                     active_rows=stats.num_decoding,
                 ),
                 kv_quant=await asyncio.to_thread(self._kv_quant, pool, allowed),

@@ -46,15 +46,14 @@ class _TokenizerResource(ABC):
     async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
         """Return the answer to a body."""
 
-    def _admitted(self, packed: PackedRequest, request: Request, response: Response) -> PackedRequest:
+    async def _admitted(self, packed: PackedRequest, request: Request, response: Response) -> PackedRequest:
         """Return the request with its caller and its model.
 
         One that names no model gets the first.
         """
-        model = packed.head.model or self._inference.default_model(allowed_models(request))
-        named = packed.with_head(model=model)
-        admit(request, response, self._inference.manager.own_name(named.head.model))
-        return with_caller(named, request)
+        name = await self._inference.answering_model(packed.head.model, allowed_models(request))
+        admit(request, response, self._inference.manager.own_name(name))
+        return with_caller(packed.with_head(model=name), request)
 
 
 class TokenizeResource(_TokenizerResource):
@@ -64,7 +63,7 @@ class TokenizeResource(_TokenizerResource):
         """Return the tokens. Raises RequestError."""
         formatter = TokenizationFormatter()
         parsed: PackedRequest = await self._inference.preparation.parse_with(formatter, "parse", body)
-        packed = self._admitted(parsed, request, response)
+        packed = await self._admitted(parsed, request, response)
         found = await self._inference.tokenization.tokenize(
             packed,
             allowed_models(request),
@@ -88,7 +87,7 @@ class DetokenizeResource(_TokenizerResource):
         """Return the text. Raises RequestError."""
         named, token_ids = await self._inference.preparation.parse(body, parse_detokenize)
         allowed = allowed_models(request)
-        model = named or self._inference.default_model(allowed)
+        model = await self._inference.answering_model(named, allowed)
         admit(request, response, self._inference.manager.own_name(model))
         return encode_text(await self._inference.tokenization.detokenize(model, allowed, token_ids))
 
@@ -99,7 +98,7 @@ class TemplateResource(_TokenizerResource):
     async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
         """Return the prompt. Raises RequestError."""
         parsed: PackedRequest = await self._inference.preparation.parse(body, parse_template_request)
-        packed = self._admitted(parsed, request, response)
+        packed = await self._admitted(parsed, request, response)
         return encode_prompt(await self._inference.tokenization.render(packed, allowed_models(request)))
 
 
@@ -109,7 +108,7 @@ class TokenCountResource(_TokenizerResource):
     async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
         """Return the number, also before context edits. Raises RequestError."""
         parsed: PackedRequest = await self._inference.preparation.parse(body, parse_count_tokens)
-        packed, allowed = self._admitted(parsed, request, response), allowed_models(request)
+        packed, allowed = await self._admitted(parsed, request, response), allowed_models(request)
         num_tokens = await self._inference.tokenization.count(packed, allowed)
         num_unedited = None
         if packed.head.context_edits:
@@ -124,7 +123,7 @@ class ChatTokenCountResource(_TokenizerResource):
     async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
         """Return the number. Raises RequestError."""
         parsed: PackedRequest = await self._inference.preparation.parse(body, parse_template_request)
-        packed = self._admitted(parsed, request, response)
+        packed = await self._admitted(parsed, request, response)
         num_tokens = await self._inference.tokenization.count(packed, allowed_models(request))
         return msgspec.json.encode(TokenCountOfResponse(input_tokens=num_tokens))
 
@@ -144,10 +143,11 @@ class ModelInfoResource(ABC):
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Describe a model. Raises UnknownModel."""
-        await self._inference.manager.read_capabilities()
         allowed = allowed_models(request)
+        named = request.get_param("model") or self._inference.default_model(allowed)
+        name = await self._inference.manager.registered_name(named, allowed)
+        await self._inference.manager.read_capabilities()
         models = {model.name: model for model in self._inference.models(allowed)}
-        name = request.get_param("model") or self._inference.default_model(allowed)
         if name not in models:
             raise UnknownModel(name, tuple(models))
         response.data = msgspec.json.encode(self.describe(models[name]))

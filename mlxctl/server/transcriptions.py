@@ -113,7 +113,7 @@ class TranscriptionsResource:
             work = _Transcription(
                 self._inference,
                 TranscriptionRequest(
-                    model=parsed.model,
+                    model=model.name,
                     num_samples=audio.num_samples,
                     read_window=audio.read_window,
                     task=parsed.task,

@@ -56,7 +56,10 @@ class LibrarySettings:
     """Hugging Face cache to read from and download to. Default: HF_HUB_CACHE, HF_HOME or the usual place."""
 
     aliases: dict[str, str] = field(default_factory=dict)
-    """Further names of models in the library, or of directories."""
+    """Further names of models in the library, or of directories.
+
+    A glob (`claude-*-haiku*`) stands for all names in requests that match it and that no model has.
+    """
 
     allow_downloads: bool = False
     """Let clients download models with `POST /downloads`."""
@@ -74,6 +77,12 @@ class PoolSettings:
 
     allow_library: bool = False
     """Serve every model of the local library, including those of the Hugging Face cache and LM Studio."""
+
+    any_model_name: bool | None = None
+    """Answer requests that name an unknown model, with the first one that generates text.
+
+    Default: if that is the only one that requests can name and the caller's key allows every model.
+    """
 
     preload: bool = False
     """Load every model at start, as far as memory allows. Default: load a model at its first request."""

@@ -1,5 +1,6 @@
 """Prompts with a suffix have their family's tokens, in its order."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,17 @@ def test_prompt_has_the_tokens_of_the_family(
     ids = [token_id for part in expected for token_id in adapter.vocabulary.encode(part)]
     assert list(prepared.token_ids) == ids
     assert {adapter.vocabulary.id_of(token) for token in tokens} <= prepared.stop_token_ids
+
+
+@pytest.mark.parametrize(("keeps_start", "rest"), [(False, "4567"), (True, "0123")])
+def test_long_prefix_is_shortened_within_its_tokens(tmp_path: Path, keeps_start: bool, rest: str) -> None:
+    adapter = adapter_of(write_model(tmp_path, tokenizer=byte_level(QWEN)))
+    whole = adapter.prepare_text(between("01234567", "\nb"), "01234567").token_ids
+    shorter = replace(
+        between("01234567", "\nb"), max_prompt_tokens=len(whole) - 4, keeps_prompt_start=keeps_start
+    )
+    expected = adapter.prepare_text(between(rest, "\nb"), rest).token_ids
+    assert adapter.prepare_text(shorter, "01234567").token_ids == expected
 
 
 def test_model_without_the_tokens_refuses_a_suffix(tmp_path: Path) -> None:

@@ -137,6 +137,17 @@ def test_error_explains_every_unusable_model(models_dir: Path, knowledge: Capabi
         configure(knowledge, dirs=(models_dir,))
 
 
+def test_alias_that_is_a_pattern_serves_its_model_under_its_own_name(
+    models_dir: Path, knowledge: CapabilityLookup
+) -> None:
+    aliases = {"fast": str(models_dir / "qwen3"), "claude-*-haiku*": "fast", "claude-*": "lost"}
+    made = configure(knowledge, model=models_dir / "llama3", aliases=aliases)
+    assert made.names == ["llama3", "fast"]
+    assert {glob: model.name for glob, model in made.patterns.items()} == {"claude-*-haiku*": "qwen3"}
+    alone = configure(knowledge, model=models_dir / "llama3", aliases={"claude-*": str(models_dir / "qwen3")})
+    assert alone.names == ["llama3", "qwen3"]
+
+
 def test_dangling_alias_is_unusable(models_dir: Path, knowledge: CapabilityLookup) -> None:
     aliases = {"fast": str(models_dir / "qwen3"), "lost": "no-such-model"}
     made = configure(knowledge, model=models_dir / "llama3", aliases=aliases)

@@ -1,7 +1,6 @@
-"""Cache fields: the same in every OpenAI protocol, cache_control in Anthropic's."""
+"""cache_control of Anthropic's messages."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,9 +9,6 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.ir import CacheBreakpoint, CacheOptions, Finished, GenerationRequest, TextDelta, Usage
 from mlxctl.protocols import (
     AnthropicMessagesFormatter,
-    OpenAIChatFormatter,
-    OpenAICompletionsFormatter,
-    OpenAIResponsesFormatter,
 )
 
 from .scripts import data_of
@@ -21,55 +17,10 @@ HELLO = [{"role": "user", "content": "Hello"}]
 MARK = {"type": "ephemeral"}
 
 
-def chat(**fields: Any) -> GenerationRequest:
-    return OpenAIChatFormatter().parse(json.dumps({"model": "m", "messages": HELLO} | fields).encode())
-
-
-def completion(**fields: Any) -> GenerationRequest:
-    return OpenAICompletionsFormatter().parse(json.dumps({"model": "m", "prompt": "Hello"} | fields).encode())
-
-
-def response(**fields: Any) -> GenerationRequest:
-    return OpenAIResponsesFormatter().parse(json.dumps({"model": "m", "input": "Hello"} | fields).encode())
-
-
 def messages(**fields: Any) -> GenerationRequest:
     return AnthropicMessagesFormatter().parse(
         json.dumps({"model": "m", "max_tokens": 9, "messages": HELLO} | fields).encode()
     )
-
-
-OPENAI = pytest.mark.parametrize("parse", [chat, completion, response])
-Parse = Callable[..., GenerationRequest]
-
-
-@OPENAI
-def test_default_cache_mode_is_full(parse: Parse) -> None:
-    assert parse().cache == CacheOptions(mode="full", ttl_seconds=None)
-    assert parse(cache_mode=None, ttl=None, session_id=None).cache == CacheOptions()
-
-
-@OPENAI
-def test_mode_ttl_and_session_are_passed_on(parse: Parse) -> None:
-    request = parse(cache_mode="prefix", ttl=90, session_id="work")
-    assert request.cache == CacheOptions(mode="prefix", ttl_seconds=90, session_id="work")
-
-
-@OPENAI
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("cache_mode", "sometimes"),
-        ("ttl", -1),
-        ("ttl", "1h"),
-        ("session_id", ""),
-        ("session_id", 7),
-    ],
-)
-def test_invalid_cache_options_are_refused_by_name(parse: Parse, field: str, value: object) -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        parse(**{field: value})
-    assert caught.value.param == field
 
 
 @pytest.mark.parametrize(

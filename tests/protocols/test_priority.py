@@ -1,4 +1,4 @@
-"""Priority and service tier: body fields of every protocol, and the header."""
+"""Service tiers of bodies, and the header of the priority."""
 
 import json
 from typing import Any
@@ -10,7 +10,6 @@ from mlxctl.ir import TextResult, Usage, text_message
 from mlxctl.protocols import (
     AnthropicMessagesFormatter,
     OpenAIChatFormatter,
-    OpenAICompletionsFormatter,
     OpenAIResponsesFormatter,
     header_priority,
 )
@@ -18,30 +17,13 @@ from mlxctl.protocols import (
 MESSAGES = [{"role": "user", "content": "Hi"}]
 BODIES: dict[type[Any], dict[str, Any]] = {
     OpenAIChatFormatter: {"model": "m", "messages": MESSAGES},
-    OpenAICompletionsFormatter: {"model": "m", "prompt": "Hi"},
     OpenAIResponsesFormatter: {"model": "m", "input": "Hi"},
     AnthropicMessagesFormatter: {"model": "m", "messages": MESSAGES, "max_tokens": 4},
 }
-OPENAI = [OpenAIChatFormatter, OpenAICompletionsFormatter, OpenAIResponsesFormatter]
 
 
 def parse(formatter: Any, **fields: Any) -> Any:
     return formatter.parse(json.dumps(BODIES[type(formatter)] | fields).encode())
-
-
-@pytest.mark.parametrize("create", OPENAI)
-def test_priority_of_body_reaches_request(create: type[Any]) -> None:
-    assert parse(create(), priority=-7).priority == -7
-    assert parse(create()).priority is None
-
-
-@pytest.mark.parametrize("create", OPENAI)
-@pytest.mark.parametrize("priority", [-101, 101, 10**30, 1.5, "high", True])
-def test_priority_out_of_range_is_refused_by_name(create: type[Any], priority: Any) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        parse(create(), priority=priority)
-
-    assert refused.value.param == "priority"
 
 
 @pytest.mark.parametrize("create", [OpenAIChatFormatter, OpenAIResponsesFormatter])

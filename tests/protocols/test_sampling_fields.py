@@ -4,11 +4,11 @@ import dataclasses
 from pathlib import Path
 
 from mlxctl.ir import SamplingOptions
-from mlxctl.protocols.adapter_fields import AdapterFields
+from mlxctl.protocols.extension_fields import ExtensionFields
 from mlxctl.protocols.sampling_fields import SamplingFields
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "sampling.md"
-FIELDS = {*SamplingFields.__struct_fields__} - {*AdapterFields.__struct_fields__}
+FIELDS = {*SamplingFields.__struct_fields__} - {*ExtensionFields.__struct_fields__}
 
 
 def test_every_field_reaches_the_sampling_options() -> None:

@@ -14,7 +14,14 @@ from falcon import testing
 from mlxctl.bootstrap import Services, build_services
 from mlxctl.server import create_app
 from mlxctl.server.disconnect import Application, Event, Receive, Scope, Send
-from mlxctl.settings import ModelSettings, OidcSettings, PolicySettings, ServerSettings, Settings
+from mlxctl.settings import (
+    ModelSettings,
+    OidcSettings,
+    PolicySettings,
+    PoolSettings,
+    ServerSettings,
+    Settings,
+)
 from tests import tiny_models
 
 from .process import ServerProcess, serving
@@ -28,8 +35,8 @@ def endless_model() -> Path:
 
 @pytest.fixture(scope="session")
 def server(endless_model: Path) -> Iterator[ServerProcess]:
-    """A server for the endless model, called `tiny`."""
-    with serving(endless_model) as running:
+    """A server for the endless model, called `tiny`; other names are unknown."""
+    with serving(endless_model, "--no-any-model-name") as running:
         yield running
 
 
@@ -110,6 +117,7 @@ def unstarted_app(
             Settings(
                 server=settings,
                 model=ModelSettings(path=model, name="tiny"),
+                pool=PoolSettings(any_model_name=False),
                 policy=policy or PolicySettings(),
                 oidc=oidc or OidcSettings(),
             )

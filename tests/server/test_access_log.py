@@ -93,6 +93,7 @@ def json_server(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -
     (models / "broken" / "config.json").write_text("{")
     arguments = ["--model", str(endless_model), "--name", "tiny", "--log-format", "json"]
     arguments += [
+        "--no-any-model-name",
         "--models-dir",
         str(models),
         "--cache-dir",

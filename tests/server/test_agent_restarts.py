@@ -15,7 +15,8 @@ def test_agents_survive_a_restart_and_change_models(endless_model: Path, tmp_pat
         first = agent.answer_to("One")
         looked = agent.look()
         before.stop(signal.SIGKILL)
-    with serving(endless_model, "--name", "other", XDG_STATE_HOME=str(tmp_path)) as after:
+    renamed = ("--name", "other", "--no-any-model-name")
+    with serving(endless_model, *renamed, XDG_STATE_HOME=str(tmp_path)) as after:
         agent.url = f"{after.url}/v1/agents/traveller"
         cold = agent.look()
         assert agent.turn("Two").json()["error"]["code"] == "model_not_found"

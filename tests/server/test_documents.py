@@ -47,6 +47,13 @@ def test_text_of_a_pdf_is_in_the_prompt(server: ServerProcess) -> None:
     assert '<document title="r.pdf">\n<page number="1">\nThe codeword is swordfish.\n</page>' in rendered
 
 
+def test_model_list_says_that_pdfs_are_read(server: ServerProcess) -> None:
+    found = httpx.get(f"{server.url}/v1/models/{READER}").json()["capabilities"]
+    assert found["pdf_input"] == {"supported": True}
+    thinks = found["thinking"]["supported"]
+    assert {kind["supported"] for kind in found["thinking"]["types"].values()} == {thinks}
+
+
 def test_both_sdks_send_pdfs(openai_client: openai.OpenAI, anthropic_client: anthropic.Anthropic) -> None:
     chat = openai_client.chat.completions.create(model=READER, messages=chat_messages(FILE), max_tokens=4)
     file = {"type": "input_file", "filename": "r.pdf", "file_data": f"data:application/pdf;base64,{FILE}"}

@@ -87,6 +87,7 @@ def test_page_and_openapi_know_the_mounted_path(url: str) -> None:
     assert 'data-root="/llm"' in page.text
     assert httpx.get(f"{url}/llm/ui/page.js").status_code == 200
     assert httpx.get(f"{url}/llm/openapi.json").json()["servers"] == [{"url": "/llm"}]
+    assert httpx.get(f"{url}/llm/stats").json()["server"]["owner"] == "embedded"
 
 
 def test_client_that_leaves_stops_the_generation(url: str, endless_model: Path) -> None:

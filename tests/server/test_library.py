@@ -95,6 +95,7 @@ def test_library_has_experts_assessment_and_use(models: Path) -> None:
     assert (good["is_moe"], good["serving"], found["moe"]["serving"]) == (False, "quick", None)
     assert good["assessment"]["fits"]
     assert (good["size_bytes"], good["quant_bits"]) == (good["disk_bytes"], good["bits"])
+    assert good["repo_id"] == good["name"]
     assert found["bad"]["assessment"] is None
     write_model(models / "later", CONFIG, {"a.weight": ("BF16", (64, 64))})
     assert "later" not in get(client, "/library").text

@@ -74,6 +74,8 @@ def test_trained_adapter_answers_otherwise(lora: LoraServer) -> None:
 
     assert lora.complete(model="tiny:trained") == ANSWER
     assert lora.complete(model="trained") == ANSWER
+    assert lora.complete(model="any-other-name:trained") == ANSWER
+    assert lora.complete(model="any-other-name") == plain
     assert lora.complete(adapter="trained") == ANSWER
     assert lora.complete(lora=[{"name": "trained", "scale": 1.0}]) == ANSWER
     assert lora.complete(adapter="none") == plain != ANSWER

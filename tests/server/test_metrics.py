@@ -127,6 +127,11 @@ def test_repeated_prompt_is_matched_in_the_prefix_cache(server: ServerProcess) -
     assert value(server, "prefix_cache_tokens") >= num_prompt
 
 
+def test_queue_that_is_empty_has_a_depth(server: ServerProcess) -> None:
+    post(server)
+    assert value(server, "queue_depth", priority="0") == 0
+
+
 def test_unknown_models_are_counted_without_their_name(server: ServerProcess) -> None:
     before = value(server, "model_routes_total", model="", result="unknown")
     assert post(server, "no-such-model").status_code == 404

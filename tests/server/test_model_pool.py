@@ -98,6 +98,26 @@ def test_concurrent_requests_for_all_models_are_answered(server: ServerProcess) 
     assert answers == [(family, expected[family]) for family in FAMILIES] * 4
 
 
+def test_ttl_of_lm_studio_is_the_idle_time_of_a_model_that_the_request_loads(server: ServerProcess) -> None:
+    def idle_seconds() -> float | None:
+        (model,) = httpx.get(f"{server.url}/stats").json()["pool"]["models"]
+        seconds: float | None = model["ttl_seconds"]
+        return seconds
+
+    answer(server, "lfm2")
+    for path, fields in {
+        "/api/v0/chat/completions": {"messages": body("")["messages"]},
+        "/api/v0/completions": {"prompt": "hi"},
+        "/api/v1/chat": {"input": "hi", "store": False},
+    }.items():
+        sent = fields | {"max_tokens": 1, "max_output_tokens": 1, "ttl": 300}
+        httpx.post(f"{server.url}{path}", json=sent | {"model": "lfm2"}, timeout=60).raise_for_status()
+        assert idle_seconds() is None
+        httpx.post(f"{server.url}{path}", json=sent | {"model": "llama3"}, timeout=60).raise_for_status()
+        assert idle_seconds() == 300
+        answer(server, "lfm2")
+
+
 def test_model_list_has_states(server: ServerProcess) -> None:
     answer(server, "lfm2")
     models = listed(server)

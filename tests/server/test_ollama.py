@@ -24,7 +24,7 @@ QUESTION = {"role": "user", "content": "What is the weather in Lisbon?"}
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    with serving(None) as running, client_of(running) as opened:
+    with serving(None, "--no-any-model-name") as running, client_of(running) as opened:
         yield opened
 
 

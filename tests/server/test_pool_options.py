@@ -43,7 +43,8 @@ def test_preload_pin_alias_and_library_options(library: Path, tmp_path: Path) ->
     The pinned one stays when others are requested.
     """
     settings = tmp_path / "mlxctl.toml"
-    settings.write_text(f'[library]\nmodels_dirs = ["{library}"]\n\n[library.aliases]\nquick = "llama3"\n')
+    aliases = '[library.aliases]\nquick = "llama3"\n"claude-*" = "quick"\n'
+    settings.write_text(f'[library]\nmodels_dirs = ["{library}"]\n\n{aliases}')
     named = ["--model", str(tiny_models.model("endless")), "--name", "first", "--config", str(settings)]
     with serving(
         None, *named, "--preload", "--max-models", "2", "--pin", "first", "--any-library-model"
@@ -51,6 +52,7 @@ def test_preload_pin_alias_and_library_options(library: Path, tmp_path: Path) ->
         wait_for(lambda: resident(server) == {"first", "quick"}, seconds=60)
         for name in ("quick", "llama3"):
             assert ask(server, name).json()["model"] == name
+        assert ask(server, "claude-3-5-haiku-20241022").json()["model"] == "quick"
         assert resident(server) == {"first", "quick"}
         for name in ("qwen3", "lfm2"):
             assert ask(server, name).status_code == 200

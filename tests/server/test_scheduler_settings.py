@@ -173,6 +173,13 @@ def test_command_line_shows_and_sets(server: ServerProcess) -> None:
     assert state["max_timeslice_tokens"] == 64
 
 
+def test_stats_have_the_row_limit_in_force(server: ServerProcess) -> None:
+    for rows in (3, 1):
+        httpx.patch(f"{server.url}{PATH}", json={"max_rows": rows}).raise_for_status()
+        batch = stats(server)["batch"]
+        assert (batch["configured"], batch["batched"]) == (rows, rows > 1)
+
+
 def run(*arguments: str, server: ServerProcess) -> Result:
     return CliRunner().invoke(app, ["scheduler", *arguments, "--url", server.url])
 

@@ -42,7 +42,7 @@ def test_stats_count_memory_and_reused_tokens(server: ServerProcess, openai_clie
 def test_stats_have_server_admission_batch_and_cache(server: ServerProcess) -> None:
     stats = httpx.get(f"{server.url}/stats").json()
     (model,) = stats["pool"]["models"]
-    assert stats["server"]["model"] == "tiny"
+    assert (stats["server"]["model"], stats["server"]["owner"]) == ("tiny", "serve")
     assert stats["admission"]["max_safe_context"] == {"tiny": model["max_safe_context"]}
     admission = stats["admission"]
     assert 0 < admission["weights_bytes"] < admission["usable_bytes"] <= admission["machine_memory_bytes"]

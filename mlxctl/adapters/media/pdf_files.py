@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,11 @@ def read_pdf(data: bytes, param: str, *, max_pages: int, max_pictures: int) -> l
             pages.append(PdfPage(text=text, picture=picture))
             page.close()
     return pages
+
+
+def reads_pdfs() -> bool:
+    """Whether the extra that reads PDFs is installed."""
+    return find_spec("pypdfium2") is not None
 
 
 @contextmanager

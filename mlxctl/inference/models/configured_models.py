@@ -22,6 +22,7 @@ from mlxctl.ir.models import ContextLimit
 from mlxctl.models import DEMO_MODEL, Library, LibraryEntry, NamedDirectory, read_model, this_machine
 from mlxctl.models.capability_lookup import CapabilityLookup, ProbedModel
 from mlxctl.models.kv_config import KV_CONFIG_FILE
+from mlxctl.models.library import is_pattern
 from mlxctl.models.text_options import kv_bits, text_options
 from mlxctl.settings import Settings
 
@@ -42,12 +43,14 @@ _log = logging.getLogger(__name__)
 class ConfiguredModels:
     """`listed` are the models that the operator named, in order.
 
-    `others` come from directories and aliases; `unusable` could not be read.
+    `others` come from directories and aliases; `unusable` could not be read. `patterns` are the aliases that
+    are globs, with their models.
     """
 
     listed: list[ServedModel] = field(default_factory=list)
     others: list[ServedModel] = field(default_factory=list)
     unusable: list[UnusableModel] = field(default_factory=list)
+    patterns: dict[str, ServedModel] = field(default_factory=dict)
 
     @property
     def usable(self) -> list[ServedModel]:
@@ -82,7 +85,14 @@ class ModelReader:
         """Read the configured models into a registry. Raises as `configured_models` does."""
         found = self.configured_models()
         find = self.library_model if self._settings.pool.allow_library else None
-        return ModelRegistry(found.listed, found.others, unusable=found.unusable, find=find)
+        return ModelRegistry(
+            found.listed,
+            found.others,
+            unusable=found.unusable,
+            find=find,
+            patterns=found.patterns,
+            any_name=self._settings.pool.any_model_name,
+        )
 
     def configured_models(self) -> ConfiguredModels:
         """Read the models of the settings, by default the demo model.
@@ -105,6 +115,7 @@ class ModelReader:
             # A directory of models may contain a model that is also listed.
             if (entry.name, model.facts.path.resolve()) not in _identities(found):
                 (found.listed if entry.is_listed else found.others).append(model)
+        self._read_patterns(found, failures)
         self._check_usable(found, failures)
         self._check_names(found)
         directories = [model.facts.path.name for model in found.usable]
@@ -152,8 +163,21 @@ class ModelReader:
         for found in self._entries_in(pool.dirs):
             yield _ModelEntry(found.name, partial(_usable_directory, found))
         for alias in self._library.aliases:
-            if alias not in taken:
+            if alias not in taken and not is_pattern(alias):
                 yield _ModelEntry(alias, partial(self._library.find_named, alias))
+
+    def _read_patterns(self, found: ConfiguredModels, failures: list[ModelError]) -> None:
+        """Read the models of aliases that are globs, to serve them."""
+        for glob in filter(is_pattern, self._library.aliases):
+            try:
+                name = self._library.find_named(glob).name
+                model = self._read_entry(_ModelEntry(name, partial(self._library.find_named, glob)))
+            except ModelError as error:
+                failures.append(error)
+                continue
+            if model.facts.path.resolve() not in {each.facts.path.resolve() for each in found.usable}:
+                found.others.append(model)
+            found.patterns[glob] = model
 
     def _directory(self, path: Path) -> Callable[[], NamedDirectory]:
         return partial(self._library.resolve, str(path))

@@ -97,6 +97,16 @@ class LoraRegistry:
         """
         return next((each.base for each in self.adapters(allowed) if each.full_name == name), name)
 
+    def names_adapter(self, name: str, allowed: AllowedModels) -> bool:
+        """Whether a name is that of an adapter.
+
+        Or that of a model with an adapter, which may not be mounted.
+        """
+        if not self._adapters or self._models.own_name(name) is not None:
+            return False
+        has_base = self._allowed_name(name.rpartition(":")[0], allowed) is not None
+        return has_base or any(each.name == name for each in self.adapters(allowed))
+
     def apply(self, request: PackedRequest, allowed: AllowedModels) -> PackedRequest:
         """Return the request with its base model and final adapters.
 

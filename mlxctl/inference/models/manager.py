@@ -147,12 +147,31 @@ class ModelManager:
         assert reader is not None, "a leased model is loaded"
         return ModelSession(self._engine, reader, name=model.name), lease
 
+    async def registered_name(self, name: str, allowed: AllowedModels, purpose: Purpose | None = None) -> str:
+        """Return the registered name of the model that answers to `name`.
+
+        It keeps the adapters of `name`. A name that no model answers to is returned as it is. Raises
+        UnknownModel for a short form that stands for several models, ModelUnavailable.
+        """
+        record_model(name)
+        if self.lora.names_adapter(name, allowed):
+            return name
+        if (found := await self._registry.look_up(name, allowed)) is not None:
+            return found
+        base, _, adapters = name.rpartition(":")
+        mounted = {each.name for each in self.lora.adapters(allowed)}
+        if mounted.issuperset(adapters.split("+")):
+            found = await self._registry.look_up(base, allowed)
+            found = found or self._registry.stand_in(base, allowed, purpose)
+            return name if found is None else f"{found}:{adapters}"
+        return self._registry.stand_in(name, allowed, purpose) or name
+
     async def find(self, name: str, allowed: AllowedModels, purpose: Purpose | None = None) -> ServedModel:
         """Return the model that a request names, loaded or not.
 
         Without `purpose` it may be of any. Raises UnknownModel, ModelUnavailable, InvalidRequest.
         """
-        model = await self._resolve(name, allowed)
+        model = await self._resolve(name, allowed, purpose)
         if purpose is not None:
             _check_purpose(model, name, purpose)
         return model
@@ -289,9 +308,12 @@ class ModelManager:
         """
         return {key: number for key, number in self._num_routes.items() if not key[0] or key[0] in allowed}
 
-    async def _resolve(self, name: str, allowed: AllowedModels) -> ServedModel:
-        record_model(name)
-        return await self._registry.resolve(name, allowed)
+    async def _resolve(
+        self, name: str, allowed: AllowedModels, purpose: Purpose | None = None
+    ) -> ServedModel:
+        registered = await self.registered_name(name, allowed, purpose)
+        record_model(registered)
+        return self._registry.resolve(registered, allowed)
 
     def _check_open(self) -> None:
         if self.is_open:

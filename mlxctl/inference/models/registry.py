@@ -4,17 +4,30 @@ Event-loop thread only.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 
 from mlxctl.adapters.answer_reader import AnswerReader
-from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, ModelUnavailable, UnknownModel
+from mlxctl.errors import (
+    AmbiguousModelName,
+    BrokenModel,
+    ModelNotFoundOnDisk,
+    ModelUnavailable,
+    UnknownModel,
+)
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
+from mlxctl.ir import Purpose
 from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.models import DEMO_SHORT_NAME
+from mlxctl.models.short_names import repository_of_short_name
 
 FindModel = Callable[[str], ServedModel]
+_NO_PATTERNS: Mapping[str, ServedModel] = {}
+# No short name is longer; longer ones would fill the memory of the look-ups.
+_MAX_SHORT_CHARS = 128
 
 
 class ModelRegistry:
@@ -25,7 +38,9 @@ class ModelRegistry:
 
     The first usable model of `at_start`, by own name, is to be loaded with the engine. `find` reads a model
     of the library by name, never by path, and raises ModelNotFoundOnDisk or BrokenModel; without it only
-    registered models can be named.
+    registered models can be named. `patterns` are globs of further names, the longest first that matches.
+    With `any_name` the first text model answers to all other names; None is true while it is the only model
+    that can be named and the caller may use every model.
     """
 
     def __init__(
@@ -35,6 +50,8 @@ class ModelRegistry:
         *,
         unusable: Sequence[UnusableModel] = (),
         find: FindModel | None = None,
+        patterns: Mapping[str, ServedModel] = _NO_PATTERNS,
+        any_name: bool | None = False,
     ) -> None:
         self._models: dict[str, ServedModel] = {}
         self._own_names: dict[str, str] = {}
@@ -44,6 +61,11 @@ class ModelRegistry:
         self._find = find
         for model in (*at_start, *others):
             self._register(model.name, model)
+        self._any_name = any_name
+        self._patterns = [
+            (glob, self._by_directory[patterns[glob].facts.path.resolve()])
+            for glob in sorted(patterns, key=len, reverse=True)
+        ]
         self.at_start = tuple(dict.fromkeys(self._own_names[model.name] for model in at_start))
 
     def entries(self, allowed: AllowedModels) -> tuple[tuple[str, ServedModel], ...]:
@@ -90,40 +112,92 @@ class ModelRegistry:
         """Replace models by those with facts read later."""
         self._models |= {model.name: model for model in models if model.name in self._models}
 
-    async def resolve(self, name: str, allowed: AllowedModels) -> ServedModel:
-        """Return the model that a request names. Raises UnknownModel, ModelUnavailable.
+    def resolve(self, registered: str, allowed: AllowedModels) -> ServedModel:
+        """Return the model that is registered under a name. Raises UnknownModel, ModelUnavailable.
 
         SEC: models that the caller may not use are unknown to it, in the error's text too.
         """
-        if (own_name := self.own_name(name)) is not None:
-            if own_name in allowed:
-                return self._models[own_name]
-        elif name in self._unusable:
-            if name in allowed:
-                raise ModelUnavailable(name, self._unusable[name].reason)
-        elif self._find is not None and (found := await self._find_allowed(name, self._find, allowed)):
-            return found
-        raise UnknownModel(name, self.names(allowed))
+        own_name = self.own_name(registered)
+        if own_name is not None and own_name in allowed:
+            return self._models[own_name]
+        if own_name is None and registered in self._unusable and registered in allowed:
+            raise ModelUnavailable(registered, self._unusable[registered].reason)
+        raise UnknownModel(registered, self.names(allowed))
 
-    async def _find_allowed(self, name: str, find: FindModel, allowed: AllowedModels) -> ServedModel | None:
-        """Register a model of the library that is allowed.
+    async def look_up(self, name: str, allowed: AllowedModels) -> str | None:
+        """Return the registered name that a request's `name` stands for.
 
-        None if there is none. Raises ModelUnavailable.
+        None if it stands for none. It may be registered, the name of a model of the library, the part of a
+        registered name after the slash, or a short name. Raises UnknownModel for one that
+        stands for several models, ModelUnavailable.
         """
-        try:
-            found = await asyncio.to_thread(find, name)
-        except ModelNotFoundOnDisk:
+        own_name = self.own_name(name)
+        if (own_name or name) in allowed and (own_name is not None or name in self._unusable):
+            return name
+        if own_name is None and await self._is_in_library(name, allowed):
+            return name
+        names = {each: self._own_names.get(each, each) for each in (*self._own_names, *self._unusable)}
+        allowed_names = [each for each, own_name in names.items() if own_name in allowed]
+        ends = [each for each in allowed_names if each.rpartition("/")[2] == name]
+        shorts = _names_of_short(name) if len(name) <= _MAX_SHORT_CHARS else ()
+        full = ends or [each for each in shorts if each in allowed_names]
+        found = tuple(dict.fromkeys(names[each] for each in full))
+        if len(found) > 1:
+            raise UnknownModel(name, found, is_ambiguous=True)
+        return found[0] if found else None
+
+    def stand_in(self, name: str, allowed: AllowedModels, purpose: Purpose | None) -> str | None:
+        """Return the own name of the model for a name without one.
+
+        None if there is none of the purpose. Only requests for text are answered under any name.
+        """
+        for glob, own_name in self._patterns:
+            is_fit = purpose is None or self._models[own_name].facts.purpose == purpose
+            if is_fit and own_name in allowed and fnmatchcase(name, glob):
+                return own_name
+        if purpose != "text" or self._any_name is False:
             return None
+        texts = [model.name for model in self._models.values() if model.facts.purpose == "text"]
+        is_only = len(texts) == 1 and not self._unusable and self._find is None
+        if self._any_name is None and not (is_only and allowed.globs is None):
+            return None
+        return next((own_name for own_name in texts if own_name in allowed), None)
+
+    async def _is_in_library(self, name: str, allowed: AllowedModels) -> bool:
+        """Register an allowed model of the library.
+
+        Returns whether there is one. Raises UnknownModel for a name of several, ModelUnavailable.
+        """
+        if self._find is None:
+            return False
+        try:
+            found = await asyncio.to_thread(self._find, name)
+        except AmbiguousModelName as error:
+            if len(names := [each for each in error.names if each in allowed]) > 1:
+                raise UnknownModel(name, tuple(names), is_ambiguous=True) from None
+            return False
+        except ModelNotFoundOnDisk:
+            return False
         except BrokenModel as error:
             if name not in allowed:
-                return None
+                return False
             raise ModelUnavailable(name, UnusableModel.because(name, error).reason) from None
         own_name = self.own_name_in(found.facts.path) or found.name
-        return self._register(name, found) if own_name in allowed else None
+        if own_name in allowed:
+            self._register(name, found)
+        return own_name in allowed
 
-    def _register(self, name: str, model: ServedModel) -> ServedModel:
+    def _register(self, name: str, model: ServedModel) -> None:
         own_name = self._by_directory.setdefault(model.facts.path.resolve(), model.name)
         self._own_names[name] = own_name
         if model.is_demo:
             self._own_name_of_demo = own_name
-        return self._models.setdefault(own_name, model)
+        self._models.setdefault(own_name, model)
+
+
+# PERF: a client repeats its name in every request, and a look-up compares all short names.
+@lru_cache(maxsize=256)
+def _names_of_short(name: str) -> tuple[str, ...]:
+    """Return the repository of a short name, and its end."""
+    repository = repository_of_short_name(name)
+    return () if repository is None else (repository, repository.rpartition("/")[2])

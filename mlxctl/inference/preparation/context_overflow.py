@@ -1,4 +1,4 @@
-"""Shortening of conversations that exceed the context. Pure."""
+"""Shortening of prompts that exceed the context. Pure."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +25,7 @@ def shorten(
     """
     if request.context_overflow == "compact":
         request = _compacted(request)
-        if count_tokens(request) <= _limit(request, context_length):
+        if count_tokens(request) <= max_prompt_tokens(request, context_length):
             return request
     return truncate_oldest(request, count_tokens, context_length=context_length)
 
@@ -39,7 +39,7 @@ def truncate_oldest(
     and their results stay together. System messages and the last turn stay. Calls `count_tokens` a
     logarithmic number of times.
     """
-    limit = _limit(request, context_length)
+    limit = max_prompt_tokens(request, context_length)
     starts = _turn_starts(request)[1:]
     fewest, most = 0, len(starts)
     while fewest < most:
@@ -51,7 +51,11 @@ def truncate_oldest(
     return _without(request, starts[fewest]) if fewest < len(starts) else None
 
 
-def _limit(request: GenerationRequest, context_length: int) -> int:
+def max_prompt_tokens(request: GenerationRequest, context_length: int) -> int:
+    """Return the most tokens of a shortened prompt.
+
+    They leave room for an answer.
+    """
     share = context_length // _ANSWER_SHARE
     return context_length - (share if request.max_tokens is None else min(request.max_tokens, share))
 

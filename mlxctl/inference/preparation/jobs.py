@@ -16,7 +16,7 @@ from mlxctl.adapters.prepared import PromptTokens
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
 from mlxctl.errors import ContextTooLong, InvalidRequest
 from mlxctl.inference.preparation.context_edits import edit_context
-from mlxctl.inference.preparation.context_overflow import shorten
+from mlxctl.inference.preparation.context_overflow import max_prompt_tokens, shorten
 from mlxctl.inference.preparation.packed_request import PackedRequest, PackedTexts
 from mlxctl.ir import (
     AppliedEdit,
@@ -81,7 +81,7 @@ def prepare(adapter: ModelAdapter, packed: PackedRequest) -> Preparation:
     with recording() as phases:
         if request.prompts:
             with timed("tokenize"):
-                prepared = [adapter.prepare_text(request, prompt) for prompt in request.prompts]
+                prepared = [_prepare_prompt(adapter, request, prompt) for prompt in request.prompts]
         else:
             prepared = [_prepare_conversation(adapter, request)]
     return Preparation(
@@ -310,6 +310,18 @@ def _pack_request(result: Any) -> Any:
 def _if_changed(original: GenerationRequest, request: GenerationRequest) -> PackedRequest | None:
     normalized = _without_image_bytes(request)
     return None if normalized.messages == original.messages else PackedRequest.of(normalized)
+
+
+def _prepare_prompt(
+    adapter: ModelAdapter, request: GenerationRequest, prompt: str | tuple[int, ...]
+) -> PreparedInput:
+    try:
+        return adapter.prepare_text(request, prompt)
+    except ContextTooLong:
+        if request.context_overflow in (None, "error"):
+            raise
+    num_tokens = max_prompt_tokens(request, adapter.context_length(request))
+    return adapter.prepare_text(replace(request, max_prompt_tokens=num_tokens), prompt)
 
 
 def _prepare_conversation(adapter: ModelAdapter, request: GenerationRequest) -> PreparedInput:

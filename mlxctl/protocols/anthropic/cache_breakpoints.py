@@ -12,10 +12,11 @@ import msgspec
 
 from mlxctl.ir import CacheBreakpoint, CacheOptions, GenerationRequest
 from mlxctl.protocols.anthropic import messages_schema as schema
-from mlxctl.protocols.cache_options import SECONDS, CacheControl
+from mlxctl.protocols.anthropic.content_blocks import CacheControl
 
 Request = schema.CountTokensRequest
 _LONG: Literal["1h"] = "1h"
+_SECONDS = {"5m": 300.0, _LONG: 3600.0}
 
 
 def cache_controls(request: Request) -> list[CacheControl]:
@@ -36,14 +37,14 @@ def breakpoint_options(
     `read` translates a request's prompt; `whole` is the translation of all of it.
     """
     marks = list(_breakpoints(request))
-    longest = max((SECONDS[mark.ttl] for mark, _ in marks if mark.ttl is not None), default=None)
+    longest = max((_SECONDS[mark.ttl] for mark, _ in marks if mark.ttl is not None), default=None)
     place = max((place for place, (mark, _) in enumerate(marks) if mark.ttl == _LONG), default=None)
     if place is None or place == len(marks) - 1:
         return CacheOptions(ttl_seconds=longest)
     beginning = read(msgspec.structs.replace(marks[place][1](), tool_choice=None))
     num_messages = len(beginning.messages)
     long_ttl = CacheBreakpoint(
-        ttl_seconds=SECONDS[_LONG],
+        ttl_seconds=_SECONDS[_LONG],
         num_tools=len(beginning.tools),
         num_messages=num_messages,
         num_excluded_parts=len(whole.messages[num_messages - 1].parts) - len(beginning.messages[-1].parts)
@@ -52,7 +53,7 @@ def breakpoint_options(
     )
     # A breakpoint without a ttl sets none: the longest one then applies to all.
     is_shorter = any(mark.ttl is not None for mark, _ in marks[place + 1 :])
-    return CacheOptions(ttl_seconds=SECONDS["5m"] if is_shorter else longest, long_ttl=long_ttl)
+    return CacheOptions(ttl_seconds=_SECONDS["5m"] if is_shorter else longest, long_ttl=long_ttl)
 
 
 def _breakpoints(request: Request) -> Iterator[tuple[CacheControl, Callable[[], Request]]]:

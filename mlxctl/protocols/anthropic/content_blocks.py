@@ -3,12 +3,22 @@
 Null means not set; other fields are ignored.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Raw, Struct
 
-from mlxctl.protocols.cache_options import CacheControl
 from mlxctl.protocols.ranges import MessageLimit
+
+
+class CacheControl(Struct):
+    """A cache breakpoint.
+
+    `ttl` is the time to live of the prompt up to its position, the last one also of the rest. One without
+    `ttl` changes nothing.
+    """
+
+    type: Literal["ephemeral"] = "ephemeral"
+    ttl: Literal["5m", "1h"] | None = None
 
 
 class AnthropicText(Struct, tag_field="type", tag="text"):

@@ -127,6 +127,10 @@ class AnthropicMessagesFormatter:
         self._blocks = BlockWriter(omit_thinking=self._omit_thinking)
         return request
 
+    def set_model(self, name: str) -> None:
+        """Set the name of the model in the answer."""
+        self._model = name
+
     def begin(self, prompt: Usage) -> bytes:
         """Return the message_start event."""
         self._has_begun = True

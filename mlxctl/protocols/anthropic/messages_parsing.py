@@ -9,7 +9,6 @@ import msgspec
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
-    CacheOptions,
     Constraint,
     GenerationRequest,
     SamplingOptions,
@@ -17,13 +16,13 @@ from mlxctl.ir import (
     ToolChoice,
     ToolSpec,
 )
-from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.anthropic.cache_breakpoints import breakpoint_options
 from mlxctl.protocols.anthropic.client_tools import client_tool
 from mlxctl.protocols.anthropic.context_management import context_edits
 from mlxctl.protocols.anthropic.conversation import AnthropicConversation
 from mlxctl.protocols.decoding import check_nesting, decode_body
+from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.ranges import top_k_option
 from mlxctl.protocols.structured_output import schema_constraint
 from mlxctl.protocols.thinking_switches import template_arguments, thinking_options
@@ -81,32 +80,33 @@ def to_generation_request(
 
     Raises InvalidRequest.
     """
-    prompt = to_prompt_request(request, before)
-    return replace(
+    prompt = _prompt_request(request, before)
+    translated = replace(
         prompt,
         sampling=SamplingOptions(
             temperature=request.temperature,
             top_p=request.top_p,
             top_k=top_k_option(request.top_k),
-            speculation=request.speculation,
         ),
         constraint=_constraint(request),
         max_tokens=request.max_tokens,
         stop=tuple(request.stop_sequences or ()),
         stream=bool(request.stream),
         priority=0 if request.service_tier == "standard_only" else None,
-        context_overflow=request.context_overflow,
-        cache=replace(
-            breakpoint_options(request, partial(to_prompt_request, before=before), prompt),
-            salt=prompt.cache.salt,
-        ),
+        cache=breakpoint_options(request, partial(_prompt_request, before=before), prompt),
     )
+    return with_extensions(translated, request)
 
 
-def to_prompt_request(
+def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
+    """Translate a decoded `count_tokens` body. Raises InvalidRequest."""
+    return with_extensions(_prompt_request(request), request)
+
+
+def _prompt_request(
     request: schema.CountTokensRequest, before: Sequence[schema.ConversationMessage] = ()
 ) -> GenerationRequest:
-    """Translate the fields that decide the prompt. Raises InvalidRequest.
+    """Translate the fields that decide the prompt.
 
     Shared by both routes, so that a count is that of the request itself.
     """
@@ -131,8 +131,6 @@ def to_prompt_request(
         thinking=_thinking(request, choice, in_kwargs),
         template_kwargs=template_kwargs,
         context_edits=context_edits(request.context_management),
-        cache=CacheOptions(salt=request.cache_salt or ""),
-        adapters=adapter_choices(request),
     )
 
 

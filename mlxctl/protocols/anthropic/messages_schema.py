@@ -8,11 +8,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
-from mlxctl.ir import ContextOverflow
-from mlxctl.protocols.adapter_fields import AdapterFields
 from mlxctl.protocols.anthropic import content_blocks as blocks
 from mlxctl.protocols.anthropic.context_management import ContextManagement
-from mlxctl.protocols.cache_options import CacheControl, CacheSalt
+from mlxctl.protocols.extension_fields import ExtensionFields
 from mlxctl.protocols.ranges import (
     MaxTokens,
     MaxTokensOrZero,
@@ -96,7 +94,7 @@ class AnthropicTool(Struct):
     input_schema: dict[str, Any] | None = None
     defer_loading: bool | None = None
     strict: bool | None = None
-    cache_control: CacheControl | None = None
+    cache_control: blocks.CacheControl | None = None
     display_width_px: int | None = None
     display_height_px: int | None = None
     max_characters: int | None = None
@@ -153,8 +151,10 @@ class ContinueThread(Struct, tag_field="type", tag="continue"):
     previous_message_id: Name
 
 
-class CountTokensRequest(AdapterFields, kw_only=True):
+class CountTokensRequest(ExtensionFields, kw_only=True):
     """Body of `count_tokens`: the fields that decide the prompt.
+
+    Those that only concern the answer or the cache are checked and change nothing.
 
     `container`, `mcp_servers` and `compaction` concern state and services at Anthropic; they are refused by
     name.
@@ -171,8 +171,7 @@ class CountTokensRequest(AdapterFields, kw_only=True):
     chat_template_kwargs: dict[str, Any] | None = None
     output_config: OutputConfig | None = None
     output_format: AnthropicSchemaFormat | None = None
-    cache_control: CacheControl | None = None
-    cache_salt: CacheSalt | None = None
+    cache_control: blocks.CacheControl | None = None
     context_management: ContextManagement | None = None
     thread: CreateThread | ContinueThread | None = None
     container: Any = None
@@ -196,7 +195,6 @@ class MessagesRequest(CountTokensRequest, kw_only=True):
     max_tokens: MaxTokensOrZero
     stop_sequences: StopStrings | None = None
     temperature: Temperature | None = None
-    speculation: bool | None = None
     top_p: TopP | None = None
     top_k: TopK | None = None
     stream: bool | None = None
@@ -205,5 +203,4 @@ class MessagesRequest(CountTokensRequest, kw_only=True):
     inference_geo: str | None = None
     speed: str | None = None
     diagnostics: dict[str, Any] | None = None
-    context_overflow: ContextOverflow | None = None
     n: Any = None

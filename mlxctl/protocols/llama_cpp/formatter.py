@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import (
+    CacheOptions,
     Finished,
     FinishReason,
     GeneratedTokens,
@@ -24,8 +25,8 @@ from mlxctl.ir import (
     TopLogprob,
     Usage,
 )
-from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.llama_cpp import schema
 from mlxctl.protocols.llama_cpp.errors import llama_error
 from mlxctl.protocols.openai.logprobs import LOWEST
@@ -98,7 +99,7 @@ class LlamaFormatter:
         given = msgspec.structs.replace(
             decoded, repetition_penalty=penalty, seed=seed, logit_bias=_bias(decoded)
         )
-        return GenerationRequest(
+        translated = GenerationRequest(
             model=self._model,
             prompts=prompts,
             sampling=sampling_options(given, num_top_logprobs=decoded.n_probs or None),
@@ -108,9 +109,10 @@ class LlamaFormatter:
             ignore_eos=bool(decoded.ignore_eos),
             reports_tokens=bool(decoded.stream or decoded.return_tokens),
             stream=bool(decoded.stream),
-            adapters=adapter_choices(decoded),
+            cache=CacheOptions(mode="off" if decoded.cache_prompt is False else "full"),
             **more,
         )
+        return with_extensions(translated, decoded)
 
     def set_sampling(self, sampling: SamplingParams) -> None:
         """Set the final sampling values, which the answer repeats."""
@@ -134,6 +136,10 @@ class LlamaFormatter:
             stream=bool(decoded.stream),
             n_probs=decoded.n_probs or 0,
         )
+
+    def set_model(self, name: str) -> None:
+        """Set the name of the model in the answer."""
+        self._model = name
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return nothing: the first event has the first text."""

@@ -25,7 +25,7 @@ class LlamaRequest(StructuredOutputFields, kw_only=True):
     token ids. `logit_bias` may be pairs of a token id and a bias; false bans the token. Of the whole answer
     and of a stream's last event only `response_fields` are written, which are paths (`timings/predicted_n`).
     A stream has timings in every event with `timings_per_token`, and the progress of the prefill with
-    `return_progress`.
+    `return_progress`. `cache_prompt` false means `cache_mode` "off".
     """
 
     model: Name | None = None

@@ -54,7 +54,7 @@ def _error_json(error: MlxctlError) -> bytes:
 class OllamaFormatter:
     """Formatter of one chat or generate request.
 
-    Durations are measured from its creation.
+    Durations are measured from its creation. `model` is the registered name of the model, once it is known.
     """
 
     dropped_tools: tuple[str, ...] = ()
@@ -67,6 +67,7 @@ class OllamaFormatter:
         self._first_ns: int | None = None
         self._call: tuple[ToolCallStarted, list[str]] | None = None
         self.loads_only = False
+        self.model = ""
         self.keep_alive: float | UnsetType | None = UNSET
 
     def model_is_loaded(self) -> None:
@@ -87,6 +88,10 @@ class OllamaFormatter:
         self._model, self.loads_only = generate.model, not (generate.prompt or generate.images)
         self.keep_alive = parsing.keep_alive_seconds(generate.keep_alive)
         return parsing.generate_request(generate)
+
+    def set_model(self, name: str) -> None:
+        """Set the name of the model in the answer."""
+        self._model = name
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return nothing: the first line is the first text."""
@@ -155,11 +160,6 @@ class OllamaFormatter:
                 round(result.decode_seconds * 1e9),
             ),
         ).rstrip(b"\n")
-
-    @property
-    def model(self) -> str:
-        """The model's name without Ollama's default tag."""
-        return parsing.model_name(self._model)
 
     def loaded(self, *, is_unloaded: bool = False) -> bytes:
         """Return the answer to a request that only loads the model.

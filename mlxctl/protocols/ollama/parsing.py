@@ -20,8 +20,8 @@ from mlxctl.ir import (
     ToolCallPart,
     ToolResultPart,
 )
-from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.decoding import check_nesting, decode_body
+from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.media import image_from_bytes
 from mlxctl.protocols.ollama import schema
 from mlxctl.protocols.openai.chat_schema import Effort
@@ -118,7 +118,7 @@ def _request(request: schema.OllamaRequest, **more: object) -> GenerationRequest
         raise InvalidRequest(
             "options.num_predict is 0; leave it out, or raise it", param="options.num_predict"
         )
-    return GenerationRequest(
+    translated = GenerationRequest(
         model=model_name(request.model),
         sampling=SamplingOptions(
             temperature=options.temperature,
@@ -131,16 +131,15 @@ def _request(request: schema.OllamaRequest, **more: object) -> GenerationRequest
             frequency_penalty=options.frequency_penalty,
             seed=seed_option(options.seed),
             num_top_logprobs=(request.top_logprobs or 0) if request.logprobs else None,
-            speculation=request.speculation,
         ),
         thinking=_thinking(request.think),
         constraint=_constraint(request.format),
         max_tokens=None if limit is None or limit < 0 else limit,
         stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
         stream=request.stream is not False,
-        adapters=adapter_choices(request),
         **more,  # type: ignore[arg-type]
     )
+    return with_extensions(translated, request)
 
 
 def _thinking(think: bool | str | None) -> ThinkingOptions:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from mlxctl.protocols.adapter_fields import AdapterFields
+from mlxctl.protocols.extension_fields import ExtensionFields
 from mlxctl.protocols.openai.chat_answers import SampledTokenLogprob
 from mlxctl.protocols.openai.chat_schema import ChatTool
 from mlxctl.protocols.openai.text_inputs import MAX_TEXTS
@@ -77,7 +77,7 @@ class OllamaMessage(Struct, kw_only=True):
     tool_call_id: str | None = None
 
 
-class OllamaRequest(AdapterFields, kw_only=True):
+class OllamaRequest(ExtensionFields, kw_only=True):
     """Fields that chat and generate share.
 
     `format` is "json" or a JSON schema. `think` turns thinking on or off, or is an effort. A stream is the
@@ -92,7 +92,6 @@ class OllamaRequest(AdapterFields, kw_only=True):
     keep_alive: str | float | None = None
     logprobs: bool | None = None
     top_logprobs: NumTopLogprobs | None = None
-    speculation: bool | None = None
 
 
 class OllamaChatRequest(OllamaRequest, kw_only=True):

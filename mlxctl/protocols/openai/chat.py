@@ -95,7 +95,10 @@ class OpenAIChatFormatter:
 
     def parse(self, body: bytes) -> GenerationRequest:
         """Parse a request body. Raises InvalidRequest."""
-        chat = decode_chat(body)
+        return self.translate_chat(decode_chat(body))
+
+    def translate_chat(self, chat: ChatRequest) -> GenerationRequest:
+        """Translate a decoded body. Raises InvalidRequest."""
         request = to_generation_request(chat)
         self.adopt(chat, request)
         return request
@@ -123,6 +126,11 @@ class OpenAIChatFormatter:
         self._has_timings = bool(chat.timings_per_token)
         self._has_progress = bool(chat.return_progress)
         self._calls = [ChatCalls(freeform_names(chat)) for _ in range(self._num_choices)]
+        self._freeze_chunks()
+
+    def set_model(self, name: str) -> None:
+        """Set the name of the model in the answer."""
+        self._model = name
         self._freeze_chunks()
 
     def begin(self, prompt: Usage) -> bytes:

@@ -1,7 +1,7 @@
 """Chat completion bodies to GenerationRequest; errors name the caller's field."""
 
 from collections.abc import Iterable, Sequence
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
 
@@ -20,15 +20,14 @@ from mlxctl.ir import (
     ToolCallPart,
     ToolResultPart,
 )
-from mlxctl.protocols.adapter_fields import adapter_choices
-from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.media import audio_from_base64, file_parts, image_from_url
 from mlxctl.protocols.openai import chat_schema as schema
 from mlxctl.protocols.openai.chat_tools import tools_and_choice
 from mlxctl.protocols.openai.freeform import freeform_arguments
 from mlxctl.protocols.openai.unsupported_fields import check_refused
-from mlxctl.protocols.priority import requested_priority
+from mlxctl.protocols.priority import tier_priority
 from mlxctl.protocols.ranges import answer_token_limit
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import (
@@ -46,9 +45,9 @@ _DECODER = msgspec.json.Decoder(schema.ChatRequest)
 _THINKING_TYPES = {"enabled": True, "disabled": False}
 
 
-def decode_chat(body: bytes) -> schema.ChatRequest:
+def decode_chat(body: bytes, decoder: msgspec.json.Decoder[Any] = _DECODER) -> schema.ChatRequest:
     """Decode a body and refuse unsupported fields by name. Raises InvalidRequest."""
-    request = decode_body(body, _DECODER)
+    request: schema.ChatRequest = decode_body(body, decoder)
     check_supported(request)
     return request
 
@@ -57,7 +56,7 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
     """Translate a decoded body; its messages follow those `before`. Raises InvalidRequest."""
     tools, choice = tools_and_choice(request)
     in_kwargs, template_kwargs = template_arguments(request.chat_template_kwargs)
-    return GenerationRequest(
+    translated = GenerationRequest(
         model=request.model,
         continues_answer=_continues_answer(request),
         opens_answer=request.add_generation_prompt is not False,
@@ -81,11 +80,9 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         reports_tokens=_reports_tokens(request),
         template_kwargs=template_kwargs,
         stream=bool(request.stream),
-        priority=requested_priority(request.priority, request.service_tier),
-        cache=cache_options(request),
-        adapters=adapter_choices(request),
-        context_overflow=request.context_overflow,
+        priority=tier_priority(request.service_tier),
     )
+    return with_extensions(translated, request)
 
 
 def check_supported(request: schema.ChatRequest) -> None:

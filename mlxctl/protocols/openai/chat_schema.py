@@ -10,11 +10,10 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import ContextOverflow
 from mlxctl.protocols.openai.chat_answers import ChatCustomCall, ChatFunctionCall
 from mlxctl.protocols.openai.freeform import InputGrammar
 from mlxctl.protocols.openai.unsupported_fields import RefusedFields
-from mlxctl.protocols.priority import Priority, ServiceTier
+from mlxctl.protocols.priority import ServiceTier
 from mlxctl.protocols.ranges import (
     AnswerTokenLimit,
     MessageLimit,
@@ -338,9 +337,7 @@ class ChatRequest(RefusedFields, kw_only=True):
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
     n: NumChoices | None = None
-    priority: Priority | None = None
     service_tier: ServiceTier | None = None
-    context_overflow: ContextOverflow | None = None
     response_format: ResponseFormat | None = None
     json_schema: dict[str, Any] | None = None
     modalities: list[Literal["text", "audio"]] | None = None

@@ -28,6 +28,7 @@ from mlxctl.protocols.openai.chat_answers import PromptLogprobs
 from mlxctl.protocols.openai.chat_schema import counts_every_chunk
 from mlxctl.protocols.openai.completions_parsing import decode_completion, to_generation_request
 from mlxctl.protocols.openai.completions_schema import (
+    CompletionRequest,
     TextChoice,
     TextChunk,
     TextChunkChoice,
@@ -69,9 +70,11 @@ class OpenAICompletionsFormatter:
 
     def parse(self, body: bytes) -> GenerationRequest:
         """Parse a request body. Raises InvalidRequest."""
-        completion = decode_completion(body)
+        return self.translate_completion(decode_completion(body))
+
+    def translate_completion(self, completion: CompletionRequest) -> GenerationRequest:
+        """Translate a decoded body. Raises InvalidRequest."""
         request = to_generation_request(completion)
-        self._model = completion.model
         self._include_usage = bool(completion.stream_options and completion.stream_options.include_usage)
         self._num_top_logprobs = completion.logprobs
         self._num_top_prompt_logprobs = completion.prompt_logprobs
@@ -82,8 +85,13 @@ class OpenAICompletionsFormatter:
         self._reports_tokens = request.reports_tokens
         self._reports = [TokenReport(has_ids=bool(completion.return_token_ids)) for _ in self._logprobs]
         self._counts_chunks = counts_every_chunk(completion.stream_options)
-        self._frames = [self._frame(number) for number in range(len(self._logprobs))]
+        self.set_model(completion.model)
         return request
+
+    def set_model(self, name: str) -> None:
+        """Set the name of the model in the answer."""
+        self._model = name
+        self._frames = [self._frame(number) for number in range(len(self._logprobs))]
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return nothing: the first chunk is the first text."""

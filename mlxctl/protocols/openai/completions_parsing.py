@@ -1,12 +1,13 @@
 """Completion bodies to GenerationRequest; errors name the caller's field."""
 
+from typing import Any
+
 import msgspec
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest, SamplingOptions
-from mlxctl.protocols.adapter_fields import adapter_choices
-from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.openai import completions_schema as schema
 from mlxctl.protocols.openai.chat_schema import check_stream_options, counts_every_chunk
 from mlxctl.protocols.openai.text_inputs import read_texts
@@ -20,9 +21,9 @@ _DEFAULT_MAX_TOKENS = 16
 _DECODER = msgspec.json.Decoder(schema.CompletionRequest)
 
 
-def decode_completion(body: bytes) -> schema.CompletionRequest:
+def decode_completion(body: bytes, decoder: msgspec.json.Decoder[Any] = _DECODER) -> schema.CompletionRequest:
     """Decode a body and refuse unsupported fields by name. Raises InvalidRequest."""
-    request = decode_body(body, _DECODER)
+    request: schema.CompletionRequest = decode_body(body, decoder)
     check_refused(request)
     if request.max_tokens == 0 and not request.echo:
         raise InvalidRequest(
@@ -65,7 +66,7 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         )
         raise InvalidRequest(message, param="prompt")
     is_unlimited = request.max_tokens == -1
-    return GenerationRequest(
+    translated = GenerationRequest(
         model=request.model,
         prompts=prompts,
         suffix=_suffix(request, prompts),
@@ -84,10 +85,8 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         ignore_eos=bool(request.ignore_eos),
         reports_tokens=_reports_tokens(request),
         stream=bool(request.stream),
-        priority=request.priority,
-        cache=cache_options(request),
-        adapters=adapter_choices(request),
     )
+    return with_extensions(translated, request)
 
 
 def _reports_tokens(request: schema.CompletionRequest) -> bool:

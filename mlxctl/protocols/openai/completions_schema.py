@@ -13,7 +13,6 @@ from mlxctl.protocols.openai.text_inputs import TextInputs
 from mlxctl.protocols.openai.token_reports import TokenIds
 from mlxctl.protocols.openai.unsupported_fields import RefusedFields
 from mlxctl.protocols.openai.usage import CompletionUsage
-from mlxctl.protocols.priority import Priority
 from mlxctl.protocols.ranges import (
     AnswerTokenLimit,
     Name,
@@ -54,7 +53,6 @@ class CompletionRequest(RefusedFields, kw_only=True):
     suffix: str | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    priority: Priority | None = None
 
 
 class TextLogprobs(Struct):

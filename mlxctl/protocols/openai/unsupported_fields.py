@@ -3,7 +3,7 @@
 from typing import Any
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.protocols.cache_options import CacheFields
+from mlxctl.protocols.structured_output import StructuredOutputFields
 
 # Values without effect, which are accepted.
 _HARMLESS: dict[str, tuple[Any, ...]] = {
@@ -18,7 +18,7 @@ _HARMLESS: dict[str, tuple[Any, ...]] = {
 }
 
 
-class UnusedFields(CacheFields, kw_only=True):
+class UnusedFields(StructuredOutputFields, kw_only=True):
     """Base of bodies with OpenAI's fields that change nothing here.
 
     Their types are checked.

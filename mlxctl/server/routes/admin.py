@@ -58,6 +58,7 @@ ROUTES = (
             context.services.catalog,
             context.settings,
             context.http_requests,
+            context.owner,
         ),
         access="metrics:read",
         operations=(

@@ -8,7 +8,9 @@ from mlxctl.protocols import OPENAI, PROTOCOLS
 from mlxctl.protocols.lm_studio import (
     LMStudioChatChunk,
     LMStudioChatCompletion,
+    LMStudioChatFields,
     LMStudioChatFormatter,
+    LMStudioCompletionFields,
     LMStudioCompletionsFormatter,
     LMStudioTextCompletion,
 )
@@ -18,10 +20,10 @@ from mlxctl.protocols.lm_studio_chat import (
     LMStudioChatRequest,
     LMStudioNativeChatFormatter,
 )
-from mlxctl.protocols.openai.chat_schema import ChatRequest
-from mlxctl.protocols.openai.completions_schema import CompletionRequest, TextChunk
+from mlxctl.protocols.openai.completions_schema import TextChunk
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.server.lm_studio import (
+    LMStudioChatResource,
     LMStudioGenerationResource,
     LMStudioModel,
     LMStudioModels,
@@ -42,7 +44,6 @@ from mlxctl.server.lm_studio_models import (
     LMStudioUnloadResource,
 )
 from mlxctl.server.route import GENERATION_ERRORS, LOAD_ERRORS, Operation, Route, RouteContext
-from mlxctl.server.threads import ThreadResource
 
 
 def _generation(
@@ -97,7 +98,7 @@ def _model_action(
 
 
 def _native_chat(context: RouteContext) -> object:
-    return ThreadResource(
+    return LMStudioChatResource(
         context.services.inference,
         context.services.responses,
         context.open_requests,
@@ -190,7 +191,7 @@ ROUTES = (
         "chat/completions",
         "chat",
         LMStudioChatFormatter,
-        body=ChatRequest,
+        body=LMStudioChatFields,
         answer=LMStudioChatCompletion,
         chunk=LMStudioChatChunk,
     ),
@@ -198,7 +199,7 @@ ROUTES = (
         "completions",
         "completions",
         LMStudioCompletionsFormatter,
-        body=CompletionRequest,
+        body=LMStudioCompletionFields,
         answer=LMStudioTextCompletion,
         chunk=TextChunk,
     ),

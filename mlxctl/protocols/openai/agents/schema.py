@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mlxctl.ir import ContextOverflow
-from mlxctl.protocols.cache_options import CacheSalt
+from mlxctl.protocols.extension_fields import CacheSalt
 from mlxctl.protocols.openai.chat_schema import ChatRequest, ChatTool
 from mlxctl.protocols.ranges import MaxTokens, Metadata, Name
 

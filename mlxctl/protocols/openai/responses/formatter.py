@@ -154,6 +154,11 @@ class OpenAIResponsesFormatter:
             id=self._id, created=self._created, request=self._request, offer=self._offer, sampling=sampling
         )
 
+    def set_model(self, name: str) -> None:
+        """Set the name of the model in the response."""
+        self._request = msgspec.structs.replace(self._request, model=name)
+        self.set_sampling(self._template.sampling)
+
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return `response.created` and `response.in_progress`."""
         self._has_begun = True

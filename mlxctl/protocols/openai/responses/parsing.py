@@ -18,9 +18,8 @@ from mlxctl.ir import (
     TextPart,
     ThinkingOptions,
 )
-from mlxctl.protocols.adapter_fields import adapter_choices
-from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.decoding import decode_body, decode_part
+from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.openai.responses import schema
 from mlxctl.protocols.openai.responses.items import (
     ADDITIONAL_TOOLS,
@@ -31,7 +30,7 @@ from mlxctl.protocols.openai.responses.items import (
     stored_item,
 )
 from mlxctl.protocols.openai.responses.tools import OfferedTools
-from mlxctl.protocols.priority import requested_priority
+from mlxctl.protocols.priority import tier_priority
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import object_constraint, requested_constraint, schema_constraint
 from mlxctl.protocols.thinking_switches import template_arguments, thinking_options
@@ -211,7 +210,7 @@ def to_generation_request(
     """Translate a decoded body. Raises InvalidRequest."""
     tools, choice = offer.choose(request.tool_choice)
     in_kwargs, template_kwargs = template_arguments(request.chat_template_kwargs)
-    return GenerationRequest(
+    translated = GenerationRequest(
         model=request.model,
         messages=messages,
         tools=tools,
@@ -224,10 +223,9 @@ def to_generation_request(
         template_kwargs=template_kwargs,
         context_overflow="drop_oldest" if request.truncation == "auto" else None,
         stream=bool(request.stream),
-        priority=requested_priority(request.priority, request.service_tier),
-        cache=cache_options(request),
-        adapters=adapter_choices(request),
+        priority=tier_priority(request.service_tier),
     )
+    return with_extensions(translated, request)
 
 
 def _sampling(request: schema.ResponsesRequest) -> SamplingOptions:

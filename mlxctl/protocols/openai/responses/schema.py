@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Raw, Struct
 
-from mlxctl.protocols.cache_options import CacheFields
 from mlxctl.protocols.openai.chat_schema import AudioData, Effort
 from mlxctl.protocols.openai.freeform import InputGrammar
-from mlxctl.protocols.priority import Priority, ServiceTier
+from mlxctl.protocols.priority import ServiceTier
 from mlxctl.protocols.ranges import MaxTokens, MessageLimit, Metadata, Name, NumTopLogprobs, ToolLimit
 from mlxctl.protocols.sampling_fields import ThinkingBudget
+from mlxctl.protocols.structured_output import StructuredOutputFields
 
 
 class InputText(Struct, tag_field="type", tag="input_text"):
@@ -252,7 +252,7 @@ class ResponsesStreamOptions(Struct):
     include_obfuscation: bool | None = None
 
 
-class ResponsesUnusedFields(CacheFields, kw_only=True):
+class ResponsesUnusedFields(StructuredOutputFields, kw_only=True):
     """Base of bodies with OpenAI's fields that change nothing here.
 
     Their types are checked. Conversations are never compacted in between, as `context_management` allows.
@@ -300,7 +300,6 @@ class ResponsesRequest(ResponsesUnusedFields, kw_only=True):
     generate: bool | None = None
     stream: bool | None = None
     metadata: Metadata | None = None
-    priority: Priority | None = None
     service_tier: ServiceTier | None = None
     background: bool | None = None
     conversation: Any = None
