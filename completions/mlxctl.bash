@@ -22,10 +22,10 @@ _mlxctl_children() {
 
 _mlxctl_options() {
     case "$1" in
-        "") echo "--version -v --help -h" ;;
+        "") echo "--version -v -V --help -h" ;;
         " serve") echo "--model -m --models-dir --any-library-model --any-model-name --no-any-model-name --preload --max-models --pin --model-ttl --name --adapter --trust-remote-code --probe-unknown --host --port -p --root-path --cors-origin --allowed-host --tls-cert --tls-key --tls-key-password-file --tls-min-version --tls-client-ca --fetch-images --fetch-host --max-queue --timeout --strip-agent-headers --keep-agent-headers --status-page --no-status-page --api-key --api-key-file --admin-key --cache-group --passphrase-file --memory-limit --kv-bits --kv-group-size --prefix-cache --prefix-cache-bits --cache-ttl --cache-dir --cache-disk-bytes --max-rows --speculation --draft --target-gap-ms --target-ttft-ms --enable-preemption --max-timeslice-tokens --thinking --temperature --top-p --top-k --min-p --repetition-penalty --fallback-sampling --no-fallback-sampling --max-tokens --seed --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --log-level --log-format --log-content --audit --audit-debug --config --help -h" ;;
-        " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --mcp-config --image --continue -c --session --open --list --save --no-save --local --plain --help -h" ;;
-        " run") echo "--system -s --temperature --max-tokens --image --json --quiet -q --local --help -h" ;;
+        " chat") echo "--model -m --url --api-key --system -s --temperature --top-p --max-tokens --tools --ask-tools --mcp-config --image --continue -c --session --open --list --save --no-save --local --plain --help -h" ;;
+        " run") echo "--system -s --temperature --top-p --max-tokens --image --json --quiet -q --url --api-key --local --help -h" ;;
         " launch") echo "--model -m --url --api-key --dry-run --help -h" ;;
         " service") echo "--help -h" ;;
         " service install") echo "--force --help -h" ;;
@@ -189,6 +189,7 @@ _mlxctl_value() {
         " chat --url") echo "unknown" ;;
         " chat --api-key") echo "unknown" ;;
         " chat --system") echo "unknown" ;;
+        " chat -s") echo "unknown" ;;
         " chat --temperature") echo "unknown" ;;
         " chat --top-p") echo "unknown" ;;
         " chat --max-tokens") echo "unknown" ;;
@@ -199,8 +200,11 @@ _mlxctl_value() {
         " run --system") echo "unknown" ;;
         " run -s") echo "unknown" ;;
         " run --temperature") echo "unknown" ;;
+        " run --top-p") echo "unknown" ;;
         " run --max-tokens") echo "unknown" ;;
         " run --image") echo "files" ;;
+        " run --url") echo "unknown" ;;
+        " run --api-key") echo "unknown" ;;
         " launch --model") echo "unknown" ;;
         " launch -m") echo "unknown" ;;
         " launch --url") echo "unknown" ;;

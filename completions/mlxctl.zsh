@@ -1429,11 +1429,14 @@ _mlxctl_run() {
         '*--system[System prompt]: :' \
         '*-s[System prompt]: :' \
         '*--temperature[0 is greedy]: :' \
+        '*--top-p[Nucleus sampling; 0 and 1 are off]: :' \
         '*--max-tokens[Length limit of an answer]: :' \
         '*--image[Attach an image; may be repeated]: :_files' \
         '*--json[Print the answer, token counts and times as one JSON object]' \
         '*--quiet[No download progress and no statistics]' \
         '*-q[No download progress and no statistics]' \
+        '*--url[Use the server at this URL; MODEL is one of its models]: :' \
+        '*--api-key[Key for that server]: :' \
         '*--local[Load the model here, even if a running server has it]' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
@@ -1447,6 +1450,7 @@ _mlxctl_chat() {
         '*--url[Use the server at this URL; --model names one of its models]: :' \
         '*--api-key[Key for that server]: :' \
         '*--system[System prompt]: :' \
+        '*-s[System prompt]: :' \
         '*--temperature[0 is greedy]: :' \
         '*--top-p[Nucleus sampling; 0 and 1 are off]: :' \
         '*--max-tokens[Length limit of an answer]: :' \
@@ -1555,6 +1559,7 @@ _mlxctl() {
     _arguments -C \
         '*--version[Print versions and exit]' \
         '*-v[Print versions and exit]' \
+        '*-V[Print versions and exit]' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         '1: :->command' '*:: :->rest'

@@ -110,5 +110,5 @@ def machine_line(result: Result) -> str:
 def state_line(result: Result) -> str:
     """Describe how many rounds were measured."""
     if not result.is_partial:
-        return f"{result.num_rounds} rounds"
+        return f"{result.num_rounds} round{'s' * (result.num_rounds != 1)}"
     return f"PARTIAL: {result.num_rounds} of {result.num_rounds_wanted} rounds ({result.problem})"

@@ -15,6 +15,7 @@ from mlxctl.inference import InferenceService
 from mlxctl.inference.image_fetching import ImageFetcher
 from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.lora_registry import LoraRegistry
+from mlxctl.inference.models.refresh import ModelRefresh
 from mlxctl.inference.models.startup_probe import StartupProbe
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import SamplingOptions, ToneCurveOptions
@@ -122,6 +123,7 @@ def _inference(
             request_defaults=request_defaults(settings),
         ),
         startup_probe=StartupProbe(reader, registry, probe) if probe is not None else None,
+        refresh=ModelRefresh(reader, registry, offers_library=settings.pool.allow_library),
         # They are a part of the request like its body.
         images=ImageFetcher(settings.vision, max_request_bytes=settings.server.max_body_bytes),
     )

@@ -45,7 +45,7 @@ def mlxctl(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", "-v", is_eager=True, callback=_print_version, help="Print versions and exit."
+            "--version", "-v", "-V", is_eager=True, callback=_print_version, help="Print versions and exit."
         ),
     ] = False,
 ) -> None:

@@ -5,6 +5,7 @@ Checks type and range of sampling values; the server or engine checks the rest.
 
 import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +13,10 @@ import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
-from mlxctl.cli.models import is_model_name
-from mlxctl.cli.options import ApiKey, MaxTokens, Temperature, setting
-from mlxctl.cli.running_server import server_with
+from mlxctl.cli.models import is_model_name, open_library
+from mlxctl.cli.options import ApiKey, MaxTokens, System, Temperature, TopP, setting
+from mlxctl.cli.running_server import any_server, check_url, server_with
+from mlxctl.cli.served_directories import name_to_load
 from mlxctl.errors import SettingsError
 from mlxctl.settings import ModelSettings, resolve
 
@@ -43,11 +45,9 @@ def chat(
         str | None, Option(help="Use the server at this URL; --model names one of its models.", metavar="URL")
     ] = None,
     api_key: ApiKey = None,
-    system: Annotated[str, Option(help="System prompt.", metavar="TEXT", show_default=False)] = "",
+    system: System = "",
     temperature: Temperature = None,
-    top_p: Annotated[
-        float | None, Option(min=0, max=1, help="Nucleus sampling; 0 and 1 are off.  [default: of the model]")
-    ] = None,
+    top_p: TopP = None,
     max_tokens: MaxTokens = None,
     tools: Annotated[
         bool,
@@ -89,7 +89,8 @@ def chat(
 ) -> None:
     """Chat with a model in the terminal.
 
-    A server that runs on this machine and has the model is used; else it is loaded here.
+    A server of yours that runs on this machine is used: with MODEL if it has it, else MODEL is loaded here;
+    without --model with the model that it serves.
     """
     with report_errors():
         from mlxctl.tui.conversation import ChatOptions
@@ -144,17 +145,22 @@ def _open_backend(
     With `url` it is the server there. Raises SettingsError.
     """
     from mlxctl.cli.models.pull import offer_downloads
-    from mlxctl.models import Library
-    from mlxctl.tui.chat_backend import DEMO_CHOICE, LocalBackend, RemoteBackend
+    from mlxctl.tui.chat_backend import LocalBackend, RemoteBackend
 
-    if url and is_local:
-        raise SettingsError("--url and --local exclude each other: choose the server or the local engine")
-    chosen = {"model": {"path": None if url else model and Path(model)}}
-    settings = resolve(environment=os.environ, flags=chosen)
+    check_url(url, is_local=is_local)
     if url:
         return RemoteBackend(url, model=model, api_key=api_key)
-    name = str(settings.model.path or DEMO_CHOICE)
-    server = None if is_local else server_with(name, settings, api_key=api_key, is_quiet=False)
-    if server is None:
-        offer_downloads([name], Library(settings.library))
-    return server or LocalBackend(settings)
+    settings = resolve(environment=os.environ, flags={"model": {"path": model and Path(model)}})
+    server = None
+    if model is not None and not is_local:
+        server = server_with(model, settings, api_key=api_key, is_quiet=False)
+    elif not is_local:
+        server = any_server(settings, api_key=api_key)
+    if server is not None:
+        return server
+    if settings.model.path is not None:
+        library = open_library(None)
+        name = name_to_load(str(settings.model.path), library, is_quiet=False)
+        offer_downloads([name], library)
+        settings = replace(settings, model=replace(settings.model, path=Path(name)))
+    return LocalBackend(settings)

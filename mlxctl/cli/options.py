@@ -25,8 +25,15 @@ ServerUrl = Annotated[
 ApiKey = Annotated[
     str | None, typer.Option("--api-key", metavar="KEY", envvar="MLXCTL_API_KEY", help="Key for that server.")
 ]
+System = Annotated[
+    str, typer.Option("--system", "-s", metavar="TEXT", help="System prompt.", show_default=False)
+]
 Temperature = Annotated[
     float | None, typer.Option("--temperature", min=0, max=100, help="0 is greedy.  [default: of the model]")
+]
+TopP = Annotated[
+    float | None,
+    typer.Option("--top-p", min=0, max=1, help="Nucleus sampling; 0 and 1 are off.  [default: of the model]"),
 ]
 MaxTokens = Annotated[int | None, typer.Option("--max-tokens", min=1, help="Length limit of an answer.")]
 AgentIds = Annotated[list[str], typer.Argument(metavar="AGENT...", help="Ids of agents, as `ls` lists them.")]

@@ -6,15 +6,20 @@ The model is downloaded if needed.
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
-from mlxctl.cli.options import MaxTokens, Temperature
-from mlxctl.cli.running_server import server_with
+from mlxctl.cli.options import ApiKey, MaxTokens, System, Temperature, TopP
+from mlxctl.cli.running_server import check_url, server_with
+from mlxctl.cli.served_directories import name_to_load
+from mlxctl.settings import resolve
 from mlxctl.terminal_text import echo
+
+if TYPE_CHECKING:
+    from mlxctl.tui.chat_backend import ChatBackend
 
 app = create_app()
 Option = typer.Option
@@ -28,8 +33,8 @@ def run(
     model: Annotated[
         str,
         typer.Argument(
-            help="Model of the library, alias, directory, `demo`, hub repository ORGANIZATION/NAME, or short "
-            "name such as qwen3:4b.",
+            help="Model of the library or a running server, alias, directory, `demo`, hub repository "
+            "ORGANIZATION/NAME, or short name such as qwen3:4b.",
             metavar="MODEL",
         ),
     ],
@@ -37,10 +42,9 @@ def run(
         str | None,
         typer.Argument(help="Prompt to answer once. Piped text is added below it.", metavar="PROMPT"),
     ] = None,
-    system: Annotated[
-        str, Option("--system", "-s", help="System prompt.", metavar="TEXT", show_default=False)
-    ] = "",
+    system: System = "",
     temperature: Temperature = None,
+    top_p: TopP = None,
     max_tokens: MaxTokens = None,
     image: Annotated[
         list[Path] | None, Option(help="Attach an image; may be repeated.", metavar="FILE")
@@ -49,6 +53,10 @@ def run(
         bool, Option("--json", help="Print the answer, token counts and times as one JSON object.")
     ] = False,
     quiet: Annotated[bool, Option("--quiet", "-q", help="No download progress and no statistics.")] = False,
+    url: Annotated[
+        str | None, Option(help="Use the server at this URL; MODEL is one of its models.", metavar="URL")
+    ] = None,
+    api_key: ApiKey = None,
     local: Annotated[
         bool, Option("--local", help="Load the model here, even if a running server has it.")
     ] = False,
@@ -59,24 +67,15 @@ def run(
     goes to standard output, progress and statistics to standard error.
     """
     with report_errors():
-        from mlxctl.settings import resolve
-        from mlxctl.tui.chat_backend import LocalBackend
         from mlxctl.tui.conversation import ChatOptions
         from mlxctl.tui.launch import InitialConversation, run_chat
 
-        name = _local_model(model, is_quiet=quiet or as_json)
-        settings = resolve(environment=os.environ, flags={"model": {"path": Path(name)}})
-        server = (
-            None
-            if local
-            else server_with(
-                name, settings, api_key=os.environ.get("MLXCTL_API_KEY"), is_quiet=quiet or as_json
-            )
+        options = ChatOptions(
+            system_prompt=system, temperature=temperature, top_p=top_p, max_tokens=max_tokens
         )
-        options = ChatOptions(system_prompt=system, temperature=temperature, max_tokens=max_tokens)
         raise typer.Exit(
             run_chat(
-                server or LocalBackend(settings),
+                _open_backend(url, model, api_key, is_local=local, is_quiet=quiet or as_json),
                 options,
                 InitialConversation(is_saved=prompt is None and sys.stdin.isatty()),
                 prompt=prompt,
@@ -85,6 +84,29 @@ def run(
                 report="json" if as_json else None if quiet else "text",
             )
         )
+
+
+def _open_backend(
+    url: str | None, model: str, api_key: str | None, *, is_local: bool, is_quiet: bool
+) -> "ChatBackend":
+    """Return a server that has the model, or a local engine.
+
+    With `url` it is the server there. Raises SettingsError.
+    """
+    from mlxctl.cli.models import open_library
+    from mlxctl.tui.chat_backend import LocalBackend, RemoteBackend
+
+    check_url(url, is_local=is_local)
+    if url:
+        return RemoteBackend(url, model=model, api_key=api_key)
+    if not is_local:
+        settings = resolve(environment=os.environ)
+        server = server_with(model, settings, api_key=api_key, is_quiet=is_quiet)
+        if server is not None:
+            return server
+    name = name_to_load(model, open_library(None), is_quiet=is_quiet)
+    path = Path(_local_model(name, is_quiet=is_quiet))
+    return LocalBackend(resolve(environment=os.environ, flags={"model": {"path": path}}))
 
 
 def _local_model(name: str, *, is_quiet: bool) -> str:

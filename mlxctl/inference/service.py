@@ -14,6 +14,7 @@ from mlxctl.inference.guarded_answers import GuardedAnswers
 from mlxctl.inference.image_fetching import ImageFetcher
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.models.manager import ModelManager
+from mlxctl.inference.models.refresh import ModelRefresh
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ServedModel
 from mlxctl.inference.models.startup_probe import StartupProbe
@@ -60,6 +61,7 @@ class InferenceService:
         max_waiting: int = 256,
         preparation: PreparationPool | None = None,
         startup_probe: StartupProbe | None = None,
+        refresh: ModelRefresh | None = None,
         images: ImageFetcher | None = None,
     ) -> None:
         self._engine = engine
@@ -72,6 +74,7 @@ class InferenceService:
             settings=pool,
             max_waiting=max_waiting,
             startup_probe=startup_probe,
+            refresh=refresh,
         )
         self._log = RequestLog()
         self.cache = CacheInspector(engine, self.preparation, self.manager)

@@ -189,7 +189,11 @@ def _span(seconds: float) -> str:
 
 
 def _grow(tree: Tree, branch: Branch, now: float, width: int) -> None:
-    use = f"  {branch.num_hits} hits  {ago(branch.used_at, now=now)}" if branch.num_hits is not None else ""
+    use = (
+        f"  {branch.num_hits} hit{'s' * (branch.num_hits != 1)}  {ago(branch.used_at, now=now)}"
+        if branch.num_hits is not None
+        else ""
+    )
     shared = f"shared by {branch.num_conversations}  " if branch.branches else ""
     facts = f"  {shared}{branch.num_tokens:,} tokens  {_size_of(branch)}{use}  {_tier(branch)}"
     key = f"  {branch.key[:12]}" if branch.key is not None else ""

@@ -146,6 +146,11 @@ def launched_pid_file() -> Path:
     return state_directory() / "serve.pid"
 
 
+def server_cards_directory() -> Path:
+    """Return the directory of the running servers' cards; it need not exist."""
+    return state_directory() / "servers"
+
+
 def older_log_file(log_file: Path) -> Path:
     """Return the path of a log's older lines; it need not exist."""
     return log_file.with_name(f"{log_file.name}.1")

@@ -200,6 +200,16 @@ class CapabilityLookup:
             )
         return self._overrides[first]
 
+    def version(self) -> object:
+        """Return a value that changes with the stored results.
+
+        None without any, or where they cannot be read.
+        """
+        try:
+            return self._store.version()
+        except StoreError:
+            return None
+
     def close(self) -> None:
         """Close the store. Idempotent."""
         self._store.close()

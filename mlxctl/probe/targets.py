@@ -1,6 +1,6 @@
 """Models to probe: named ones, or the whole library."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlxctl.errors import ModelNotFoundOnDisk
@@ -16,9 +16,12 @@ class ProbeTarget:
     problem: str | None = None
 
 
-def named_targets(names: Sequence[str], library: Library) -> list[ProbeTarget]:
-    """Look up aliases, directories or library names, each once, in order."""
-    return [_look_up(name, library) for name in dict.fromkeys(names)]
+def named_targets(names: Sequence[str], find: Callable[[str], NamedDirectory]) -> list[ProbeTarget]:
+    """Look up names or directories, each once, in order.
+
+    `find` raises ModelNotFoundOnDisk.
+    """
+    return [_look_up(name, find) for name in dict.fromkeys(names)]
 
 
 def all_targets(library: Library) -> list[ProbeTarget]:
@@ -31,8 +34,8 @@ def all_targets(library: Library) -> list[ProbeTarget]:
     ]
 
 
-def _look_up(name: str, library: Library) -> ProbeTarget:
+def _look_up(name: str, find: Callable[[str], NamedDirectory]) -> ProbeTarget:
     try:
-        return ProbeTarget(name=name, directory=library.resolve(name))
+        return ProbeTarget(name=name, directory=find(name))
     except ModelNotFoundOnDisk as error:
         return ProbeTarget(name=name, problem=str(error))

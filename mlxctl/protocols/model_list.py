@@ -106,6 +106,7 @@ class Model(Struct, frozen=True, kw_only=True):
     capabilities: Capabilities
     supports_tools: bool
     is_demo: bool
+    from_library: bool
     kind: str
     family: str | None
     num_parameters: int | None
@@ -141,7 +142,8 @@ class ModelCard:
     length of an embedding model's vectors, `experts` how many a layer has and a token uses. Unknown values
     are None, an unknown kind is "unknown". `verdicts` are the results of probing by question; empty for a
     model that was not probed. `adapter` is the analysis of its chat template. `root` is the model's own name;
-    an alias has another `id`. `parent` is the base model of a LoRA adapter.
+    an alias has another `id`. `parent` is the base model of a LoRA adapter. `from_library` marks a model
+    that the server was not told to serve by name: with `--any-library-model` it offers all.
     """
 
     id: str
@@ -154,6 +156,7 @@ class ModelCard:
     adapter: AdapterVerdict | None = None
     dimensions: int | None = None
     is_demo: bool = False
+    from_library: bool = False
     kind: str = "unknown"
     family: str | None = None
     num_parameters: int | None = None
@@ -241,6 +244,7 @@ def _model_object(card: ModelCard) -> Model:
         capabilities=_capabilities(card),
         supports_tools=card.supports_tools,
         is_demo=card.is_demo,
+        from_library=card.from_library,
         kind=card.kind,
         family=card.family,
         num_parameters=card.num_parameters,

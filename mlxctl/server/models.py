@@ -61,7 +61,7 @@ class ModelResource:
 
 
 async def _cards(inference: InferenceService, catalog: Catalog, allowed: AllowedModels) -> list[ModelCard]:
-    """Return the served models, their LoRA adapters, and the unusable models."""
+    """Return served models, LoRA adapters, the library, and unusable models."""
     cards = [
         replace(_card(model, await _described(catalog, model)), root=inference.manager.own_name(model.name))
         for model in inference.models(allowed)
@@ -72,7 +72,8 @@ async def _cards(inference: InferenceService, catalog: Catalog, allowed: Allowed
         for each in inference.manager.lora.adapters(allowed)
         if each.base in by_name
     ]
-    return [*cards, *adapters, *map(_unusable, inference.manager.unusable(allowed))]
+    usable = sorted([*cards, *adapters], key=lambda card: card.from_library and card.state != "loaded")
+    return [*usable, *map(_unusable, inference.manager.unusable(allowed))]
 
 
 async def _described(catalog: Catalog, model: ServedModel) -> ModelDescription:
@@ -90,12 +91,15 @@ def _card(model: ServedModel, described: ModelDescription) -> ModelCard:
         created=model.created,
         context_length=model.facts.context_length,
         dimensions=model.facts.dimensions,
-        supports_tools=chats and bool(model.supports_tools),
+        # That of the library is only read when it is loaded.
+        supports_tools=chats
+        and bool(described.takes_tools if model.supports_tools is None else model.supports_tools),
         supports_thinking=chats and bool(model.supports_thinking),
         supports_images=adapter is not None and adapter.takes_images,
         supports_documents=chats and reads_pdfs(),
         adapter=adapter,
         is_demo=model.is_demo,
+        from_library=model.from_library,
         kind=described.detection.kind,
         family=described.detection.family,
         num_parameters=weights.num_parameters if weights else None,

@@ -113,6 +113,7 @@ class OllamaModelsResource:
 
     async def on_get(self, request: Request, response: Response) -> None:
         """List the models; served ones with their LoRA adapters."""
+        await self._inference.manager.update()
         allowed = allowed_models(request)
         models = [model for model in self._inference.models(allowed) if model.memory or not self._loaded_only]
         entries = [await _entry(self._catalog, model) for model in models]

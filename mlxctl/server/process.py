@@ -20,6 +20,7 @@ from mlxctl.server.address import Address, claim_address
 from mlxctl.server.hosted_application import HostedApplication
 from mlxctl.server.listener import Listener
 from mlxctl.server.log_output import logging_to_standard_error
+from mlxctl.server.published_card import PublishedCard
 from mlxctl.server.tls_key import tls_key_password, unencrypted_key
 from mlxctl.settings import EngineSettings, Settings
 
@@ -73,16 +74,25 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     _return_large_blocks()
     services = hosted.services
     announcer.listening(address, settings, requires_keys=services.policy.requires_keys)
+    card = PublishedCard(address, services.inference)
+    services.inference.manager.on_update = card.update
+    await card.update()
     await hosted.open()
+    updating: asyncio.Task[None] | None = None
     try:
         if await _becomes_ready_before(stop, services.inference):
             seconds, models = time.monotonic() - started, services.inference.models(EVERY_MODEL)
             announcer.ready(
                 address, models, await asyncio.to_thread(_fits, services.catalog, models), seconds=seconds
             )
+            # The library and the fingerprints of large models take a while.
+            updating = asyncio.create_task(services.inference.manager.update(), name="update-models")
             await stop.wait()
         exit_code = int(listener.has_ended)
     finally:
+        if updating is not None:
+            updating.cancel()
+        card.close()
         await hosted.close(listener.stop)
     return exit_code
 

@@ -80,6 +80,14 @@ class CapabilityStore:
             lambda connection: connection.execute("SELECT 1 FROM probes LIMIT 1").fetchone() is not None
         )
 
+    def version(self) -> object:
+        """Return a value that changes with every record that is saved."""
+        if self._database.is_blank:
+            return None
+        return self._database.read(
+            lambda connection: connection.execute("SELECT fingerprint, probed_at FROM probes").fetchall()
+        )
+
     def close(self) -> None:
         """Close the file. Idempotent."""
         self._database.close()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from mlxctl.errors import CapacityError, MlxctlError, ServerUnreachable
 from mlxctl.terminal_text import escape_line
 from mlxctl.tui.chat_backend import BackendModel, ChatBackend, retry_seconds
+from mlxctl.tui.error_text import sentence
 from mlxctl.tui.widgets.notice import Kind
 
 _RETRY_SECONDS = 2.0
@@ -28,7 +29,7 @@ async def open_backend(backend: ChatBackend, *, show: Callable[[str, Kind], None
             return await backend.open()
         except CapacityError as error:
             seconds = _RETRY_SECONDS if isinstance(error, ServerUnreachable) else retry_seconds(error)
-            show(f"{error}. Retrying every {seconds:g} s.", "warning")
+            show(f"{sentence(error)} Retrying every {seconds:g} s.", "warning")
             await asyncio.sleep(seconds)
         except MlxctlError as error:
             show(str(error), "error")

@@ -210,7 +210,7 @@ class RemoteBackend:
         return [
             SelectableModel(
                 name=model.name,
-                note=_context_note(model.context_length) if model.can_chat else f"for {model.kind}",
+                note=_note(model.context_length, model.state) if model.can_chat else f"for {model.kind}",
                 is_usable=model.can_chat,
             )
             for model in self._inference.models()
@@ -261,8 +261,9 @@ def _list_local_models(settings: Settings) -> list[SelectableModel]:
     return [SelectableModel(name=DEMO_CHOICE, note="the tiny built-in model"), *known]
 
 
-def _context_note(context_length: int | None) -> str:
-    return f"context {context_length:,}" if context_length else ""
+def _note(context_length: int | None, state: str | None) -> str:
+    context = [f"context {context_length:,}"] if context_length else []
+    return ", ".join([*context, *([state.replace("_", " ")] if state else [])])
 
 
 async def observe(inference: "Inference") -> Observation:

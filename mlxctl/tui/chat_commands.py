@@ -40,10 +40,13 @@ COMMANDS = (
         "settings", "f2", "F2", "", ("set", "settings"), "System prompt, sampling, tools", "[NAME VALUE]"
     ),
     ChatCommand("system", "", "", "", ("system",), "Set the system prompt", "[TEXT]"),
-    ChatCommand("sessions", "f3", "F3", "", ("chats", "load"), "Search, open or delete chats", "[FILE]"),
+    ChatCommand(
+        "sessions", "f3", "F3", "", ("chats", "load"), "Search, open or delete chats (also /load)", "[FILE]"
+    ),
     ChatCommand("messages", "f7", "F7", "", ("messages",), "Select a message: copy, edit, fork …", "[N]"),
     ChatCommand("fork", "", "", "", ("fork",), "Continue a copy; the original is kept", "[N]"),
     ChatCommand("delete", "", "", "", ("delete",), "Delete message N, or all after it", "[after] N"),
+    ChatCommand("compact", "", "", "", ("compact",), "Replace the older messages by a summary"),
     ChatCommand("undo", "", "", "", ("undo",), "Delete the last question and its answer"),
     ChatCommand("tools", "", "", "", ("tools",), "List the tools, or offer them", "[on|off]"),
     ChatCommand("statistics", "", "", "", ("stats",), "Show or hide statistics of answers"),
@@ -66,6 +69,7 @@ INPUT_KEYS = (
     ("Enter", "Send"),
     ("^J, Option-Enter", "New line (also \\ before Enter, or Shift-Enter)"),
     ("Up, Down", "Earlier and later questions; the draft is kept"),
+    ("/, then arrows", "Choose a command; Enter runs it, Tab completes it"),
     ("@path", "Send this file too; Tab completes paths and commands"),
     ("Enter, answering", "Queue the question; Up takes the last one back"),
     ("Tab", "Focus thoughts; Enter expands or collapses them"),

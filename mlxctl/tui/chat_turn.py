@@ -33,6 +33,7 @@ from mlxctl.tui.turn_updates import (
     AnswerCut,
     AnswerMeasured,
     DemoToolFailed,
+    MessagesDropped,
     RoundsExhausted,
     RoundStarted,
     ServerBusy,
@@ -135,14 +136,21 @@ class ChatTurn:
                 await asyncio.sleep(retry_seconds(error))
         try:
             async for events in generation:
-                yield [*answer.add(events), *self._cuts(answer, events)]
+                yield [*answer.add(events), *self._notes(answer, events)]
         finally:
             generation.cancel()
 
-    def _cuts(self, answer: "_AnswerBuilder", events: list[StreamEvent]) -> list[AnswerCut]:
-        """Return an AnswerCut when the events end the answer too early."""
+    def _notes(self, answer: "_AnswerBuilder", events: list[StreamEvent]) -> list[Update]:
+        """Return what the user should know at the end of an answer."""
         end = next((event for event in events if isinstance(event, Finished)), None)
-        if end is None or end.reason != "length":
+        if end is None:
+            return []
+        number = end.usage.num_dropped_messages
+        return [*([MessagesDropped(number=number)] if number else []), *self._cuts(answer, end)]
+
+    def _cuts(self, answer: "_AnswerBuilder", end: Finished) -> list[AnswerCut]:
+        """Return an AnswerCut if the answer ended too early."""
+        if end.reason != "length":
             return []
         message, usage, context = answer.build().message, end.usage, self._model.context_length
         num_tokens = usage.num_prompt_tokens + usage.num_completion_tokens

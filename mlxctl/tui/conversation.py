@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from mlxctl.ir import (
     Constraint,
+    ContextOverflow,
     GenerationRequest,
     ImagePart,
     Message,
@@ -20,12 +21,16 @@ from mlxctl.tui.answer_statistics import AnswerStatistics
 
 ThinkingChoice = Literal["default", "on", "off"]
 
+NEARLY_FULL = 0.8
+"""Share of the context from which the chat warns."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatOptions:
     """Options of a chat; None leaves a value to the model.
 
-    `uses_tools` offers the tools of the chat. Calls that need no approval run at once, or with
+    `context_overflow` is what an mlxctl server does with a conversation that is too long. `uses_tools` offers
+    the tools of the chat. Calls that need no approval run at once, or with
     `asks_before_tools` after a confirmation.
     """
 
@@ -42,6 +47,7 @@ class ChatOptions:
     json_schema: Mapping[str, Any] | None = None
     max_tokens: int | None = None
     thinking: ThinkingChoice = "default"
+    context_overflow: ContextOverflow | None = None
     uses_tools: bool = False
     asks_before_tools: bool = False
 
@@ -124,6 +130,7 @@ class Conversation:
 
     def __init__(self, messages: Sequence[ChatMessage] = ()) -> None:
         self._messages = list(messages)
+        self._failed: ChatMessage | None = None
 
     @property
     def messages(self) -> tuple[ChatMessage, ...]:
@@ -180,8 +187,32 @@ class Conversation:
             raise ValueError(f"Message {entry.number} is an answer without a question.")
         return self.entries[entry.number - 2]
 
+    @property
+    def failed_question(self) -> ChatEntry | None:
+        """The last question, if it failed and has no answer."""
+        question = self.last_question
+        is_failed = question is not None and question.question is self._failed and not self.is_answered
+        return question if is_failed else None
+
+    def mark_failed(self) -> None:
+        """Note that the last question could not be answered."""
+        self._failed = self._messages[-1] if self._messages and not self.is_answered else None
+
+    @property
+    def num_context_tokens(self) -> int | None:
+        """The tokens of the last prompt and its answer, if counted."""
+        last = self._messages[-1].statistics if self._messages else None
+        if last is None or last.prompt_tokens is None:
+            return None
+        return last.prompt_tokens + (last.completion_tokens or 0)
+
     def add_question(self, text: str, images: Sequence[ImagePart] = ()) -> ChatMessage:
-        """Add a question and its images, and return it."""
+        """Add a question and its images, and return it.
+
+        It replaces a question that failed: the model would take both for one.
+        """
+        if self.failed_question is not None:
+            self._messages.pop()
         self._messages.append(ChatMessage(message=Message(role="user", parts=(*images, TextPart(text=text)))))
         return self._messages[-1]
 
@@ -245,8 +276,14 @@ class Conversation:
             else Constraint(kind="json_schema", value=options.json_schema, param="json_schema"),
             thinking=ThinkingOptions(enabled=enabled),
             max_tokens=options.max_tokens,
+            context_overflow=options.context_overflow,
             stream=True,
         )
+
+
+def context_share(num_tokens: int | None, context_length: int | None) -> float:
+    """Return the share of the context in use; 0 if unknown."""
+    return num_tokens / context_length if num_tokens is not None and context_length else 0.0
 
 
 def turns(messages: Sequence[ChatMessage]) -> Iterator[tuple[ChatMessage | None, list[ChatMessage]]]:

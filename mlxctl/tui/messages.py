@@ -19,11 +19,15 @@ class QuestionSubmitted(Message):
 
 
 class CommandTyped(Message):
-    """The input begins these commands; none for other text."""
+    """The input begins these commands; none for other text.
 
-    def __init__(self, commands: list[ChatCommand]) -> None:
+    `selected` is the index of the one that Enter runs.
+    """
+
+    def __init__(self, commands: list[ChatCommand], *, selected: int | None) -> None:
         super().__init__()
         self.commands = commands
+        self.selected = selected
 
 
 class InterruptPressed(Message):

@@ -1,12 +1,12 @@
 """Chat options as text: ranges, parsing, and `/set NAME VALUE`. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import msgspec
 
-from mlxctl.ir import sampling_ranges
+from mlxctl.ir import ContextOverflow, sampling_ranges
 from mlxctl.tui.conversation import ChatOptions, ThinkingChoice
 
 
@@ -65,6 +65,8 @@ NUMBER_OPTIONS = {
 }
 
 THINKING: Mapping[ThinkingChoice, str] = {"default": "Model default", "on": "On", "off": "Off"}
+OVERFLOW = get_args(ContextOverflow)
+"""What the server does with a conversation that is too long."""
 TOOLS = {"off": "Off", "on": "On, ask before calls that act outside", "ask": "On, ask before each call"}
 """Choices for the tools."""
 DEFAULT = "default"
@@ -127,6 +129,7 @@ def describe_options(options: ChatOptions) -> str:
     unset = ChatOptions()
     values = {
         **{name: getattr(options, name) for name in (*NUMBER_OPTIONS, "json_schema", "thinking")},
+        "overflow": options.context_overflow,
         "stop": ", ".join(map(repr, options.stop)) or None,
         "tools": tools_choice(options) if options.uses_tools else None,
     }
@@ -143,7 +146,7 @@ def _number_reader(name: str, option: NumberOption) -> Callable[[ChatOptions, st
     return read
 
 
-def _choose(name: str, text: str, choices: Mapping[Any, str]) -> Any:
+def _choose(name: str, text: str, choices: Collection[Any]) -> Any:
     if text not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, not {text!r}")
     return text
@@ -156,5 +159,8 @@ _READERS: dict[str, Callable[[ChatOptions, str], ChatOptions]] = {
     ),
     "stop": lambda options, text: replace(options, stop=read_stop(text)),
     "json_schema": lambda options, text: replace(options, json_schema=read_schema(text)),
+    "overflow": lambda options, text: replace(
+        options, context_overflow=_choose("overflow", text, OVERFLOW) if text else None
+    ),
     "tools": lambda options, text: with_tools(options, _choose("tools", text or "off", TOOLS)),
 }

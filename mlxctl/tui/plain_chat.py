@@ -11,10 +11,12 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import TextIO
 
 from mlxctl.errors import (
     CapacityError,
+    ConnectionLost,
     InvalidRequest,
     MlxctlError,
     RequestError,
@@ -28,7 +30,8 @@ from mlxctl.tui.chat_backend import BackendModel, retry_seconds
 from mlxctl.tui.chat_commands import SlashCommand, UnknownCommand, read_input
 from mlxctl.tui.chat_setup import ChatSetup
 from mlxctl.tui.chat_turn import MAX_BUSY_SECONDS, ChatTurn
-from mlxctl.tui.conversation import ChatMessage, Conversation
+from mlxctl.tui.conversation import NEARLY_FULL, ChatMessage, Conversation, context_share
+from mlxctl.tui.error_text import remedy, sentence
 from mlxctl.tui.mentions import read_mentions
 from mlxctl.tui.plain_commands import PlainCommands
 from mlxctl.tui.plain_terminal import PlainTerminal
@@ -79,9 +82,12 @@ class PlainChat(PlainCommands):
         Raises MlxctlError when the backend cannot be opened, and InvalidRequest when the model does not
         accept the images.
         """
+        drawing = asyncio.create_task(self._terminal.progress.keep_drawing())
         try:
             tools = asyncio.create_task(self._tools.open())
+            self._terminal.progress.show(_opening(self._backend.address))
             self._model = model = await self._open()
+            self._terminal.progress.clear()
             await asyncio.wait({tools}, timeout=OPENING_SECONDS)
             if self._tools.opening:
                 await self._wait_for_tools(tools)
@@ -103,6 +109,8 @@ class PlainChat(PlainCommands):
                 return _INTERRUPTED
             return int(self._num_failures > 0)
         finally:
+            drawing.cancel()
+            self._terminal.progress.clear()
             await self._tools.close()
             await self._backend.close()
             await self._autosave.close()
@@ -123,7 +131,9 @@ class PlainChat(PlainCommands):
                     raise
                 if str(error) != last_reason:
                     last_reason = str(error)
-                    self._terminal.print_diagnostic(f"{error}. Retrying for up to {MAX_BUSY_SECONDS:.0f} s.")
+                    self._terminal.print_diagnostic(
+                        f"{sentence(error)} Retrying for up to {MAX_BUSY_SECONDS:.0f} s."
+                    )
                 await asyncio.sleep(retry_seconds(error))
 
     async def _wait_for_tools(self, opening: asyncio.Task[None]) -> None:
@@ -148,6 +158,8 @@ class PlainChat(PlainCommands):
 
     async def _ask(self, question: str) -> bool:
         """Ask with the attached images; return whether there is an answer."""
+        if self._conversation.failed_question is not None:
+            self._terminal.print_diagnostic("(The question that failed is replaced by this one.)")
         self._conversation.add_question(question, self._images)
         self._images = ()
         return await self._answer_last()
@@ -197,19 +209,19 @@ class PlainChat(PlainCommands):
 
     async def _ask_mentioning(self, question: str) -> bool:
         try:
-            question = self._with_mentions(question)
+            found = read_mentions(question, existing_images=(*self._conversation.images, *self._images))
         except StoreError as error:
             self._terminal.print_diagnostic(f"mlxctl: {error}")
             return False
-        return await self._ask(question)
-
-    def _with_mentions(self, question: str) -> str:
-        """Return the question with its @files; images go with it. Raises StoreError."""
-        found = read_mentions(question, existing_images=(*self._conversation.images, *self._images))
+        if found.unknown and self._is_interactive:
+            # The model would invent its content.
+            missing = ", ".join(found.unknown)
+            if not await self._terminal.confirm(f"No file {missing}. Send the question without it?"):
+                return False
         self._images = (*self._images, *found.images)
         for note in found.notes:
             self._terminal.print_diagnostic(note)
-        return found.text
+        return await self._ask(found.text)
 
     async def _answer_interruptibly(self, model: BackendModel) -> None:
         """Answer; Ctrl-C cancels and keeps the partial answer."""
@@ -225,10 +237,17 @@ class PlainChat(PlainCommands):
             self._terminal.end_stopped_answer("(stopped)")
         except MlxctlError as error:
             self._num_failures += 1
-            self._terminal.end_stopped_answer(f"mlxctl: {error}")
+            # The next run finds out whether the server still runs.
+            is_lost = self._prompt is not None and isinstance(error, ConnectionLost | ServerUnreachable)
+            hint = " Run the command again." if is_lost else ""
+            self._terminal.end_stopped_answer(
+                f"mlxctl: {sentence(error)}{hint}" if hint else f"mlxctl: {error}"
+            )
+            self._conversation.mark_failed()
             if isinstance(error, RequestError):
                 # Later requests would repeat the rejected question, and be rejected as well.
                 rejected = self._conversation.remove_last_question()
+                self._say_remedy(error)
                 if rejected is not None and rejected.images:
                     self._terminal.print_diagnostic(
                         f"The question and its images ({len(rejected.images)}) are removed from the chat."
@@ -253,6 +272,23 @@ class PlainChat(PlainCommands):
                     self._terminal.show(update)
                 self._terminal.flush()
         self._terminal.print_report(report)
+        self._warn_of_context(model)
+
+    def _say_remedy(self, error: MlxctlError) -> None:
+        has_earlier = bool(self._conversation.messages)
+        text = (
+            remedy(error, has_earlier_messages=has_earlier, new_chat="/new") if self._is_interactive else ""
+        )
+        if text:
+            self._terminal.print_diagnostic(text.strip())
+
+    def _warn_of_context(self, model: BackendModel) -> None:
+        """Say that the context is nearly full."""
+        tokens, length = self._conversation.num_context_tokens, model.context_length
+        if self._is_interactive and context_share(tokens, length) >= NEARLY_FULL:
+            self._terminal.print_diagnostic(
+                f"({tokens:,} of {length:,} tokens of the context are used; /compact makes room)"
+            )
 
     async def _confirm_call(self, call: ToolCallPart, tool: Tool | None) -> ToolResultPart | None:
         """Ask the user about a tool call; None runs it."""
@@ -260,3 +296,8 @@ class PlainChat(PlainCommands):
         if decision == "always":
             self._tools.allow(call.name)
         return refusal(call) if decision == "refuse" else None
+
+
+def _opening(address: str) -> str:
+    """Return what a chat waits for first."""
+    return f"connecting to {address}" if "://" in address else f"loading {Path(address).name}"

@@ -1,6 +1,7 @@
 """The slash commands of the plain chat."""
 
 import asyncio
+import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from mlxctl.tui.attachments import check_is_file, read_images
 from mlxctl.tui.chat_backend import BackendModel
 from mlxctl.tui.chat_commands import SlashCommand
 from mlxctl.tui.chat_setup import ChatSetup
+from mlxctl.tui.compaction import compact
 from mlxctl.tui.conversation import ChatEntry, Conversation, describe
 from mlxctl.tui.export import export, load_exported
 from mlxctl.tui.external_editor import edit_text, editor_command
@@ -26,6 +28,7 @@ Ctrl-C stops an answer, at the prompt it quits. Ctrl-D quits.
 /edit [N]          edit the last question, or message N, in $EDITOR and send it again
 /delete [after] N  delete message N (a question with its answer), or all after it
 /undo              delete the last question and its answer
+/compact           replace the older messages by a summary, in a copy
 /fork [N]          continue a copy, of the messages up to N; the original is kept
 /chats, /load ID   list the saved chats, continue one; /load FILE opens an exported .json
 /model [NAME]      list the models, or choose another one
@@ -84,6 +87,7 @@ class PlainCommands:
             "fork": self._fork,
             "delete": self._delete,
             "undo": self._undo,
+            "compact": self._compact,
             "regenerate": self._retry,
             "edit_last": self._edit,
         }
@@ -182,6 +186,7 @@ class PlainCommands:
     async def _start_new(self, _: str) -> None:
         self._autosave.start_new_chat()
         self._conversation = Conversation()
+        self._images = ()
         self._say("New chat.")
 
     async def _list_chats(self, _: str) -> None:
@@ -224,6 +229,34 @@ class PlainCommands:
             self._conversation.remove(self._conversation.within(last, "after"))
         await self._save()
         self._say("This is a copy now. /chats lists the original.")
+
+    async def _compact(self, _: str) -> None:
+        if self._model is None:
+            raise ValueError("there is no model to write a summary")
+        self._say("Writing a summary; Ctrl-C stops it.")
+        writing = asyncio.ensure_future(
+            compact(self._backend, self._model, self._conversation, self._options)
+        )
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, writing.cancel)
+        try:
+            found = await writing
+        except asyncio.CancelledError:
+            if not writing.cancelled():
+                raise
+            raise ValueError("stopped; the chat is unchanged") from None
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+        if found is None:
+            raise ValueError("there is nothing to compact yet")
+        kept = ""
+        if self._is_saved and self._autosave.is_enabled:
+            await self._save()
+            self._autosave.start_new_chat()
+            kept = " /chats lists the whole chat."
+        self._conversation = Conversation(found.messages)
+        await self._save()
+        self._say(f"{found.description}{kept}")
 
     async def _delete(self, argument: str) -> None:
         words = argument.split()

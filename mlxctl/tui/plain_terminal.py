@@ -5,18 +5,21 @@ import os
 import termios
 from typing import TextIO
 
-from mlxctl.ir import TextDelta, ThinkingDelta, ToolCallPart
+from mlxctl.ir import PromptProgress, TextDelta, ThinkingDelta, ToolCallPart
 from mlxctl.terminal_text import escape_control_characters, escape_invisible_characters, escape_prose
 from mlxctl.tui.answer_report import AnswerReport, ReportFormat
 from mlxctl.tui.chat_turn import DEMO_TOOL_HINT
 from mlxctl.tui.line_wrapping import wrapped_for
+from mlxctl.tui.progress_line import ProgressLine
 from mlxctl.tui.question_reader import QuestionReader
 from mlxctl.tui.tools.toolbox import Decision, Tool
 from mlxctl.tui.turn_updates import (
     AnswerCut,
     AnswerMeasured,
     DemoToolFailed,
+    MessagesDropped,
     RoundsExhausted,
+    RoundStarted,
     ServerBusy,
     ThinkingEnded,
     ToolReturned,
@@ -51,6 +54,8 @@ class PlainTerminal:
         self._answers = answers
         self._diagnostics = diagnostics
         self._report = report
+        # A dialog is also for screen readers.
+        self.progress = ProgressLine(diagnostics, is_wanted=report is not None)
         # SEC: escape sequences of a model could set the title or the clipboard; pipes get raw text.
         self._sanitize = escape_prose if answers.isatty() else str
         self._is_line_open = False
@@ -83,6 +88,7 @@ class PlainTerminal:
 
     def show(self, update: Update) -> None:
         """Write an update of an answer, unless it is only reported."""
+        self._show_progress(update)
         if self._report == "json":
             return
         match update:
@@ -98,6 +104,8 @@ class PlainTerminal:
                 self.end_answer(f"({update.statistics.line()})")
             case AnswerCut():
                 self.end_answer(f"({update.hint(self.raise_limit)})")
+            case MessagesDropped():
+                self.end_answer(f"({update.message})")
             case ToolReturned():
                 self.print_diagnostic(f"(-> {_call_line(update.call)})\n(<- {update.result.text})")
             case RoundsExhausted():
@@ -109,6 +117,18 @@ class PlainTerminal:
             case _:
                 pass
 
+    def _show_progress(self, update: Update) -> None:
+        match update:
+            case RoundStarted():
+                self.progress.show("waiting for the first token")
+            case PromptProgress():
+                percent = 100 * update.num_processed // max(update.num_prompt_tokens, 1)
+                self.progress.show(f"reading {percent} % of {update.num_prompt_tokens:,} tokens")
+            case ThinkingDelta() if not self.shows_thinking:
+                self.progress.show("thinking")
+            case _:
+                self.progress.clear()
+
     def flush(self) -> None:
         """Write the buffered part of an answer."""
         self._answers.flush()
@@ -118,6 +138,7 @@ class PlainTerminal:
 
         Then print the remark, if any.
         """
+        self.progress.clear()
         if self._is_line_open:
             print(file=self._answers, flush=True)
             self._is_line_open = False
@@ -141,6 +162,7 @@ class PlainTerminal:
     def print_diagnostic(self, text: str) -> None:
         """Write a line that is not part of an answer."""
         self._answers.flush()
+        self.progress.clear()
         # SEC: errors of servers, results of tools and names of files are among them.
         shown = wrapped_for(self._diagnostics, escape_control_characters(text))
         print(shown, file=self._diagnostics, flush=True)

@@ -73,8 +73,23 @@ class AnswerCut:
 
     def hint(self, raise_limit: str) -> str:
         """Return the message and a remedy; `raise_limit` names the option or command."""
-        remedy = "start a new chat" if self.is_context_full else f"{raise_limit} raises the limit"
-        return f"{self.message} {remedy[0].upper()}{remedy[1:]}."
+        if not self.is_context_full:
+            return f"{self.message} {raise_limit} raises the limit."
+        is_command = raise_limit.startswith("/")
+        return f"{self.message} {'/compact makes room' if is_command else 'Start a new chat'}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessagesDropped:
+    """The server left out the oldest messages of a long chat."""
+
+    number: int
+
+    @property
+    def message(self) -> str:
+        """One sentence about what was left out."""
+        messages = "message was" if self.number == 1 else f"{self.number} messages were"
+        return f"The oldest {messages} left out: the chat is longer than the context."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +106,7 @@ Update = (
     | ThinkingEnded
     | AnswerMeasured
     | AnswerCut
+    | MessagesDropped
     | ToolStarted
     | ToolReturned
     | RoundsExhausted

@@ -72,6 +72,17 @@ def test_library_model_is_found_once_and_stays_registered() -> None:
     assert looked_up == ["llama", "gone", "bad"]
 
 
+def test_models_of_the_library_come_and_go_and_hide_no_other() -> None:
+    registry = ModelRegistry([model("first")], unusable=[UnusableModel(name="broken", reason="bad")])
+    offered = [model("another name of first"), model("broken", "llama3"), model("llama", "llama3")]
+    registry.set_library(offered, removed=())
+    assert registry.names(EVERY_MODEL) == ("first", "llama")
+    assert registry.names(AllowedModels(("first",))) == ("first",)
+    registry.set_library((), removed=("llama",))
+    with pytest.raises(UnknownModel):
+        asyncio.run(registry.resolve("llama", EVERY_MODEL))
+
+
 @pytest.mark.parametrize("name", ["hidden", "alias", "broken", "in_library", "damaged", "missing"])
 def test_model_that_a_caller_may_not_use_is_unknown_to_it(name: str) -> None:
     def find(name: str) -> ServedModel:

@@ -639,6 +639,23 @@ def test_models_of_other_kinds_cannot_be_chosen_for_a_chat() -> None:
     assert asyncio.run(usable()) == {"other": True, "words": True, "vectors": False}
 
 
+def test_arrows_choose_a_command_that_enter_runs() -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        await screen.press(*"/st", "down")
+        await screen.wait_for("> /stop")
+        await screen.press("down")
+        await screen.wait_for("> /stats")
+        await screen.press("up", "tab")
+        assert typed(screen) == "/stop "
+        await screen.press("ctrl+u", "/", "up", "up")
+        await screen.wait_for("> /monitor")
+        await screen.press("ctrl+u", *"/he", "tab", "enter")
+        await screen.wait_for("Help (Esc closes)")
+
+    drive(ScriptedBackend(), interact)
+
+
 def test_stop_strings_are_shown_as_they_were_set() -> None:
     options = set_option(ChatOptions(), 'stop ["END", "\\n"]')
     assert describe_options(options) == r"stop 'END', '\n'"
@@ -647,7 +664,7 @@ def test_stop_strings_are_shown_as_they_were_set() -> None:
 def test_beginning_of_a_command_lists_the_commands_that_continue_it() -> None:
     async def interact(screen: Screen) -> None:
         await screen.press("/")
-        await screen.wait_for("more; the next letters choose, Tab completes")
+        await screen.wait_for("arrows or the next letters choose, Enter runs")
         await screen.press(*"mess")
         await screen.wait_for("/messages [N]        Select a message")
         await screen.press("tab")

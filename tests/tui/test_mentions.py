@@ -141,6 +141,24 @@ def test_tab_completes_paths_and_commands_and_the_file_is_sent() -> None:
     )
 
 
+def test_a_missing_file_is_asked_about_before_the_question_is_sent() -> None:
+    backend = ScriptedBackend(text("I made that up."))
+
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        await send(screen, "read @nowhere.txt")
+        await screen.wait_for("No file nowhere.txt")
+        await screen.press("escape")
+        await screen.wait_gone("No file nowhere.txt")
+        assert (typed(screen), backend.requests) == ("read @nowhere.txt", [])
+        await screen.press("enter")
+        await screen.wait_for("No file nowhere.txt")
+        await screen.press("enter")
+        await screen.wait_for("I made that up.")
+
+    drive(backend, interact)
+
+
 def test_question_with_an_unreadable_file_returns_to_the_input() -> None:
     backend = ScriptedBackend()
 

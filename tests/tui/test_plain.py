@@ -211,6 +211,42 @@ def test_loading_server_is_waited_for() -> None:
     assert "the model is still being loaded. Retrying for up to 300 s." in run.stderr
 
 
+def test_compact_continues_with_a_summary() -> None:
+    with echo_server() as url:
+        shown = run_on_terminal(
+            url,
+            ("/help", "first\r"),
+            ("You said: first", "second\r"),
+            ("You said: second", "/compact\r"),
+            ("A summary replaces the earlier question with its answer.", "read @nowhere.txt\r"),
+            ("No file nowhere.txt.", "n\r"),
+            ("> ", "/messages\r"),
+            ("You said: second", "/quit\r"),
+        )
+    assert "You said: Summarize our conversation" in shown
+    assert "You said: read" not in shown
+
+
+def test_run_shows_on_a_terminal_what_it_waits_for() -> None:
+    controller, terminal = pty.openpty()
+    with echo_server(num_refusals=1) as url:
+        done = subprocess.run(
+            [sys.executable, "-m", "mlxctl", "run", "echo", "Hi", "--url", url],
+            env=os.environ | {"TERM": "xterm"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=terminal,
+            timeout=60,
+            check=True,
+        )
+    os.close(terminal)
+    shown = os.read(controller, 65536).decode()
+    os.close(controller)
+    assert done.stdout == b"You said: Hi\n"
+    assert f"\x1b[2Kconnecting to {url} 0 s" in shown
+    assert "\x1b[2Kwaiting for the first token 0 s\r\x1b[2K" in shown
+
+
 def test_missing_api_key_names_the_option() -> None:
     with echo_server(needs_key=True) as url:
         run = chat("Hi", "--url", url, typed="")

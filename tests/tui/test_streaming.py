@@ -175,11 +175,17 @@ FAST = LiveMetrics(first_token_seconds=0.12, tokens_per_second=143.4, is_exact=T
 @pytest.mark.parametrize(
     ("width", "line"),
     [
-        (78, "Qwen3-8B-4bit  ready  143 tok/s  first 0.12 s  cached 85%  context 1.2k/40.9k"),
-        (60, "Qwen3-8B-4bit  ready  143 tok/s  first 0.12 s  cached 85%"),
+        (78, "Qwen3-8B-4bit  ready  context 1.2k/40.9k  143 tok/s  first 0.12 s  cached 85%"),
+        (60, "Qwen3-8B-4bit  ready  context 1.2k/40.9k  143 tok/s"),
         (30, "Qwen3-8B-4bit  ready"),
     ],
 )
 def test_status_line_drops_what_does_not_fit(width: int, line: str) -> None:
-    status = Status(model="Qwen3-8B-4bit", state="ready", metrics=FAST, context_length=40_900)
+    status = Status(
+        model="Qwen3-8B-4bit",
+        state="ready",
+        metrics=FAST,
+        num_context_tokens=1234,
+        context_length=40_900,
+    )
     assert status_text(status, width=width) == line

@@ -38,7 +38,7 @@ def test_dialog_image(key: str, words: str, image: SnapshotAssertion) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "words"),
-    [(("f7", "up"), "Message 5 of 6"), (("/",), "Tab completes")],
+    [(("f7", "up"), "Message 5 of 6"), (("/", "down"), "Enter runs")],
     ids=("message", "commands"),
 )
 def test_image_above_the_input(keys: tuple[str, ...], words: str, image: SnapshotAssertion) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from mlxctl.cli.lazy import LazyCommand, lazy_group
 from mlxctl.cli.options import read_settings
+from mlxctl.cli.served_directories import find_directory
 from mlxctl.errors import ModelNotFoundOnDisk
 
 if TYPE_CHECKING:
@@ -51,9 +52,8 @@ def is_model_name(word: str) -> bool:
     """
     if not word or len(word.split()) != 1:
         return False
-    library = open_library(None)
     try:
-        found = library.resolve(word)
+        found = find_directory(word, open_library(None))
     except ModelNotFoundOnDisk:
         return False
     return (found.path / "config.json").is_file()

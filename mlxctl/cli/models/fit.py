@@ -10,6 +10,7 @@ import typer
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings, setting
+from mlxctl.cli.served_directories import find_directory
 from mlxctl.settings import ModelSettings, Settings
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 app = create_app()
 Names = Annotated[
-    list[str], typer.Argument(metavar="NAME...", help="Models of the library, aliases, or directories.")
+    list[str],
+    typer.Argument(
+        metavar="NAME...", help="Models of the library or a running server, aliases, or directories."
+    ),
 ]
 Context = Annotated[
     int | None,
@@ -66,7 +70,7 @@ def _estimate(
     from mlxctl.models.text_options import text_options
 
     library, chunk_tokens = Library(settings.library), settings.engine.prefill_chunk_max_tokens
-    directories = [library.resolve(name) for name in names]
+    directories = [find_directory(name, library) for name in names]
     models = [
         describe_model(found.path, name=found.name).served_with(
             text_options(settings, found.name, found.path)

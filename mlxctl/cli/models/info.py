@@ -8,6 +8,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
+from mlxctl.cli.served_directories import find_directory
 from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ app = create_app()
 @app.command(epilog="Example: mlxctl models info mlx-community/Qwen3-8B-4bit")
 def info(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A model of the library, an alias, or a directory.")
+        str,
+        typer.Argument(
+            metavar="NAME", help="A model of the library or a running server, an alias, or a directory."
+        ),
     ],
     as_json: AsJson = False,
     config: ConfigFile = None,
@@ -34,7 +38,7 @@ def info(
         from mlxctl.models.measured_speeds import MeasuredSpeeds
 
         library = open_library(config)
-        found = library.resolve(name)
+        found = find_directory(name, library)
         model = describe_model(found.path, name=found.name)
         knowledge = open_capability_lookup()
         known = knowledge.of(found.name, found.path, library)

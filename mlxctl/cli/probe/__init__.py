@@ -11,7 +11,10 @@ from mlxctl.cli.options import AsJson, ConfigFile, read_settings
 
 app = create_app()
 Names = Annotated[
-    list[str] | None, typer.Argument(metavar="MODEL", help="Models of the library, aliases, or directories.")
+    list[str] | None,
+    typer.Argument(
+        metavar="MODEL", help="Models of the library or a running server, aliases, or directories."
+    ),
 ]
 Toml = Annotated[
     Path | None,
@@ -43,7 +46,7 @@ def probe(
     """Test what models can do by generating, and store the results.
 
     Each result is yes, no or unknown, with its evidence. capabilities.toml, beside the settings file, takes
-    precedence over results. Ctrl-C keeps the findings up to then.
+    precedence over results. A running server uses new results at once. Ctrl-C keeps the findings up to then.
     """
     if everything == bool(models):
         raise typer.BadParameter("name models, or give --all")

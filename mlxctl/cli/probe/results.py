@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mlxctl.cli.probe.progress import ProgressBar
+from mlxctl.cli.running_server import tell_servers
+from mlxctl.cli.served_directories import find_directory, warn_of_second_load
 from mlxctl.models import Library
 from mlxctl.models.capability_lookup import CapabilityLookup, ProbedModel, open_capability_lookup, open_store
 from mlxctl.probe import ProbeOutcome, ProbeRun
@@ -61,14 +63,21 @@ def probe_models(names: Sequence[str] | None, settings: Settings, options: Probe
         trust_remote_code=options.trust_remote_code or settings.model.trust_remote_code,
         deadline_seconds=options.timeout_seconds,
     )
+    targets = _targets(names, library)
+    if not options.is_quiet:
+        for target in targets:
+            if target.directory is not None:
+                warn_of_second_load(target.name, target.directory.path)
     was_stopped = False
     try:
         with progress:
-            asyncio.run(run.probe(_targets(names, library)))
+            asyncio.run(run.probe(targets))
     except KeyboardInterrupt:
         was_stopped = True
     finally:
         store.close()
+    new = [outcome for outcome in run.outcomes if outcome.record is not None and not outcome.was_known]
+    tell_servers([outcome.directory.path for outcome in new if outcome.directory is not None], settings)
     results = tuple(_to_result(outcome, knowledge, library) for outcome in run.outcomes)
     knowledge.warn_of_unmatched((), library)
     knowledge.close()
@@ -92,7 +101,7 @@ def read_results(names: Sequence[str] | None, settings: Settings) -> ProbeResult
 
 
 def _targets(names: Sequence[str] | None, library: Library) -> list[ProbeTarget]:
-    return named_targets(names, library) if names else all_targets(library)
+    return named_targets(names, lambda name: find_directory(name, library)) if names else all_targets(library)
 
 
 def _to_result(outcome: ProbeOutcome, knowledge: CapabilityLookup, library: Library) -> ModelResult:

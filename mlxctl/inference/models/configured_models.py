@@ -3,10 +3,11 @@
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 
 from msgspec import structs
@@ -35,6 +36,9 @@ _NO_MEMORY = ContextLimit(
     "--kv-bits, or set max_tokens of the model in capabilities.toml",
     is_memory=True,
 )
+
+MAX_LIBRARY_MODELS = 1000
+"""Most models of the library that a server offers."""
 
 _log = logging.getLogger(__name__)
 
@@ -139,8 +143,44 @@ class ModelReader:
 
         Raises ModelNotFoundOnDisk, BrokenModel.
         """
-        model = self._read(self._library.find_named(name), served_as=name, trust_remote_code=False)
-        return replace(model, options=self._options(name, model))
+        return self._library_model(self._library.find_named(name), served_as=name)
+
+    def library_models(self, known: Container[Path]) -> list[ServedModel]:
+        """Read the usable models of the library whose directories are not `known`."""
+        entries = (entry for entry in self._library.entries() if entry.path.resolve() not in known)
+        read = list[ServedModel]()
+        for entry in islice(entries, MAX_LIBRARY_MODELS):
+            with suppress(ModelError, SettingsError):
+                read.append(self._library_model(_usable_directory(entry), served_as=entry.name))
+        return read
+
+    def probed_again(self, model: ServedModel) -> ServedModel:
+        """Return a model with what is known of it from probing now."""
+        try:
+            found = self._read(
+                NamedDirectory(name=model.name, path=model.facts.path),
+                served_as=model.name,
+                trust_remote_code=model.trust_remote_code,
+            )
+        except ModelError:
+            return model
+        # Other files are read with the next start of the server.
+        facts = replace(
+            model.facts,
+            context_length=found.facts.context_length,
+            context_limit=found.facts.context_limit,
+        )
+        return replace(
+            model,
+            facts=facts,
+            probed_capabilities=found.probed_capabilities,
+            verdicts=found.verdicts,
+            is_probed=found.is_probed,
+        )
+
+    def results_version(self) -> object:
+        """Return a value that changes with the stored results of probing."""
+        return self._knowledge.version()
 
     def local_model(self, name: str) -> ServedModel:
         """Read a library model, or the demo model, by name.
@@ -148,6 +188,10 @@ class ModelReader:
         Raises ModelNotFoundOnDisk, BrokenModel.
         """
         return self._read(self._library.find_named(name), served_as=name, trust_remote_code=False)
+
+    def _library_model(self, found: NamedDirectory, *, served_as: str) -> ServedModel:
+        model = self._read(found, served_as=served_as, trust_remote_code=False)
+        return replace(model, from_library=True, options=self._options(served_as, model))
 
     def _entries(self) -> Iterator[_ModelEntry]:
         pool, first = self._settings.pool, self._settings.model

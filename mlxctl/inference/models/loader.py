@@ -87,6 +87,20 @@ class ModelLoader:
             await self._keep_unloaded(name, reader)
         return reader
 
+    async def renew_reader(self, name: str) -> None:
+        """Read tokenizer and template again, since probing found other capabilities.
+
+        Answers that are being generated keep the former reader. Raises ModelError.
+        """
+        self._unloaded_readers.pop(name, None)
+        if name not in self._readers:
+            return
+        model = self._registry.model(name)
+        reader = await self._create_reader(model)
+        # It may have been unloaded meanwhile, and a restarting engine has no model.
+        if name in self._readers and name in self._engine.loaded:
+            self._readers[name] = await self._match_engine(model, reader)
+
     def check_ready(self) -> None:
         """Raise the CapacityError that explains why nothing can be loaded now."""
         self._engine.check_ready()

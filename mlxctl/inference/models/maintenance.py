@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 class ModelMaintenance:
     """Loads and unloads models that no request waits for.
 
-    With `preloads`, every registered model that fits beside the others is loaded at the start. Models that
+    With `preloads`, every named model that fits beside the others is loaded at the start. Models that
     were lost when an engine died are loaded again, and models past their time to live are unloaded.
     """
 
@@ -46,7 +46,7 @@ class ModelMaintenance:
 
     async def _preload(self) -> None:
         for model in self._registry.models:
-            if self._residency.is_ready(model.name):
+            if model.from_library or self._residency.is_ready(model.name):
                 continue
             if not self._residency.fits(model.name):
                 _log.warning(

@@ -1,7 +1,8 @@
 """Models of this server, their state and leases. Event-loop thread only."""
 
+import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Literal
@@ -23,6 +24,7 @@ from mlxctl.inference.models.loader import ModelLoader
 from mlxctl.inference.models.lora_registry import LoraRegistry, ServedAdapter
 from mlxctl.inference.models.maintenance import ModelMaintenance
 from mlxctl.inference.models.model_states import LoadProgress, ModelStates, ModelStats
+from mlxctl.inference.models.refresh import ModelRefresh
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.residency import ModelResidency
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
@@ -49,6 +51,8 @@ _TEXT_MODEL_FOR: dict[Purpose, str] = {
 }
 
 
+_log = logging.getLogger(__name__)
+
 RouteResult = Literal["routed", "unknown", "unavailable", "refused"]
 """Result of resolving a request's model; a refused request may work later, or with another model."""
 
@@ -71,10 +75,12 @@ class ModelManager:
         settings: PoolSettings,
         max_waiting: int,
         startup_probe: StartupProbe | None = None,
+        refresh: ModelRefresh | None = None,
     ) -> None:
         self._engine = engine
         self._registry = registry
         self._startup_probe = startup_probe
+        self._refresh = refresh
         self.lora = lora
         self._loader = ModelLoader(engine, preparation, registry, max_models=settings.max_models)
         pins = frozenset(own_name for name in settings.pins if (own_name := registry.own_name(name)))
@@ -83,6 +89,8 @@ class ModelManager:
         )
         self._maintenance = ModelMaintenance(engine, registry, self._residency, preloads=settings.preload)
         self.is_open = False
+        self.on_update: Callable[[], Awaitable[None]] | None = None
+        """Called after the models were brought up to date, before they are listed."""
         self._num_routes: Counter[tuple[str, RouteResult]] = Counter()
         self._states = ModelStates(
             engine,
@@ -223,8 +231,12 @@ class ModelManager:
             lease.release()
 
     def models(self, allowed: AllowedModels) -> tuple[ServedModel, ...]:
-        """Return the model behind every name, in order of registration."""
-        return self._states.describe_all(self._registry.entries(allowed))
+        """Return the model behind every name, in order of registration.
+
+        Models of the library that are not loaded come last.
+        """
+        models = self._states.describe_all(self._registry.entries(allowed))
+        return tuple(sorted(models, key=lambda model: model.from_library and model.memory is None))
 
     def problem(self, allowed: AllowedModels) -> str | None:
         """Return why models that an engine lost are still missing."""
@@ -242,13 +254,29 @@ class ModelManager:
         """Return configured models that cannot be read."""
         return self._registry.unusable(allowed)
 
+    async def update(self) -> None:
+        """Bring the models up to date: results of probing, and the library."""
+        if self._refresh is not None:
+            changed = await self._refresh.run(loaded=self._loader.sizes())
+            for name in changed:
+                try:
+                    await self._loader.renew_reader(name)
+                except ModelError as error:
+                    _log.warning("model %r is used as before the probe: %s", name, error)
+        if self.on_update is not None:
+            await self.on_update()
+
     async def read_capabilities(self) -> None:
-        """Read tokenizers and templates of models with unknown capabilities."""
+        """Update the models, and read tokenizers and templates of named ones.
+
+        Those with unknown capabilities. A library has too many.
+        """
         if self._startup_probe is not None and self._startup_probe.is_running:
             # Capabilities depend on the findings of the probe.
             return
+        await self.update()
         for model in self._registry.models:
-            if model.adapter_verdict is None:
+            if model.adapter_verdict is None and not model.from_library:
                 try:
                     await self._loader.any_reader(model.name)
                 except ModelError as error:

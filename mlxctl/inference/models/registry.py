@@ -112,6 +112,21 @@ class ModelRegistry:
         """Replace models by those with facts read later."""
         self._models |= {model.name: model for model in models if model.name in self._models}
 
+    def set_library(self, models: Iterable[ServedModel], *, removed: Iterable[str]) -> None:
+        """Register models of the library, and forget those that are `removed`.
+
+        A name or a directory that is registered stays as it is.
+        """
+        for own_name in removed:
+            del self._models[own_name]
+            # Its path may have been a link.
+            self._by_directory = {path: own for path, own in self._by_directory.items() if own != own_name}
+            self._own_names = {name: own for name, own in self._own_names.items() if own != own_name}
+        for model in models:
+            is_known = model.name in self._own_names or model.name in self._unusable
+            if not is_known and self.own_name_in(model.facts.path) is None:
+                self._register(model.name, model)
+
     def resolve(self, registered: str, allowed: AllowedModels) -> ServedModel:
         """Return the model that is registered under a name. Raises UnknownModel, ModelUnavailable.
 

@@ -54,6 +54,8 @@ class ServedModel:
     `supports_thinking` and `adapter_verdict` come from the adapter, None until its tokenizer and template
     were read.
 
+    A model is `from_library` if the settings name it neither by itself nor by its directory.
+
     State: `problem` is why the last load failed, `memory` is None unless the model is loaded, `created` is
     the start of this server in unix seconds.
     """
@@ -61,6 +63,7 @@ class ServedModel:
     name: str
     facts: ModelFacts
     is_demo: bool = False
+    from_library: bool = False
     trust_remote_code: bool = False
     options: TextModelOptions = NO_TEXT_OPTIONS
     probed_capabilities: ModelCapabilities = UNKNOWN_CAPABILITIES

@@ -69,6 +69,7 @@ class _Details(msgspec.Struct, frozen=True):
 class _Usage(msgspec.Struct, frozen=True):
     prompt_tokens: _Count = 0
     completion_tokens: _Count = 0
+    dropped_messages: _Count = 0
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
 
@@ -180,4 +181,5 @@ def _read_usage(usage: _Usage) -> Usage:
         num_cached_tokens=(prompt.cached_tokens or 0) if prompt else 0,
         num_completion_tokens=usage.completion_tokens,
         num_thinking_tokens=(completion.reasoning_tokens or 0) if completion else 0,
+        num_dropped_messages=usage.dropped_messages,
     )

@@ -19,8 +19,8 @@ _CHAT_KINDS = (None, "unknown", "text", "vision")
 class RemoteModel:
     """A model of another server; implements `ModelInfo`.
 
-    None is a property that the server does not list. `number_format` is that of the weights: `4-bit`, or
-    `16-bit float`.
+    None is a property that the server does not list. `state` is `loaded` for one in memory. `number_format`
+    is that of the weights: `4-bit`, or `16-bit float`.
     """
 
     name: str
@@ -30,6 +30,7 @@ class RemoteModel:
     supports_images: bool | None = None
     is_demo: bool = False
     kind: str | None = None
+    state: str | None = None
     num_parameters: int | None = None
     number_format: str | None = None
 
@@ -64,6 +65,7 @@ class _Card(msgspec.Struct, frozen=True):
     capabilities: _Capabilities | None = None
     is_demo: bool = False
     kind: _Word | None = None
+    state: _Word | None = None
     num_parameters: _Number | None = None
     quantization: _Word | None = None
     size_bytes: _Number | None = None
@@ -109,6 +111,7 @@ def _read_card(body: bytes) -> RemoteModel:
         supports_images=image_input.supported if image_input else None,
         is_demo=card.is_demo,
         kind=card.kind,
+        state=card.state,
         num_parameters=card.num_parameters,
         number_format=card.quantization or _float_format(card),
     )

@@ -48,6 +48,7 @@ def chat_body(request: GenerationRequest) -> dict[str, Any]:
         "max_tokens": request.max_tokens,
         "stop": list(request.stop) or None,
         "ignore_eos": request.ignore_eos or None,
+        "context_overflow": request.context_overflow,
         **_tools(request),
     }
     return {key: value for key, value in body.items() if value is not None}

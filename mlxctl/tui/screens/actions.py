@@ -54,9 +54,14 @@ class ChatActions(Screen[None]):
         self._model: BackendModel | None = None
         self._opened = asyncio.Event()
         self._set_state("loading")
-        self._throughput = ThroughputMeter()
+        self._reset_metrics(setup.conversation.num_context_tokens)
         self._answer_worker: Worker[None] | None = None
         self._queue: deque[QueuedQuestion] = deque()
+
+    def _reset_metrics(self, num_context_tokens: int | None = None) -> None:
+        """Forget the metrics of the last answer; the conversation is another one."""
+        self._throughput = ThroughputMeter()
+        self._num_context_tokens = num_context_tokens
 
     def action_sessions(self) -> None:
         """Choose a saved chat to continue."""

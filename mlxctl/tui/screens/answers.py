@@ -20,6 +20,7 @@ from mlxctl.ir import ImagePart
 from mlxctl.terminal_text import escape_control_characters
 from mlxctl.tui.chat_turn import ChatTurn
 from mlxctl.tui.conversation import ChatMessage, QueuedQuestion, turns
+from mlxctl.tui.error_text import remedy, sentence
 from mlxctl.tui.event_batching import batch_events
 from mlxctl.tui.gc_tuning import collect_recent
 from mlxctl.tui.history_loader import HistoryLoader, replay
@@ -162,12 +163,14 @@ class ChatAnswers(ChatActions):
             raise
         except (EngineError, CapacityError) as error:
             kept = await self._keep(answer, before)
-            answer.finish(Notice(f"{error}. {kept} ^R retries.", kind="error"))
+            self._conversation.mark_failed()
+            answer.finish(Notice(f"{sentence(error)} {kept} ^R retries.", kind="error"))
             if isinstance(error, ServerUnreachable | ConnectionLost):
                 state = DISCONNECTED
         except MlxctlError as error:
             if before:
-                answer.finish(Notice(f"{error}. {await self._keep(answer, before)}", kind="error"))
+                kept = await self._keep(answer, before)
+                answer.finish(Notice(f"{sentence(error)} {kept}{self._remedy(error)}", kind="error"))
             else:
                 await self._return_question(answer, error, replaced)
         finally:
@@ -192,9 +195,10 @@ class ChatAnswers(ChatActions):
         self, answer: AnswerWidget, error: MlxctlError, replaced: Sequence[ChatMessage]
     ) -> None:
         """Move the last question, which was rejected, into the input."""
-        notice = Notice(f"{error}. The question is back in the input.", kind="error")
         question = self._conversation.remove_last_question()
         assert question is not None, "it was asked"
+        text = f"{sentence(error)} The question is back in the input.{self._remedy(error)}"
+        notice = Notice(text, kind="error")
         # Followed by images that were attached during the answer.
         self._show_attached((*question.images, *self._attached))
         self._restore_questions(question.text)
@@ -207,6 +211,9 @@ class ChatAnswers(ChatActions):
         await self._history.append(replaced)
         await self._transcript.add(notice)
         self._resume_edit(question.number)
+
+    def _remedy(self, error: MlxctlError) -> str:
+        return remedy(error, has_earlier_messages=bool(self._conversation.messages), new_chat="^N")
 
     @abstractmethod
     def _resume_edit(self, number: int) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from pathlib import Path
 from typing import cast
 
 from textual import events, on, work
@@ -22,6 +23,7 @@ from mlxctl.tui.chat_commands import (
     read_input,
 )
 from mlxctl.tui.conversation import Conversation
+from mlxctl.tui.error_text import sentence
 from mlxctl.tui.gc_tuning import collect_all, limit_collections
 from mlxctl.tui.history_loader import HistoryLoader
 from mlxctl.tui.mentions import MentionedFiles, read_mentions
@@ -29,7 +31,6 @@ from mlxctl.tui.messages import CommandTyped, PasteFolded, QuestionSubmitted, To
 from mlxctl.tui.screens.answers import DISCONNECTED, MAX_QUEUED
 from mlxctl.tui.screens.message_actions import MessageActions
 from mlxctl.tui.terminal_app import TerminalApp
-from mlxctl.tui.throughput_meter import ThroughputMeter
 from mlxctl.tui.tools.toolbox import OPENING_SECONDS
 from mlxctl.tui.widgets.command_hints import CommandHints
 from mlxctl.tui.widgets.composer import Composer
@@ -153,21 +154,35 @@ class ChatScreen(MessageActions):
                 if reason is not None:
                     self.notify(reason, severity="warning", markup=False)
                     composer.restore_question(submitted.text)
+                elif mentioned.unknown:
+                    self._confirm_unknown(mentioned, submitted.text)
                 else:
-                    composer.add_to_history(submitted.text)
-                    await self._ask_or_queue(mentioned.text, mentioned.images)
+                    await self._ask_mentioning(mentioned, submitted.text)
+
+    async def _ask_mentioning(self, mentioned: MentionedFiles, typed: str) -> None:
+        self.query_one(Composer).add_to_history(typed)
+        if mentioned.files:
+            self.notify(f"Sent with the question: {', '.join(mentioned.files)}", markup=False)
+        await self._ask_or_queue(mentioned.text, mentioned.images)
+
+    def _confirm_unknown(self, mentioned: MentionedFiles, typed: str) -> None:
+        """Ask about mentions without a file.
+
+        The model would invent the content.
+        """
+
+        async def send(is_agreed: bool | None) -> None:
+            if is_agreed:
+                await self._ask_mentioning(mentioned, typed)
+            else:
+                self.query_one(Composer).restore_question(typed)
+
+        self._confirm(f"No file {', '.join(mentioned.unknown)}", "Send the question without it?", send)
 
     async def _read_mentions(self, question: str, shown: str) -> MentionedFiles:
         """Return the question with its @files. Raises StoreError."""
         images = (*self._conversation.images, *self._attached)
-        found = await asyncio.to_thread(read_mentions, question, shown=shown, existing_images=images)
-        if found.files:
-            self.notify(f"Sent with the question: {', '.join(found.files)}", markup=False)
-        if found.unknown:
-            self.notify(
-                f"No file {', '.join(found.unknown)}; sent as text.", severity="warning", markup=False
-            )
-        return found
+        return await asyncio.to_thread(read_mentions, question, shown=shown, existing_images=images)
 
     def _question_rejection(self, images: tuple[ImagePart, ...]) -> str | None:
         if len(self._queue) >= MAX_QUEUED:
@@ -189,7 +204,7 @@ class ChatScreen(MessageActions):
     @on(CommandTyped)
     def show_commands(self, typed: CommandTyped) -> None:
         """Show the commands that continue the text of the input."""
-        self.query_one(CommandHints).show(typed.commands)
+        self.query_one(CommandHints).show(typed.commands, selected=typed.selected)
 
     @on(PasteFolded)
     def notify_paste_folded(self, folded: PasteFolded) -> None:
@@ -234,13 +249,14 @@ class ChatScreen(MessageActions):
         await self._stop_and_save()
         self._autosave.start_new_chat()
         await self._show_conversation(Conversation())
+        self._show_attached(())
         await self._transcript.add(Notice("New chat."))
 
     async def _show_conversation(self, conversation: Conversation) -> None:
         """Replace the conversation on the screen."""
         self._leave_message()
         self._conversation = conversation
-        self._throughput = ThroughputMeter()
+        self._reset_metrics(conversation.num_context_tokens)
         await self._history.cancel()
         await self._transcript.clear()
         collect_all()
@@ -281,7 +297,7 @@ class ChatScreen(MessageActions):
         try:
             self._model = await self._backend.switch(name)
         except MlxctlError as error:
-            self._opening_notice.set_message(f"{error}. /model chooses another model.", kind="error")
+            self._opening_notice.set_message(f"{sentence(error)} /model chooses another model.", kind="error")
             await self._reopen(before)
         else:
             self._set_state("ready")
@@ -322,15 +338,20 @@ class ChatScreen(MessageActions):
 
     def _show_status(self) -> None:
         model = self._model.name if self._model else "no model yet"
+        metrics = self._throughput.metrics()
+        if metrics.usage is not None:
+            self._num_context_tokens = metrics.usage.num_prompt_tokens + metrics.usage.num_completion_tokens
         self.query_one(ChatHeader).show(model, self._conversation.title)
         self.query_one(StatusLine).show(
             Status(
-                model=model,
+                # A remote one is not known yet by its name.
+                model=Path(self._backend.address).name if self._state == "loading" else model,
                 state=self._state,
                 seconds=time.monotonic() - self._state_since,
-                metrics=self._throughput.metrics(),
+                metrics=metrics,
+                num_context_tokens=self._num_context_tokens,
                 context_length=self._model.context_length if self._model else None,
-                has_tools=self._options.uses_tools,
+                has_tools=self._options.uses_tools and bool(self._tools.specs),
             )
         )
 

@@ -3,18 +3,23 @@
 UI thread only.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
-from textual import on
+from textual import on, work
 
-from mlxctl.tui.conversation import ChatEntry, QueuedQuestion, Scope, describe, numbers_of
+from mlxctl.errors import MlxctlError
+from mlxctl.tui.chat_backend import BackendModel
+from mlxctl.tui.compaction import Compaction, compact
+from mlxctl.tui.conversation import ChatEntry, Conversation, QueuedQuestion, Scope, describe, numbers_of
+from mlxctl.tui.error_text import sentence
 from mlxctl.tui.messages import MessageClicked, TextTyped
 from mlxctl.tui.screens.answers import ChatAnswers
 from mlxctl.tui.terminal_app import TerminalApp
-from mlxctl.tui.throughput_meter import ThroughputMeter
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.message_bar import MessageBar
+from mlxctl.tui.widgets.notice import Notice
 
 _LAST = 100_000
 _MAX_EXCERPT = 200
@@ -102,6 +107,43 @@ class MessageActions(ChatAnswers):
         """Delete the last question and its answer."""
         question = self._conversation.last_question
         await self._run_on(question, self._delete, "There is no question to delete.")
+
+    async def action_compact(self) -> None:
+        """Continue a copy in which a summary replaces the older messages."""
+        if self._model is None:
+            self.notify("There is no model to write a summary.", severity="warning")
+        elif not self._conversation.messages:
+            self.notify("There is nothing to compact yet.", severity="warning")
+        elif self._can_change:
+            self._answer_worker = self._write_summary(self._model)
+
+    @work(group="answer", exclusive=True)
+    async def _write_summary(self, model: BackendModel) -> None:
+        # Questions that wait continue after it.
+        self._is_complete = False
+        self._set_state("compacting")
+        try:
+            compaction = await compact(self._backend, model, self._conversation, self._options)
+            assert compaction is not None, "the chat has messages"
+            await self._show_compacted(compaction)
+            self._is_complete = True
+        except asyncio.CancelledError:
+            await self._transcript.add(Notice("Stopped. The chat is unchanged.", kind="warning"))
+            raise
+        except MlxctlError as error:
+            await self._transcript.add(Notice(f"{sentence(error)} The chat is unchanged.", kind="error"))
+        finally:
+            self._set_state("ready" if self._model is not None else "no model")
+
+    async def _show_compacted(self, compaction: Compaction) -> None:
+        kept = ""
+        if self._autosave.is_enabled:
+            await self._save().wait()
+            self._autosave.start_new_chat()
+            kept = " /chats opens the whole chat."
+        await self._show_conversation(Conversation(compaction.messages))
+        await self._transcript.add(Notice(f"{compaction.description}{kept}"))
+        self._save()
 
     async def action_fork(self) -> None:
         """Continue a copy of this chat; the original stays saved."""
@@ -237,6 +279,10 @@ class MessageActions(ChatAnswers):
         if replaced:
             await self._transcript.drop_below(replaced[0])
             await self._transcript.drop(replaced[:1])
+        failed = self._conversation.failed_question
+        if failed is not None:
+            await self._transcript.drop([failed])
+            self.notify("The question that failed is replaced by this one. Up in the input shows it.")
         self._start_answer(queued, removed)
         if replaced:
             self._show_attached((*self._draft.images, *self._attached))
@@ -281,7 +327,7 @@ class MessageActions(ChatAnswers):
         await self._load(entry)
         await self._transcript.drop_below(entry)
         self._conversation.remove(self._conversation.within(entry, "after"))
-        self._throughput = ThroughputMeter()
+        self._reset_metrics()
         if entry.is_question:
             await self._transcript.drop([entry])
             self._conversation.remove([entry])
@@ -326,7 +372,7 @@ class MessageActions(ChatAnswers):
         await self._load(removed[0])
         await self._transcript.drop(removed)
         self._conversation.remove(removed)
-        self._throughput = ThroughputMeter()
+        self._reset_metrics()
         if self._conversation.messages:
             self._save()
         else:

@@ -4,6 +4,7 @@ Nothing is applied before every value is valid.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -119,7 +120,8 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
         except ValueError as error:
             self.query_one("#error", Static).update(str(error))
             return
-        options = ChatOptions(
+        options = replace(
+            self._options,
             system_prompt=self.query_one("#system_prompt", TextArea).text.strip(),
             **numbers,
             stop=stop,

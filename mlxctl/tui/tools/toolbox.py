@@ -148,7 +148,7 @@ class ToolBox:
     def problems(self) -> list[str]:
         """Sentences about each failed source, and about too many tools."""
         problems = [
-            f"{source.problem}. The chat continues without it."
+            f"{source.problem.rstrip('.')}. The chat continues without it."
             for source in self._sources
             if source.problem is not None
         ]
@@ -193,6 +193,8 @@ class ToolBox:
         for tool in self._tools.values():
             offered.setdefault(tool.origin, []).append(tool.spec.name)
         lines = [f"{origin}: {_listed(names)}" for origin, names in offered.items()]
+        if waiting := self.opening:
+            lines.append(f"{waiting}: starting, its tools come when it is ready")
         return "\n".join([*(lines or ["No tools."]), *self.problems, *([state] if lines else [])])
 
     @property

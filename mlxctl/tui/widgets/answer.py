@@ -25,6 +25,7 @@ from mlxctl.tui.turn_updates import (
     AnswerCut,
     AnswerMeasured,
     DemoToolFailed,
+    MessagesDropped,
     RoundsExhausted,
     RoundStarted,
     ServerBusy,
@@ -138,6 +139,8 @@ class AnswerWidget(Vertical):
                 await self.mount(Notice(DEMO_TOOL_HINT, kind="warning"))
             case AnswerCut():
                 await self.mount(Notice(update.hint("/set max_tokens N"), kind="warning"))
+            case MessagesDropped():
+                await self.mount(Notice(update.message, kind="warning"))
             case PromptProgress() | GeneratedTokens() | ToolCallEnded() | Finished() | ToolStarted():
                 pass
             case _:

@@ -98,6 +98,7 @@ class Composer(TextArea):
         self._folded: dict[str, str] = {}
         # What the last Tab found, while the text stays as it was.
         self._candidates: tuple[str, list[str]] = ("", [])
+        self._selected_command: int | None = None
         self._paste_numbers = itertools.count(1)
 
     @property
@@ -137,7 +138,12 @@ class Composer(TextArea):
                 self.action_delete_left()
                 self.insert("\n")
             elif self.text.strip():
+                self._take_selected_command()
                 self._send()
+        elif event.key == "tab" and self._selected_command is not None:
+            event.stop()
+            event.prevent_default()
+            self._take_selected_command(" ")
         elif event.key == "tab" and (word := self._word_at_cursor)[:1] in ("/", "@"):
             event.stop()
             event.prevent_default()
@@ -169,6 +175,8 @@ class Composer(TextArea):
         if len(found) > 1 and word.startswith("@"):
             self._candidates = (self.text, found)
             self._show_hint()
+        elif len(found) > 1 and common_prefix(found) == word:
+            self._select_command(1)
         elif len(found) == 1 and not found[0].endswith("/"):
             self.insert(" ")
 
@@ -183,10 +191,36 @@ class Composer(TextArea):
 
     def on_text_area_changed(self) -> None:
         self._show_hint()
-        self.post_message(CommandTyped(matching_commands(self.text)))
+        self._selected_command = None
+        self.post_message(CommandTyped(matching_commands(self.text), selected=None))
+
+    def _select_command(self, step: int) -> bool:
+        """Select another command that continues the text; return whether there is one.
+
+        Not while earlier questions are shown, which the same keys choose.
+        """
+        commands = [] if self._history.is_browsing else matching_commands(self.text)
+        if not commands:
+            return False
+        # Down begins at the first, Up at the last.
+        before = self._selected_command if self._selected_command is not None else min(-step, 0)
+        self._selected_command = (before + step) % len(commands)
+        self.post_message(CommandTyped(commands, selected=self._selected_command))
+        return True
+
+    def _take_selected_command(self, end: str = "") -> None:
+        """Replace the text by the selected command, if there is one."""
+        if self._selected_command is not None:
+            name = matching_commands(self.text)[self._selected_command].names[0]
+            self.set_text(f"/{name}{end}")
 
     def action_older(self) -> None:
-        """Move up; from the start of the text, show the previous question."""
+        """Move up; from the start of the text, show the previous question.
+
+        In a list of commands, select one.
+        """
+        if self._select_command(-1):
+            return
         if not self.cursor_at_first_line:
             self.action_cursor_up()
         elif self.text and not self._history.is_browsing and self.cursor_location != (0, 0):
@@ -199,7 +233,12 @@ class Composer(TextArea):
             self._show_hint()
 
     def action_newer(self) -> None:
-        """Move down; from the last line, show the next question."""
+        """Move down; from the last line, show the next question.
+
+        In a list of commands, select one.
+        """
+        if self._select_command(1):
+            return
         if not self.cursor_at_last_line:
             self.action_cursor_down()
         elif (text := self._history.newer()) is not None:

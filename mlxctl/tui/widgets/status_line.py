@@ -5,9 +5,11 @@ What does not fit is dropped from the right, least important first.
 
 from dataclasses import dataclass, field
 
+from textual.content import Content
 from textual.widgets import Static
 
 from mlxctl.terminal_text import escape_line
+from mlxctl.tui.conversation import NEARLY_FULL, context_share
 from mlxctl.tui.throughput_meter import LiveMetrics
 
 _GAP = "  "
@@ -16,17 +18,22 @@ _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_PER_SECOND = 10
 # Pause after which a stream counts as stalled.
 _STALL_SECONDS = 3.0
+_FULL = 0.95
 _IDLE_STATES = frozenset({"ready", "no model", "waiting for you", "server not reachable"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Values of the status line; `seconds` is the time in this state."""
+    """Values of the status line; `seconds` is the time in this state.
+
+    The conversation had `num_context_tokens` of the model's `context_length` at the end of the last answer.
+    """
 
     model: str
     state: str
     seconds: float = 0.0
     metrics: LiveMetrics = field(default_factory=LiveMetrics)
+    num_context_tokens: int | None = None
     context_length: int | None = None
     has_tools: bool = False
 
@@ -47,7 +54,7 @@ class StatusLine(Static):
         text = status_text(status, width=max(self.size.width - 2, 1))
         if text != self._shown:
             self._shown = text
-            self.update(text)
+            self.update(_colored(text, status))
 
 
 def status_text(status: Status, *, width: int) -> str:
@@ -56,8 +63,8 @@ def status_text(status: Status, *, width: int) -> str:
     segments = [
         model,
         _state(status),
-        *_metrics(status.metrics),
         *_context(status),
+        *_metrics(status.metrics),
     ]
     if status.has_tools:
         segments.append("tools")
@@ -100,12 +107,21 @@ def _metrics(metrics: LiveMetrics) -> list[str]:
 
 
 def _context(status: Status) -> list[str]:
-    usage = status.metrics.usage
-    if usage is None:
+    if status.num_context_tokens is None:
         return []
-    used = usage.num_prompt_tokens + usage.num_completion_tokens
     whole = f"/{_format_tokens(status.context_length)}" if status.context_length else ""
-    return [f"context {_format_tokens(used)}{whole}"]
+    return [f"context {_format_tokens(status.num_context_tokens)}{whole}"]
+
+
+def _colored(text: str, status: Status) -> Content:
+    """Return the line; a context that is nearly full is colored."""
+    content, share = Content(text), context_share(status.num_context_tokens, status.context_length)
+    if share < NEARLY_FULL:
+        return content
+    start = text.rfind("context ")
+    end = text.find(_GAP, start)
+    style = "$text-error" if share >= _FULL else "$text-warning"
+    return content.stylize(style, start, end if end >= 0 else None) if start >= 0 else content
 
 
 def _format_tokens(num_tokens: int) -> str:
