@@ -4,7 +4,7 @@ _mlxctl_children() {
     case "$1" in
         "") echo "serve chat run launch service logs top cancel models probe cache agents adapters admin audit scheduler bench config doctor completion" ;;
         " service") echo "install uninstall start restart stop status logs" ;;
-        " models") echo "ls info fit tune pull rm alias search recommend ps load unload pin unpin" ;;
+        " models") echo "ls info fit tune pull import convert rm alias search recommend ps load unload pin unpin" ;;
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import settings clear" ;;
         " agents") echo "ls show reset rm" ;;
         " adapters") echo "ls mount unmount" ;;
@@ -44,6 +44,8 @@ _mlxctl_options() {
         " models fit") echo "--context --kv-bits --kv-group-size --macs --json --config --help -h" ;;
         " models tune") echo "--rounds --streams --document-tokens --answer-tokens --draft-models --json --config --help -h" ;;
         " models pull") echo "--probe --json --config --help -h" ;;
+        " models import") echo "--name --bits --force --json --config --help -h" ;;
+        " models convert") echo "--bits --group-size --mode --recipe --dtype --name --force --json --config --help -h" ;;
         " models rm") echo "--yes -y --json --config --help -h" ;;
         " models alias") echo "--remove --json --config --help -h" ;;
         " models search") echo "--limit --json --help -h" ;;
@@ -231,6 +233,16 @@ _mlxctl_value() {
         " models tune --draft-models") echo "unknown" ;;
         " models tune --config") echo "files" ;;
         " models pull --config") echo "files" ;;
+        " models import --name") echo "unknown" ;;
+        " models import --bits") echo "unknown" ;;
+        " models import --config") echo "files" ;;
+        " models convert --bits") echo "unknown" ;;
+        " models convert --group-size") echo "unknown" ;;
+        " models convert --mode") echo "unknown" ;;
+        " models convert --recipe") echo "words:mixed_2_6 mixed_3_4 mixed_3_6 mixed_4_6" ;;
+        " models convert --dtype") echo "words:float16 bfloat16 float32" ;;
+        " models convert --name") echo "unknown" ;;
+        " models convert --config") echo "files" ;;
         " models rm --config") echo "files" ;;
         " models alias --config") echo "files" ;;
         " models search --limit") echo "unknown" ;;
@@ -541,6 +553,8 @@ _mlxctl_argument() {
         " models fit") echo "models" ;;
         " models tune") echo "models" ;;
         " models pull") echo "unknown" ;;
+        " models import") echo "files" ;;
+        " models convert") echo "models" ;;
         " models rm") echo "models" ;;
         " models alias") echo "models" ;;
         " models search") echo "unknown" ;;

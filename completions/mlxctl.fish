@@ -12,7 +12,7 @@ function __mlxctl_at
 end
 
 complete -c mlxctl -f
-set -g __mlxctl_paths ' serve' ' chat' ' run' ' launch' ' service' ' service install' ' service uninstall' ' service start' ' service restart' ' service stop' ' service status' ' service logs' ' logs' ' top' ' cancel' ' models' ' models ls' ' models info' ' models fit' ' models tune' ' models pull' ' models rm' ' models alias' ' models search' ' models recommend' ' models ps' ' models load' ' models unload' ' models pin' ' models unpin' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache export' ' cache import' ' cache settings' ' cache clear' ' agents' ' agents ls' ' agents show' ' agents reset' ' agents rm' ' adapters' ' adapters ls' ' adapters mount' ' adapters unmount' ' admin' ' admin keys' ' admin keys ls' ' admin keys add' ' admin keys show' ' admin keys set' ' admin keys rotate' ' admin keys revoke' ' admin limits' ' admin limits show' ' admin limits set' ' admin guardrails' ' admin guardrails show' ' admin guardrails set' ' admin guardrails test' ' audit' ' audit tail' ' audit search' ' audit prune' ' scheduler' ' scheduler show' ' scheduler set' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench arrivals' ' bench burst' ' bench contention' ' bench mixed' ' bench speculation' ' bench probe' ' bench compare' ' bench report' ' config' ' config path' ' config show' ' config init' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish'
+set -g __mlxctl_paths ' serve' ' chat' ' run' ' launch' ' service' ' service install' ' service uninstall' ' service start' ' service restart' ' service stop' ' service status' ' service logs' ' logs' ' top' ' cancel' ' models' ' models ls' ' models info' ' models fit' ' models tune' ' models pull' ' models import' ' models convert' ' models rm' ' models alias' ' models search' ' models recommend' ' models ps' ' models load' ' models unload' ' models pin' ' models unpin' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache export' ' cache import' ' cache settings' ' cache clear' ' agents' ' agents ls' ' agents show' ' agents reset' ' agents rm' ' adapters' ' adapters ls' ' adapters mount' ' adapters unmount' ' admin' ' admin keys' ' admin keys ls' ' admin keys add' ' admin keys show' ' admin keys set' ' admin keys rotate' ' admin keys revoke' ' admin limits' ' admin limits show' ' admin limits set' ' admin guardrails' ' admin guardrails show' ' admin guardrails set' ' admin guardrails test' ' audit' ' audit tail' ' audit search' ' audit prune' ' scheduler' ' scheduler show' ' scheduler set' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench arrivals' ' bench burst' ' bench contention' ' bench mixed' ' bench speculation' ' bench probe' ' bench compare' ' bench report' ' config' ' config path' ' config show' ' config init' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish'
 
 complete -c mlxctl -n "__mlxctl_at ''" -a serve -d 'Serve models over OpenAI- and Anthropic-compatible APIs'
 complete -c mlxctl -n "__mlxctl_at ''" -a chat -d 'Chat with a model in the terminal'
@@ -180,6 +180,8 @@ complete -c mlxctl -n "__mlxctl_at ' models'" -a info -d 'Show what a model is, 
 complete -c mlxctl -n "__mlxctl_at ' models'" -a fit -d 'Estimate whether models fit this machine, and their maximum speed'
 complete -c mlxctl -n "__mlxctl_at ' models'" -a tune -d 'Measure the drafters that fit a model, and name the fastest'
 complete -c mlxctl -n "__mlxctl_at ' models'" -a pull -d 'Download a model from the Hugging Face hub'
+complete -c mlxctl -n "__mlxctl_at ' models'" -a import -d 'Import a GGUF file, or a model of Ollama'
+complete -c mlxctl -n "__mlxctl_at ' models'" -a convert -d 'Convert a model to the MLX format, and quantize it'
 complete -c mlxctl -n "__mlxctl_at ' models'" -a rm -d 'Delete a model from disk'
 complete -c mlxctl -n "__mlxctl_at ' models'" -a alias -d 'Add a name for a model'
 complete -c mlxctl -n "__mlxctl_at ' models'" -a search -d 'Search the Hugging Face hub for MLX models'
@@ -218,6 +220,24 @@ complete -c mlxctl -n "__mlxctl_at ' models pull'" -l probe -d 'Probe the model 
 complete -c mlxctl -n "__mlxctl_at ' models pull'" -l json -d 'Print JSON instead of text'
 complete -c mlxctl -n "__mlxctl_at ' models pull'" -l config -r -F -d 'Settings file to read instead of the default one'
 complete -c mlxctl -n "__mlxctl_at ' models pull'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' models import'" -r -F
+complete -c mlxctl -n "__mlxctl_at ' models import'" -l name -x -d 'Name of the new model'
+complete -c mlxctl -n "__mlxctl_at ' models import'" -l bits -x -d 'Quantize to 2, 3, 4, 5, 6 or 8 bits'
+complete -c mlxctl -n "__mlxctl_at ' models import'" -l force -d 'Replace a model of this name'
+complete -c mlxctl -n "__mlxctl_at ' models import'" -l json -d 'Print JSON instead of text'
+complete -c mlxctl -n "__mlxctl_at ' models import'" -l config -r -F -d 'Settings file to read instead of the default one'
+complete -c mlxctl -n "__mlxctl_at ' models import'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' models convert'" -x -a '(mlxctl completion models 2>/dev/null)'
+complete -c mlxctl -n "__mlxctl_at ' models convert'" -l bits -x -d '2, 3, 4, 5, 6 or 8'
+complete -c mlxctl -n "__mlxctl_at ' models convert'" -l group-size -x -d 'Weights with a common scale: 32, 64 or 128'
+complete -c mlxctl -n "__mlxctl_at ' models convert'" -l mode -x -d 'affine, mxfp4, nvfp4 or mxfp8'
+complete -c mlxctl -n "__mlxctl_at ' models convert'" -l recipe -x -a 'mixed_2_6 mixed_3_4 mixed_3_6 mixed_4_6' -d 'More bits for some layers: mixed_2_6, mixed_3_4, mixed_3_6 or mixed_4_6'
+complete -c mlxctl -n "__mlxctl_at ' models convert'" -l dtype -x -a 'float16 bfloat16 float32' -d 'float16, bfloat16 or float32 for weights that are not quantized'
+complete -c mlxctl -n "__mlxctl_at ' models convert'" -l name -x -d 'Name of the new model'
+complete -c mlxctl -n "__mlxctl_at ' models convert'" -l force -d 'Replace a model of this name'
+complete -c mlxctl -n "__mlxctl_at ' models convert'" -l json -d 'Print JSON instead of text'
+complete -c mlxctl -n "__mlxctl_at ' models convert'" -l config -r -F -d 'Settings file to read instead of the default one'
+complete -c mlxctl -n "__mlxctl_at ' models convert'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' models rm'" -x -a '(mlxctl completion models 2>/dev/null)'
 complete -c mlxctl -n "__mlxctl_at ' models rm'" -l yes -s y -d 'Do not ask'
 complete -c mlxctl -n "__mlxctl_at ' models rm'" -l json -d 'Print JSON instead of text'

@@ -1191,6 +1191,34 @@ _mlxctl_models_rm() {
         '*: :{_mlxctl_names models}'
 }
 
+_mlxctl_models_convert() {
+    _arguments \
+        '*--bits[2, 3, 4, 5, 6 or 8]: :' \
+        '*--group-size[Weights with a common scale\: 32, 64 or 128]: :' \
+        '*--mode[affine, mxfp4, nvfp4 or mxfp8]: :' \
+        '*--recipe[More bits for some layers\: mixed_2_6, mixed_3_4, mixed_3_6 or mixed_4_6]: :(mixed_2_6 mixed_3_4 mixed_3_6 mixed_4_6)' \
+        '*--dtype[float16, bfloat16 or float32 for weights that are not quantized]: :(float16 bfloat16 float32)' \
+        '*--name[Name of the new model]: :' \
+        '*--force[Replace a model of this name]' \
+        '*--json[Print JSON instead of text]' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :{_mlxctl_names models}'
+}
+
+_mlxctl_models_import() {
+    _arguments \
+        '*--name[Name of the new model]: :' \
+        '*--bits[Quantize to 2, 3, 4, 5, 6 or 8 bits]: :' \
+        '*--force[Replace a model of this name]' \
+        '*--json[Print JSON instead of text]' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_files'
+}
+
 _mlxctl_models_pull() {
     _arguments \
         '*--probe[Probe the model afterwards]' \
@@ -1261,6 +1289,8 @@ _mlxctl_models() {
             'fit:Estimate whether models fit this machine, and their maximum speed'
             'tune:Measure the drafters that fit a model, and name the fastest'
             'pull:Download a model from the Hugging Face hub'
+            'import:Import a GGUF file, or a model of Ollama'
+            'convert:Convert a model to the MLX format, and quantize it'
             'rm:Delete a model from disk'
             'alias:Add a name for a model'
             'search:Search the Hugging Face hub for MLX models'
@@ -1279,6 +1309,8 @@ _mlxctl_models() {
             fit) _mlxctl_models_fit ;;
             tune) _mlxctl_models_tune ;;
             pull) _mlxctl_models_pull ;;
+            import) _mlxctl_models_import ;;
+            convert) _mlxctl_models_convert ;;
             rm) _mlxctl_models_rm ;;
             alias) _mlxctl_models_alias ;;
             search) _mlxctl_models_search ;;

@@ -16,9 +16,10 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 
-# Agents, responses and API keys of the user must not decide an outcome, nor change. Removed at exit.
+# Models, agents, responses and API keys of the user must not decide an outcome, nor change. Removed at exit.
 _STATE = tempfile.TemporaryDirectory(prefix="mlxctl-tests-")
 os.environ["XDG_STATE_HOME"] = _STATE.name
+os.environ["XDG_DATA_HOME"] = _STATE.name
 
 # Five seconds by default, which a busy machine may need for a short answer.
 for _wait in ("connect", "read", "write", "pool"):

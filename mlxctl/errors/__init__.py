@@ -14,6 +14,7 @@ MlxctlError
 │   │   └── AmbiguousModelName   a short form of several models' names
 │   ├── BrokenModel
 │   ├── DownloadFailed
+│   ├── ConversionFailed         a model cannot be imported or converted
 │   └── NotEnoughMemory
 ├── RequestError                 the caller has to change the request
 │   ├── InvalidRequest
@@ -96,6 +97,7 @@ from mlxctl.errors.engine import (
 from mlxctl.errors.model import (
     AmbiguousModelName,
     BrokenModel,
+    ConversionFailed,
     DownloadFailed,
     ModelError,
     ModelNotFoundOnDisk,
@@ -138,6 +140,7 @@ __all__ = [
     "ConnectionLost",
     "ContextOverBudget",
     "ContextTooLong",
+    "ConversionFailed",
     "DeadlineExceeded",
     "DownloadFailed",
     "EncodedBody",

@@ -45,6 +45,10 @@ class DownloadFailed(ModelError):
     """
 
 
+class ConversionFailed(ModelError):
+    """A model cannot be imported or converted; `path` is source or target."""
+
+
 class NotEnoughMemory(ModelError):
     """The weights do not fit into the memory limit."""
 

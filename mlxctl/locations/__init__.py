@@ -125,6 +125,13 @@ def state_directory() -> Path:
     return root / "mlxctl"
 
 
+def models_directory() -> Path:
+    """Return the directory of models that mlxctl made; it need not exist."""
+    base = os.environ.get("XDG_DATA_HOME")
+    root = Path(base) if base else home_directory() / ".local" / "share"
+    return root / "mlxctl" / "models"
+
+
 def service_log_file() -> Path:
     """Return the path of the service's log; it need not exist."""
     return state_directory() / "service.log"

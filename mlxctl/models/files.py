@@ -14,7 +14,10 @@ from mlxctl.models.names import display_name
 
 MAX_JSON_BYTES = 64 << 20
 
-OTHER_FORMAT = "GGUF files do not work here; `mlxctl models search` finds models in the MLX format"
+OTHER_FORMAT = (
+    "GGUF files are converted by `mlxctl models import FILE.gguf`; `mlxctl models search` finds models in "
+    "the MLX format"
+)
 
 _WHOLE = "model.safetensors"
 _PART = re.compile(r"(?P<name>.*)[0-9]{5}-of-(?P<count>[0-9]{5})(?P<end>\.safetensors)")

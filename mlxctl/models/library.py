@@ -1,9 +1,9 @@
 """The models on this machine.
 
-Those of configured directories first, then of the hub cache, then of LM Studio. Finds, names and removes
-models; loads nothing. A model directory may be a link, for example to another disk: that is the operator's
-choice. A link inside a model directory that leads out of it and out of the library is never followed; the
-entry says so.
+Those of configured directories and those that mlxctl made first, then of the hub cache, then of LM Studio.
+Finds, names and removes models; loads nothing. A model directory may be a link, for example to another disk:
+that is the operator's choice. A link inside a model directory that leads out of it and out of the library is
+never followed; the entry says so.
 """
 
 import os
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from mlxctl import demo
+from mlxctl import demo, locations
 from mlxctl.errors import AmbiguousModelName, BrokenModel, MlxctlError, ModelNotFoundOnDisk
 from mlxctl.locations import expand_user
 from mlxctl.models.files import OTHER_FORMAT, missing_config
@@ -72,7 +72,8 @@ class Library:
 
     def __init__(self, settings: LibrarySettings) -> None:
         self._cache = settings.hub_cache or hub_cache_directory()
-        self._directories = _directories(settings.models_dirs, self._cache)
+        own = (*settings.models_dirs, locations.models_directory())
+        self._directories = _directories(own, self._cache)
         self.aliases: Mapping[str, str] = dict(settings.aliases)
 
     @property

@@ -187,7 +187,7 @@ def blow_up_template(model: Path) -> None:
     [
         (break_config, "not valid JSON"),
         (remove_config, "has no config.json$"),
-        (keep_only_gguf, "has no config.json; GGUF files do not work here"),
+        (keep_only_gguf, "has no config.json; GGUF files are converted by `mlxctl models import"),
         (remove_weights, "has no weights"),
         (truncate_weights, "is truncated: it has 500 of"),
         (use_unknown_type, "no installed package has code for model_type 'brand_new'"),

@@ -305,8 +305,8 @@ def test_gguf_files_are_listed_with_the_reason(directories: tuple[Path, Path], l
     folder.mkdir(parents=True)
     (folder / "a-Q4_K_M.gguf").write_bytes(b"GGUF")
     (entry,) = library(directories).entries()
-    assert "has no config.json; GGUF files do not work here" in (entry.problem or "")
-    with pytest.raises(ModelNotFoundOnDisk, match="GGUF files do not work here"):
+    assert "has no config.json; GGUF files are converted by" in (entry.problem or "")
+    with pytest.raises(ModelNotFoundOnDisk, match="GGUF files are converted by"):
         library(directories).resolve("a-GGUF")
 
 
@@ -425,5 +425,5 @@ def test_hub_cache_directory_follows_the_hubs_variables(environment: dict[str, s
 
 def test_file_in_place_of_a_directory_is_named(directories: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "model.gguf").touch()
-    with pytest.raises(ModelNotFoundOnDisk, match=r"is a file; .* GGUF files do not work here"):
+    with pytest.raises(ModelNotFoundOnDisk, match=r"is a file; .* converted by `mlxctl models import"):
         library(directories).resolve(str(tmp_path / "model.gguf"))

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from mlxctl.cli.lazy import shown_commands
+from mlxctl.conversion.mlx_lm_conversion import DTYPES, RECIPES
 from mlxctl.launch.clients import CLIENTS
 from mlxctl.settings import EngineSettings, ServerSettings
 
@@ -35,6 +36,8 @@ _WORDS = {
     "BITS": " ".join(get_args(get_type_hints(EngineSettings)["prefix_cache_bits"])),
     "CLIENT": " ".join(CLIENTS),
     "LEVEL": " ".join(get_args(get_type_hints(ServerSettings)["log_level"])),
+    "RECIPE": " ".join(RECIPES),
+    "DTYPE": " ".join(DTYPES),
     "FORMAT": " ".join(get_args(get_type_hints(ServerSettings)["log_format"])),
 }
 

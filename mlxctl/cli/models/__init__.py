@@ -21,6 +21,10 @@ COMMANDS = {
         "mlxctl.cli.models.tune", "Measure the drafters that fit a model, and name the fastest."
     ),
     "pull": LazyCommand("mlxctl.cli.models.pull", "Download a model from the Hugging Face hub."),
+    "import": LazyCommand("mlxctl.cli.models.import_gguf", "Import a GGUF file, or a model of Ollama."),
+    "convert": LazyCommand(
+        "mlxctl.cli.models.convert", "Convert a model to the MLX format, and quantize it."
+    ),
     "rm": LazyCommand("mlxctl.cli.models.rm", "Delete a model from disk."),
     "alias": LazyCommand("mlxctl.cli.models.alias", "Add a name for a model."),
     "search": LazyCommand("mlxctl.cli.models.search", "Search the Hugging Face hub for MLX models."),
