@@ -81,6 +81,9 @@ WRITERS = {
     "bench/report.py": "a report, which mlxctl never reads",
     "bench/result.py": "a result (tests/bench)",
     "cli/probe/report.py": "capabilities.toml",
+    "conversion/gguf_import.py": "a new model, whole or not at all (tests/conversion)",
+    "conversion/mlx_lm_conversion.py": "a new model, whole or not at all (tests/conversion)",
+    "conversion/weight_writer.py": "a new model, whole or not at all (tests/conversion)",
     "doctor/generation.py": "an empty settings file, in a temporary directory",
     "engine/speculation/gate_store.py": "measured seconds (tests/engine/test_gate_store.py)",
     "inference/preparation/process.py": "nothing: it discards the output of a process",
@@ -103,6 +106,7 @@ WRITERS = {
     "stores/audit_files.py": "audit/audit.jsonl",
     "stores/database_file.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, speeds.sqlite, "
     "policy.sqlite, chats.db, manifest.sqlite; the index of the audit log (tests/stores/test_audit.py)",
+    "stores/server_cards.py": "a card, written anew at each start (tests/stores/test_server_cards.py)",
     "stores/policy.py": "the name of a store that had keys; mlxctl only sees whether the file exists",
     "tui/export.py": "chat.json",
     "tui/external_editor.py": "the question in an editor, in a temporary directory",
