@@ -672,3 +672,16 @@ def test_beginning_of_a_command_lists_the_commands_that_continue_it() -> None:
         assert typed(screen) == "/messages "
 
     drive(ScriptedBackend(), interact)
+
+
+def test_help_wraps_within_its_column_on_a_narrow_screen() -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("scripted is ready")
+        await screen.press("f1")
+        await screen.wait_for("Stop the answer and")
+        await screen.settle()
+        lines = screen.text().splitlines()
+        [place] = [number for number, line in enumerate(lines) if "Stop the answer and" in line]
+        assert lines[place + 1].index("keep its text") == lines[place].index("Stop the answer and")
+
+    drive(ScriptedBackend(), interact, size=(60, 40))

@@ -1,5 +1,9 @@
 """Help (F1, ^G, /help): keys, commands and the status line."""
 
+from collections.abc import Iterable, Sequence
+
+from rich.table import Table
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
@@ -8,11 +12,13 @@ from textual.widgets import Static
 
 from mlxctl.tui.chat_commands import COMMANDS, INPUT_KEYS
 
-_STATUS = """\
-tok/s    tokens per second (~ estimated while streaming)
-first    time to first token
-cached   share of the prompt found in the prefix cache
-context  tokens used / context window"""
+_LITERAL = "A message that starts with a slash: type // instead."
+_STATUS = (
+    ("tok/s", "tokens per second (~ estimated while streaming)"),
+    ("first", "time to first token"),
+    ("cached", "share of the prompt found in the prefix cache"),
+    ("context", "tokens used / context window"),
+)
 
 
 class HelpScreen(ModalScreen[None]):
@@ -27,16 +33,32 @@ class HelpScreen(ModalScreen[None]):
     BINDINGS = [Binding("escape,ctrl+c,f1,ctrl+g,q,enter", "dismiss", "Close")]  # noqa: RUF012 -- Textual API
 
     def compose(self) -> ComposeResult:
-        commands = []
-        for command in COMMANDS:
-            name = f"/{command.names[0]} {command.argument}".rstrip() if command.names else ""
-            key = "F1, ^G" if command.action == "help" else command.display_keys
-            commands.append(f"{key:<8}{name:<18}{command.help}")
-        keys = [f"{shown:<18}{text}" for shown, text in INPUT_KEYS]
+        commands = [
+            (
+                "F1, ^G" if command.action == "help" else command.display_keys,
+                f"/{command.names[0]} {command.argument}".rstrip() if command.names else "",
+                command.help,
+            )
+            for command in COMMANDS
+        ]
         with VerticalScroll() as box:
             box.border_title = "Help (Esc closes)"
-            literal = "A message that starts with a slash: type // instead."
-            yield Static("\n".join([*commands, literal, "", *keys, "", _STATUS]), markup=False)
+            yield Static(_columns(commands, (8, 18)))
+            yield Static(f"{_LITERAL}\n", markup=False)
+            yield Static(_columns(INPUT_KEYS, (18,)))
+            yield Static("")
+            yield Static(_columns(_STATUS, (9,)))
 
     async def action_dismiss(self, result: None = None) -> None:
         self.dismiss(result)
+
+
+def _columns(rows: Iterable[Sequence[str]], widths: Sequence[int]) -> Table:
+    """Return a table whose last column takes the rest and wraps within it."""
+    table = Table.grid(expand=True)
+    for width in widths:
+        table.add_column(width=width)
+    table.add_column(ratio=1)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
