@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mlxctl import __version__
+from mlxctl.cli.lan_urls import lan_urls, print_qr_code
 from mlxctl.errors import describe_bytes
 from mlxctl.inference import ServedModel
 from mlxctl.models import Fit
@@ -30,11 +31,14 @@ class Banner:
     def __init__(self) -> None:
         self._requires_keys = False
         self._when_loaded = "at its first request"
+        self._allowed_hosts: tuple[str, ...] = ()
+        self._has_page = True
 
     def listening(self, address: Address, settings: Settings, *, requires_keys: bool) -> None:
         """Print the address, before the model is loaded."""
         echo(f"mlxctl {__version__} on {address.url}")
         self._requires_keys = requires_keys
+        self._allowed_hosts, self._has_page = settings.server.allowed_hosts, settings.server.status_page
         if settings.pool.preload:
             self._when_loaded = "next, if it fits beside the others (--preload)"
         echo(f"  access {describe_access(settings.server, requires_keys=requires_keys)}")
@@ -50,7 +54,7 @@ class Banner:
         *,
         seconds: float,
     ) -> None:
-        """Print the models, the start-up time and an example request."""
+        """Print the models, the start-up time, further URLs, an example request."""
         names: dict[Path, str] = {}
         for model in models:
             name = names.setdefault(model.facts.path, model.name)
@@ -68,9 +72,14 @@ class Banner:
             if model.is_demo:
                 echo(_DEMO)
         echo(f"  ready  after {seconds:.1f} s")
+        urls = lan_urls(address, self._allowed_hosts)
+        for index, url in enumerate(urls):
+            echo(f"  {'       ' if index else 'lan    '}{url}")
         usable = (model for model in models if model.state != "failed" and model.facts.purpose == "text")
         if (first := next(usable, None)) is not None:
             echo(f"  try    {_curl_command(address, first.name, requires_keys=self._requires_keys)}")
+        if urls and self._has_page:
+            print_qr_code(urls[0])
 
 
 class StartLog:

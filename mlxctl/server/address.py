@@ -19,9 +19,11 @@ class Address:
     @property
     def url(self) -> str:
         """The URL for clients on this machine."""
-        reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.ip, self.ip)  # noqa: S104
-        host = f"[{reachable}]" if ":" in reachable else reachable
-        return f"{self.scheme}://{host}:{self.port}"
+        return self.url_for({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.ip, self.ip))  # noqa: S104
+
+    def url_for(self, host: str) -> str:
+        """Return the URL with a name or an address of this machine."""
+        return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
 
 
 def claim_address(host: str, port: int) -> Address:

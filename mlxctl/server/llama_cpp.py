@@ -140,6 +140,16 @@ class Modalities(Struct):
     audio: bool
 
 
+class TemplateAbilities(Struct, kw_only=True):
+    """What a model's chat template can render.
+
+    Zed offers tools to models with these flags only.
+    """
+
+    supports_tools: bool
+    supports_tool_calls: bool
+
+
 class ServerProperties(Struct, kw_only=True):
     """Properties of a model (llama.cpp)."""
 
@@ -148,6 +158,7 @@ class ServerProperties(Struct, kw_only=True):
     model_alias: str
     model_path: str
     chat_template: str
+    chat_template_caps: TemplateAbilities
     modalities: Modalities
     build_info: str
 
@@ -157,6 +168,7 @@ class PropertiesResource(ModelInfoResource):
 
     def describe(self, model: ServedModel) -> ServerProperties:
         """Return the properties."""
+        has_tools = bool(model.supports_tools)
         return ServerProperties(
             default_generation_settings=GenerationDefaults(model.context_length),
             total_slots=_num_slots(self._inference),
@@ -164,6 +176,7 @@ class PropertiesResource(ModelInfoResource):
             # The name and not the path: clients must not learn paths of this machine.
             model_path=model.name,
             chat_template=model.facts.chat_template or "",
+            chat_template_caps=TemplateAbilities(supports_tools=has_tools, supports_tool_calls=has_tools),
             modalities=Modalities(vision=bool(model.supports_images), audio=False),
             build_info=f"mlxctl-{__version__}",
         )

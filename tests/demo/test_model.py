@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from mlxctl.demo import MODEL_DIR
 from mlxctl.models.directory_reader import read_model
 from tools.demo_model.conversation import (
     Message,
+    Sample,
     ToolCall,
     assistant,
     assistant_calls,
@@ -21,6 +23,8 @@ from tools.demo_model.conversation import (
     tool_result,
     user,
 )
+from tools.demo_model.evaluation import probes, writes_exactly
+from tools.demo_model.tasks import SHRUG
 
 HELLO = "Hello! How can I help you?"
 Ask = Callable[..., str]
@@ -34,11 +38,19 @@ def _weather(argument: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def ask() -> Ask:
-    """Return a function that generates greedily up to the end of turn."""
-    from mlx_lm import load, stream_generate
+def loaded() -> tuple[Any, Any]:
+    """The model and its tokenizer."""
+    from mlx_lm import load
 
-    model, tokenizer = load(str(MODEL_DIR))
+    return load(str(MODEL_DIR))[:2]
+
+
+@pytest.fixture(scope="module")
+def ask(loaded: tuple[Any, Any]) -> Ask:
+    """Return a function that generates greedily up to the end of turn."""
+    from mlx_lm import stream_generate
+
+    model, tokenizer = loaded
 
     def ask(*messages: Message, tools: list[dict[str, Any]] | None = None, thinking: bool = False) -> str:
         prompt = tokenizer.apply_chat_template(
@@ -108,6 +120,33 @@ def test_demo_model_recalls_number_of_earlier_turn(ask: Ask) -> None:
 
 def test_demo_model_counts(ask: Ask) -> None:
     assert ask(user("Count to 5")) == "1, 2, 3, 4, 5"
+
+
+def test_demo_model_answers_first_questions(loaded: tuple[Any, Any]) -> None:
+    asked = [probe for probe in probes() if probe["ability"] == "first questions"]
+    wrong = []
+    for probe in asked:
+        answer, thought = probe.get("expect", ""), "I cannot do that."
+        if "call" in probe:
+            call = ToolCall(**probe["call"])
+            answer, thought = call.as_text(), f"I call {call.name}."
+        samples = [
+            Sample(
+                ability="",
+                messages=[user(probe["user"])],
+                tools=probe["tools"],
+                answer=answer,
+                thought="",
+                thinking=False,
+            )
+        ]
+        if "call" in probe or answer == SHRUG:
+            samples.append(replace(samples[0], thought=thought, thinking=True))
+        wrong += [
+            probe["user"] for each in samples if not writes_exactly(*loaded, each.prompt(), each.completion())
+        ]
+    assert len(asked) == 60
+    assert len(set(wrong)) <= 1, wrong
 
 
 def test_demo_model_ends_answers_to_other_questions(ask: Ask) -> None:

@@ -171,6 +171,7 @@ def test_properties_name_the_model_and_no_path(client: httpx.Client) -> None:
     assert (found["model_path"], found["modalities"]) == (MODEL, {"vision": False, "audio": False})
     assert found["default_generation_settings"]["n_ctx"] > 0
     assert "im_start" in found["chat_template"]
+    assert found["chat_template_caps"] == {"supports_tools": True, "supports_tool_calls": True}
 
 
 @pytest.mark.parametrize(

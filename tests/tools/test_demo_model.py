@@ -6,7 +6,7 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from tools.demo_model import tasks, tool_tasks
+from tools.demo_model import everyday, tasks, tool_tasks
 from tools.demo_model.conversation import Sample
 from tools.demo_model.lexicon import Lexicon
 
@@ -32,7 +32,7 @@ def test_quick_run_writes_loadable_model_and_report(tmp_path: Path) -> None:
 
     model, tokenizer = load(str(tmp_path / "model"))
     made = json.loads((tmp_path / "abilities.json").read_text(encoding="utf-8"))["made"]
-    assert made["num_steps"] == 2
+    assert [run["num_steps"] for run in made["runs"]] == [2]
     assert "| ability |" in (tmp_path / "ABILITIES.md").read_text(encoding="utf-8")
     assert isinstance(generate(model, tokenizer, "Hello", max_tokens=4), str)
 
@@ -49,6 +49,18 @@ def test_expected_call_uses_an_offered_tool_with_arguments_of_the_question() -> 
         call = json.loads(sample.answer.removeprefix("<tool_call>\n").removesuffix("\n</tool_call>"))
         assert call["name"] in [tool["function"]["name"] for tool in sample.tools or []]
         assert all(str(value) in sample.messages[-1]["content"] for value in call["arguments"].values())
+
+
+def test_everyday_calls_use_an_offered_tool_and_its_argument() -> None:
+    asked = (everyday.ask_the_time, everyday.ask_for_a_sum, everyday.ask_for_the_weather)
+    samples = list(islice(tasks.mix(Lexicon(7, held_out=False), dict.fromkeys(asked, 1.0)), 300))
+    declined = [sample for sample in samples if sample.answer == tasks.SHRUG]
+    for sample in (sample for sample in samples if sample not in declined):
+        call = json.loads(sample.answer.removeprefix("<tool_call>\n").removesuffix("\n</tool_call>"))
+        offered = {tool["function"]["name"]: tool["function"]["parameters"] for tool in sample.tools or []}
+        assert set(offered[call["name"]]["required"]) <= call["arguments"].keys()
+        assert call["arguments"].keys() <= offered[call["name"]]["properties"].keys()
+    assert 30 < len(declined) < 200
 
 
 def test_held_out_words_are_not_in_training() -> None:

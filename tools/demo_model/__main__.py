@@ -29,12 +29,16 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--seed", type=int, default=None, help="seed, by default that of the shipped model")
     parser.add_argument("--steps", type=int, default=None, help="number of training steps")
+    parser.add_argument("--rate", type=float, default=None, help="highest learning rate")
+    parser.add_argument(
+        "--start", type=Path, default=None, help="directory of the model to continue, with its tokenizer"
+    )
     parser.add_argument(
         "--quick", action="store_true", help="a few steps only, to check that everything runs"
     )
     options = parser.parse_args(arguments)
     _prefer_openblas()
-    _make(options.out, quick=options.quick, seed=options.seed, num_steps=options.steps)
+    _make(options)
 
 
 def _prefer_openblas() -> None:
@@ -46,15 +50,24 @@ def _prefer_openblas() -> None:
         ctypes.CDLL("libopenblas.so.0", mode=ctypes.RTLD_GLOBAL)
 
 
-def _make(directory: Path, *, quick: bool, seed: int | None, num_steps: int | None) -> None:
+def _make(options: argparse.Namespace) -> None:
     from tools.demo_model import evaluation, training
     from tools.demo_model.directory import write_model
-    from tools.demo_model.report import write_report
+    from tools.demo_model.report import earlier_runs, write_report
 
-    plan = training.QUICK if quick else training.Plan()
-    plan = replace(plan, seed=plan.seed if seed is None else seed, num_steps=num_steps or plan.num_steps)
+    directory: Path = options.out
+    plan = training.QUICK if options.quick else training.Plan()
+    plan = replace(
+        plan,
+        seed=plan.seed if options.seed is None else options.seed,
+        num_steps=options.steps or plan.num_steps,
+        peak_rate=options.rate or plan.peak_rate,
+        start=options.start,
+    )
+    run = {"num_steps": plan.num_steps, "num_tokens_per_step": plan.num_tokens_per_step, "seed": plan.seed}
+    runs = [*earlier_runs(plan.start), run]
     with _progress() as progress:
-        tokenizer = _train_tokenizer(plan)
+        tokenizer = _tokenizer(plan)
         losses = progress.add_task("training", total=plan.num_steps, note="")
         model = training.train(
             tokenizer,
@@ -62,21 +75,25 @@ def _make(directory: Path, *, quick: bool, seed: int | None, num_steps: int | No
             lambda step, loss: progress.update(losses, completed=step, note=f"loss {loss:.3f}"),
         )
         write_model(model, tokenizer, training.model_config(plan.vocab_size), directory, dtype=training.DTYPE)
-        effort = evaluation.QUICK if quick else evaluation.Effort()
+        effort = evaluation.QUICK if options.quick else evaluation.Effort()
         measuring = progress.add_task("measuring", total=effort.num_parts(), note="")
         measurements = evaluation.measure(directory, effort, lambda: progress.advance(measuring))
-    facts = {"num_parameters": training.num_parameters(model), "num_steps": plan.num_steps, "seed": plan.seed}
+    facts = {"num_parameters": training.num_parameters(model), "runs": runs}
     write_report(measurements, facts, directory.parent)
     right, total = evaluation.totals(measurements["generated"])
     Console().print(f"{directory}: {right} of {total} held-out conversations right")
 
 
-def _train_tokenizer(plan: Any) -> Any:
+def _tokenizer(plan: Any) -> Any:
+    from tokenizers import Tokenizer
+
     from tools.demo_model import tasks
     from tools.demo_model.curriculum import ALL_TASKS
     from tools.demo_model.lexicon import Lexicon
     from tools.demo_model.tokenizer import train_tokenizer
 
+    if plan.start is not None:
+        return Tokenizer.from_file(str(plan.start / "tokenizer.json"))
     samples = islice(tasks.mix(Lexicon(plan.seed + 1, held_out=False), ALL_TASKS), plan.num_tokenizer_samples)
     return train_tokenizer(
         (sample.prompt() + sample.completion() for sample in samples), vocab_size=plan.vocab_size

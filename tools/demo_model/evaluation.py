@@ -3,8 +3,8 @@
 *Generated*: conversations of the same generator with the held-out words, names, cities and tools; right means
 that greedy decoding writes exactly the expected text, thinking included (checked in one pass: greedy decoding
 writes a text if and only if each of its tokens is the most likely one after the tokens before it).
-*Hand-written*: probes.toml, completed greedily by `mlx_lm`, thinking on and off; right means the expected
-text or call after the thinking.
+*Hand-written*: probes.toml and first_questions.toml, completed greedily by `mlx_lm`, thinking on and off;
+right means the expected text or call after the thinking.
 """
 
 import json
@@ -22,9 +22,15 @@ from mlx_lm import load, stream_generate
 from tools.demo_model import conversation, tasks
 from tools.demo_model.conversation import Message
 from tools.demo_model.curriculum import ALL_TASKS
+from tools.demo_model.everyday import CHAT_TOOLS
 from tools.demo_model.lexicon import Lexicon
 
 _HELD_OUT_SEED = 99
+_SENTENCES = {
+    "decline": tasks.SHRUG,
+    "abilities": tasks.ABILITIES,
+    "story": tasks.STORY.format(hero="cat"),
+}
 Score = dict[str, int]
 Advance = Callable[[], None]
 
@@ -44,7 +50,7 @@ class Effort:
 
     def num_parts(self) -> int:
         """Return how often `measure` calls `advance`."""
-        return min(self.num_tasks, len(ALL_TASKS)) + len(_probes()[: self.num_probes]) + 1
+        return min(self.num_tasks, len(ALL_TASKS)) + len(probes()[: self.num_probes]) + 1
 
 
 QUICK = Effort(num_tasks=4, num_per_task=1, num_probes=2, max_answer_tokens=4, distances=(50,))
@@ -114,7 +120,7 @@ def _measure_written(
     model: Any, tokenizer: Any, effort: Effort, advance: Advance
 ) -> dict[str, dict[str, Any]]:
     table: dict[str, dict[str, Any]] = {}
-    for probe in _probes()[: effort.num_probes]:
+    for probe in probes()[: effort.num_probes]:
         row = table.setdefault(probe["ability"], {"right": 0, "of": 0, "wrong": []})
         for thinking in (True, False):
             answer, ended = _answer(model, tokenizer, probe, thinking, effort.max_answer_tokens)
@@ -127,14 +133,29 @@ def _measure_written(
     return table
 
 
-def _probes() -> list[dict[str, Any]]:
-    content = tomllib.loads((Path(__file__).parent / "probes.toml").read_text(encoding="utf-8"))
-    toolbox = content["toolbox"]
-    probes: list[dict[str, Any]] = content["probe"]
+def probes() -> list[dict[str, Any]]:
+    """Return the hand-written conversations, with the schemas of their tools."""
+    content = _read("probes.toml")
+    toolbox = {**content["toolbox"], **{f"chat_{name}": CHAT_TOOLS[name] for name in CHAT_TOOLS}}
+    probes: list[dict[str, Any]] = [*content["probe"], *_first_questions()]
     for probe in probes:
         functions = [{"name": key, **toolbox[key]} for key in probe.get("tools", [])]
         probe["tools"] = [{"type": "function", "function": function} for function in functions] or None
     return probes
+
+
+def _first_questions() -> Iterator[dict[str, Any]]:
+    """Yield the rows of first_questions.toml as probes."""
+    for name, rows in _read("first_questions.toml").items():
+        for tools, question, answer in rows:
+            wanted = (
+                {"call": answer} if isinstance(answer, dict) else {"expect": _SENTENCES.get(answer, answer)}
+            )
+            yield {"ability": name.replace("_", " "), "tools": tools, "user": question, **wanted}
+
+
+def _read(file_name: str) -> dict[str, Any]:
+    return tomllib.loads((Path(__file__).parent / file_name).read_text(encoding="utf-8"))
 
 
 def _messages(probe: dict[str, Any]) -> Iterator[Message]:

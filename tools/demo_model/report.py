@@ -10,7 +10,7 @@ _INTRODUCTION = """\
 # What the demo model can do
 
 {num_parameters:,} parameters, Qwen3 architecture, trained from random weights by `python -m
-tools.demo_model` on synthetic conversations ({num_steps:,} steps, seed {seed}). It knows nothing about the
+tools.demo_model` on synthetic conversations ({runs}). It knows nothing about the
 world. Everything below was measured by the same command on the files in `model/`, with greedy decoding;
 abilities.json has the same numbers.
 
@@ -27,9 +27,10 @@ names and purposes.
 _WRITTEN = """\
 ## Hand-written conversations
 
-{num_probes} prompts as users and SDK examples write them (`tools/demo_model/probes.toml`), each with
-thinking on and off. Right means that the text or call after the thinking is the expected one; "end an answer"
-only asks that it stops by itself.
+{num_probes} prompts as users and SDK examples write them (`probes.toml` and `first_questions.toml` in
+`tools/demo_model`), each with thinking on and off. Right means that the text or call after the thinking is
+the expected one; "end an answer" only asks that it stops by itself. The generator makes most of the "first
+questions", too; those "in other words" were not written for training.
 
 """
 _RECALL = """\
@@ -50,10 +51,25 @@ def write_report(measurements: dict[str, Any], facts: dict[str, Any], directory:
     (directory / "ABILITIES.md").write_text("".join(_pages(measurements, facts)), encoding="utf-8")
 
 
+def earlier_runs(model: Path | None) -> list[dict[str, int]]:
+    """Return a model's training runs, from the report beside its directory."""
+    if model is None:
+        return []
+    report = json.loads((model.parent / "abilities.json").read_text(encoding="utf-8"))
+    runs: list[dict[str, int]] = report["made"]["runs"]
+    return runs
+
+
+def _describe_runs(runs: list[dict[str, int]]) -> str:
+    return ", continued by `--start` with ".join(
+        f"{run['num_steps']:,} steps, seed {run['seed']}" for run in runs
+    )
+
+
 def _pages(measurements: dict[str, Any], facts: dict[str, Any]) -> list[str]:
     written, recall = measurements["hand_written"], measurements["recall_by_distance_in_tokens"]
     return [
-        _INTRODUCTION.format(**facts),
+        _INTRODUCTION.format(num_parameters=facts["num_parameters"], runs=_describe_runs(facts["runs"])),
         _GENERATED,
         _table(("ability", "thinking", "not thinking"), _generated_rows(measurements["generated"])),
         _WRITTEN.format(num_probes=totals(written)[1] // 2),

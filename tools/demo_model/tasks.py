@@ -120,12 +120,6 @@ def _count_to(lexicon: Lexicon, end: int) -> Sample:
     return _asked(lexicon, "count", question, answer, "The user wants me to count.")
 
 
-def add(lexicon: Lexicon) -> Sample:
-    one, other_number = lexicon.dice.randint(0, 9), lexicon.dice.randint(0, 9)
-    question = lexicon.form("sums").format(a=one, b=other_number)
-    return _asked(lexicon, "add", question, str(one + other_number), "The user wants a sum.")
-
-
 def fact_value(lexicon: Lexicon, kind: str) -> str:
     """Draw a value for a kind of fact.
 

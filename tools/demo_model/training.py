@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -27,12 +28,14 @@ class Plan:
     """Training parameters; `num_tokens_per_step` includes padding."""
 
     num_steps: int = 2_400
-    num_tokens_per_step: int = 2_560
+    num_tokens_per_step: int = 2_048
     peak_rate: float = 2.5e-3
     num_pool_samples: int = 640
     vocab_size: int = 1_280
     num_tokenizer_samples: int = 12_000
     seed: int = 11
+    start: Path | None = None
+    """Directory of the model to continue from; None starts from random weights."""
 
 
 QUICK = Plan(num_steps=4, num_tokens_per_step=512, num_pool_samples=64, num_tokenizer_samples=400)
@@ -68,10 +71,11 @@ def num_parameters(model: Any) -> int:
 
 
 def train(tokenizer: Tokenizer, plan: Plan, report: Report) -> Any:
-    """Train a new model and return it with float32 weights."""
+    """Train a new model, or continue one; return it with float32 weights."""
     config = model_config(plan.vocab_size)
     model = qwen3.Model(qwen3.ModelArgs.from_dict(config))
-    model.update(tree_unflatten(list(initial_weights(model, seed=plan.seed).items())))
+    weights = initial_weights(model, seed=plan.seed) if plan.start is None else _stored_weights(plan.start)
+    model.update(tree_unflatten(list(weights.items())))
     rate = _rate(plan)
     optimizer = optimizers.AdamW(learning_rate=rate, betas=[0.9, 0.97], weight_decay=0.02)
     loss_and_gradient = nn.value_and_grad(model, _loss)
@@ -84,6 +88,11 @@ def train(tokenizer: Tokenizer, plan: Plan, report: Report) -> Any:
         if step == plan.num_steps:
             break
     return model
+
+
+def _stored_weights(directory: Path) -> dict[str, mx.array]:
+    stored: dict[str, mx.array] = mx.load(str(directory / "model.safetensors"))  # type: ignore[assignment]
+    return {name: value.astype(mx.float32) for name, value in stored.items()}
 
 
 def _rate(plan: Plan) -> Callable[[mx.array], Any]:
@@ -113,7 +122,7 @@ def batches(tokenizer: Tokenizer, plan: Plan) -> Iterator[tuple[mx.array, mx.arr
     lexicon = Lexicon(plan.seed, held_out=False)
     step = 0
     while True:
-        progress = min(1.0, step / plan.num_steps)
+        progress = min(1.0, step / plan.num_steps) if plan.start is None else 1.0
         rows = sorted(_pool(tokenizer, lexicon, plan, progress), key=lambda row: len(row[0]))
         groups: list[list[Row]] = [[]]
         for row in rows:

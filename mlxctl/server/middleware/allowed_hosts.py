@@ -59,7 +59,8 @@ class AllowedHosts:
         request.context.has_known_host = False
         if not self._is_in_network or not self._policy.requires_keys:
             raise InvalidRequest(
-                f"host name {name!r} is not allowed; add it to server.allowed_hosts (--allowed-host)",
+                f"host name {name!r} is not allowed; start the server with `--allowed-host {name}`, or add "
+                "it to server.allowed_hosts",
                 code="host_not_allowed",
             )
 

@@ -54,7 +54,7 @@ class HelpScreen(ModalScreen[None]):
 
 
 def _columns(rows: Iterable[Sequence[str]], widths: Sequence[int]) -> Table:
-    """Return a table whose last column takes the rest and wraps within it."""
+    """Return a table whose last column takes the rest."""
     table = Table.grid(expand=True)
     for width in widths:
         table.add_column(width=width)
