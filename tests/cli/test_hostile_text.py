@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gguf
 import msgspec
+import numpy as np
 import pytest
 import typer
 from typer.core import TyperGroup
@@ -44,6 +46,8 @@ CALLS: dict[str, list[str]] = {
     "models fit": ["MODEL", "MODEL --json"],
     "models tune": ["UNUSABLE"],
     "models rm": ["MODEL"],
+    "models convert": ["UNUSABLE"],
+    "models import": ["GGUF"],
     "models alias": ["name MODEL --config SETTINGS"],
     "models search": ["hostile", "hostile --json"],
     "models ps": ["--url URL", "--url URL --json"],
@@ -133,6 +137,17 @@ SHOWS_TEXTS = {"agents show", "cache show", "chat", "logs", "service logs"}
 ASKS_SERVERS = [path for path in CALLS if any("URL" in call for call in CALLS[path])]
 
 
+def write_hostile_gguf(path: Path) -> None:
+    """Write a GGUF file of an architecture with a hostile name."""
+    writer = gguf.GGUFWriter(path, TEXT)
+    writer.add_name(TEXT)
+    writer.add_tensor(TEXT, np.zeros((1, 32), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def hostile_models(directory: Path) -> list[Path]:
     """Write model directories with a hostile text in one place each."""
     config: dict[str, Any] = {"model_type": "qwen3", "hidden_size": 64, "num_hidden_layers": 1}
@@ -171,6 +186,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[s
     (home / "request.json").write_text('{"messages": []}')
     (home / "rules.json").write_text("{}")
     (home / "empty").mkdir()
+    write_hostile_gguf(home / "model.gguf")
     models = hostile_models(home / "models")
     result = encode_result(sample_result(FAST, SLOW, problem="evil")).replace(
         '"org/model-4bit"', json.dumps(TEXT)
@@ -189,6 +205,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[s
         yield {
             "MODEL": list(map(str, models)),
             "UNUSABLE": [str(models[0])],
+            "GGUF": [str(home / "model.gguf")],
             "SETTINGS": [str(home / "settings.toml")],
             "REQUEST": [str(home / "request.json")],
             "RULES": [str(home / "rules.json")],
