@@ -8,13 +8,13 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from mlxctl import __version__
 from mlxctl.conversion.new_directory import check_room, new_model_directory
 from mlxctl.errors import ConversionFailed
+from mlxctl.installed import version_of
 from mlxctl.models import describe_model, read_model, this_machine
 from mlxctl.models.quantization import find_quantization
 from mlxctl.models.weights import Weights
@@ -170,7 +170,7 @@ def _checked_weights(source: Path, origin: str) -> Weights:
     model = describe_model(source, name=origin)
     if "mlx-lm" not in (model.runtimes or ()):
         raise ConversionFailed(
-            source, f"mlx-lm {version('mlx-lm')} does not support the model_type {facts.model_type!r}"
+            source, f"mlx-lm {version_of('mlx-lm')} does not support the model_type {facts.model_type!r}"
         )
     if model.weights is None or model.problem is not None:
         raise ConversionFailed(source, model.problem or f"{origin!r} has no weights")
@@ -240,7 +240,7 @@ def _card(name: str, source: Path, origin: str, conversion: Conversion, notes: t
     lines = [
         f"# {name}",
         "",
-        f"Converted by mlxctl {__version__} with mlx-lm {version('mlx-lm')} from `{origin}`.",
+        f"Converted by mlxctl {__version__} with mlx-lm {version_of('mlx-lm')} from `{origin}`.",
         "",
         *([f"- Revision: `{revision}`"] if revision else []),
         f"- Weights: {conversion.description}",

@@ -26,14 +26,14 @@ def _ids(tokenizer: Any) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(0, tokenizer.get_vocab_size() - 1), max_size=40)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(_ids(BYTE_LEVEL))
 def test_byte_level_detokenizer_equals_the_tokenizers_decoding(ids: list[int]) -> None:
     assert _streamed(BYTE_LEVEL, ids) == BYTE_LEVEL.decode(ids, skip_special_tokens=False)
 
 
 @pytest.mark.parametrize("tokenizer", [LLAMA, GEMMA], ids=["llama", "gemma"])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(data=st.data())
 def test_sentencepiece_detokenizer_equals_the_tokenizers_decoding(
     tokenizer: Any, data: st.DataObject
@@ -49,14 +49,14 @@ def test_sentencepiece_detokenizer_equals_the_tokenizers_decoding(
 
 
 @pytest.mark.parametrize("tokenizer", [METASPACE, WORDPIECE], ids=["metaspace", "wordpiece"])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_other_decoders_use_the_tokenizers_decoding(tokenizer: Any, data: st.DataObject) -> None:
     ids = data.draw(_ids(tokenizer))
     assert _streamed(tokenizer, ids) == tokenizer.decode(ids, skip_special_tokens=False)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_text_survives_byte_level_encoding(text: str) -> None:
     assert _streamed(BYTE_LEVEL, VOCABULARIES[id(BYTE_LEVEL)].encode(text)) == text

@@ -33,7 +33,7 @@ PIECES = st.lists(
 
 
 @pytest.mark.parametrize("name", VOCABULARIES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(texts=st.lists(PIECES, min_size=1, max_size=4))
 def test_text_that_was_not_generated_gets_the_tokenizers_ids(name: str, texts: list[str]) -> None:
     vocabulary = VOCABULARIES[name]
@@ -44,7 +44,7 @@ def test_text_that_was_not_generated_gets_the_tokenizers_ids(name: str, texts: l
 
 
 @pytest.mark.parametrize("name", WITH_BYTES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(data=st.data())
 def test_stored_answer_encodes_to_its_generated_ids(name: str, data: st.DataObject) -> None:
     vocabulary, tokenizer = VOCABULARIES[name], TOKENIZERS[name]

@@ -231,7 +231,7 @@ FILES = [
     junk=st.binary(min_size=1, max_size=8),
     cut=st.integers(0, 1 << 16),
 )
-@checks(max_examples=300, deadline=None)
+@checks(max_examples=120, deadline=None)
 def test_damaged_file_decodes_or_raises_invalid_request(
     data: bytes, place: int, junk: bytes, cut: int
 ) -> None:

@@ -69,7 +69,7 @@ def _run(
     return events + processor.finish("length" if is_cut_off else "stop")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.sampled_from(TRANSCRIPTS), st.sets(st.integers(0, 150)))
 def test_events_do_not_depend_on_token_grouping(transcript: Transcript, places: set[int]) -> None:
     ids = [*VOCABULARY.encode(transcript.text), END]

@@ -79,9 +79,10 @@ def test_damaged_optional_files_are_ignored(model: Path, caplog: pytest.LogCaptu
 def test_unreadable_optional_files_are_ignored() -> None:
     # Another user may not import what these import.
     assert (describe_model(MODEL_DIR).problem, len(fingerprint(MODEL_DIR))) == (None, 64)
+    files = {file.name: file.read_bytes() for file in MODEL_DIR.iterdir()}
     with restricted_directory() as directory:
-        for file in MODEL_DIR.iterdir():
-            (directory / file.name).write_bytes(file.read_bytes())
+        for name, content in files.items():
+            (directory / name).write_bytes(content)
         for name in OPTIONAL:
             (directory / name).touch()
             (directory / name).chmod(0)

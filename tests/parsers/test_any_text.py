@@ -37,7 +37,7 @@ def _parse(
     return parsed, machine.stop_sequence
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(TEXTS, PLACES, st.sampled_from([(), ("STOP",), ("\n\n", "d\nw", "STO")]))
 def test_chunking_does_not_matter(text: str, places: set[int], stop: tuple[str, ...]) -> None:
     whole = _parse(text, [text], stop)

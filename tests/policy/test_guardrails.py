@@ -37,7 +37,7 @@ def filtered(rules: GuardrailRules, pieces: list[str]) -> tuple[list[str], str |
     return [*shown, text_filter.finish()], text_filter.verdict
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     st.lists(st.text("abc -x1C", max_size=6), max_size=12),
     st.sampled_from(["redact", "refuse", "flag"]),

@@ -100,8 +100,8 @@ def embed(server: ServerProcess) -> httpx.Response:
 def test_unknown_model_is_probed_before_its_first_use() -> None:
     model_directory = str(tiny_models.encoder("bert"))
     server = ServerProcess("--model", model_directory, "--name", "tiny", "--probe-unknown")
-    early = embed(server)
     wait_for(lambda: listed(server)["state"] == "probing", seconds=30)
+    early = embed(server)
     server.wait_ready()
     answer, model = embed(server), listed(server)
     server.kill()

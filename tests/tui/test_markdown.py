@@ -96,7 +96,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(PIECES, max_size=40).map("".join), st.integers(20, 100))
 def test_brackets_entities_and_backslashes_are_all_shown(source: str, width: int) -> None:
     # A `+` list mark and a `=` line below text stay visible.
@@ -128,7 +128,7 @@ MARKED = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(MARKED, max_size=60).map("".join))
 def test_formatting_loses_no_letter_or_digit(source: str) -> None:
     shown = iter(re.sub(r"[\W_]", "", drawn(source)))

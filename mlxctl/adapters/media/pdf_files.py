@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import InvalidRequest
+from mlxctl.installed import missing_for
 from mlxctl.ir import ImagePart
 
 MAX_PAGES = 100
@@ -67,7 +67,7 @@ def read_pdf(data: bytes, param: str, *, max_pages: int, max_pictures: int) -> l
 
 def reads_pdfs() -> bool:
     """Whether the extra that reads PDFs is installed."""
-    return find_spec("pypdfium2") is not None
+    return missing_for("pdf") is None
 
 
 @contextmanager
