@@ -153,7 +153,6 @@ def test_most_important_row_keeps_its_memory() -> None:
 
     assert engine.stats().num_preemptions > 0
     assert not engine.is_done(flex)
-    engine.run(lambda: engine.is_done(flex, normal))
 
 
 def test_row_alone_that_outgrows_the_limit_ends_with_the_reason() -> None:
