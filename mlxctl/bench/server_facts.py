@@ -4,6 +4,7 @@ mlxctl says it in its model list and in GET /health; of other servers less is kn
 """
 
 import asyncio
+from pathlib import PurePath
 
 import httpx
 import msgspec
@@ -28,7 +29,8 @@ async def describe_server(target: BenchTarget) -> MeasuredServer:
         label=target.label,
         name=target.name,
         url=target.endpoint.base_url,
-        model=target.model,
+        # mlx_lm.server names a model by its path, which says too much about a machine.
+        model=PurePath(target.model).name if target.model.startswith("/") else target.model,
         context_length=target.context_length,
         num_parameters=listed.num_parameters if listed else None,
         number_format=listed.number_format if listed else None,

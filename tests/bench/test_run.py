@@ -144,6 +144,14 @@ def test_server_without_model_list_needs_a_named_model() -> None:
     assert result.servers[0].model == server.bodies[-1]["model"] == "named"
 
 
+def test_result_has_no_path_of_a_model() -> None:
+    with fixed_rate_server(lists_models=False) as server:
+        result = run_bench(
+            SMALL, options(server.url, num_rounds=1, model="/home/ada/models/named"), RecordingObserver()
+        )
+    assert (result.servers[0].model, server.bodies[-1]["model"]) == ("named", "/home/ada/models/named")
+
+
 def test_concurrent_streams_have_a_higher_total_rate() -> None:
     with fixed_rate_server(pause_seconds=0.02) as server:
         result = run_bench(

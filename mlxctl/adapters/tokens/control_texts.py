@@ -1,9 +1,9 @@
-"""Control tokens that texts of a request spell, marked as text.
+"""Special tokens in the text of messages, marked to stay text.
 
-The tokenizer recognizes its special tokens in a rendered prompt. There the template's own cannot be told from
-those that a message, a file or a web page contains: `<|im_end|>` in a tool's result would end the turn. So
-MARK is put behind the first character of each spelled token before the template is rendered, and taken out
-when the prompt is encoded (`EncodedSegments`).
+The tokenizer recognizes special tokens anywhere in a rendered prompt, also in the text of a message, a file
+or a web page: `<|im_end|>` in a tool result would end the turn (prompt injection). So MARK is inserted after
+the first character of each before the template is rendered, and removed when the prompt is encoded
+(`EncodedSegments`).
 """
 
 import json
