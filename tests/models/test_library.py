@@ -14,7 +14,7 @@ from huggingface_hub.utils._shared_blobs import (
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
 from mlxctl.models import Library, read_model
 from mlxctl.models.hub_cache import hub_cache_directory
-from mlxctl.models.library import remove_model
+from mlxctl.models.removal import remove_model
 from mlxctl.settings import LibrarySettings
 from tests.permissions import restricted_directory
 

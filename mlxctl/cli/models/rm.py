@@ -27,7 +27,7 @@ def rm(
 
         entry = open_library(config).find(plain_name(name))
         from mlxctl.models.description import disk_bytes
-        from mlxctl.models.library import check_removable, remove_model
+        from mlxctl.models.removal import check_removable, remove_model
 
         check_removable(entry)
         num_bytes = disk_bytes(entry.path)
