@@ -39,7 +39,7 @@ class ChatApp(TerminalApp):
                 yield SystemCommand(
                     f"{name}  {command.help}",
                     f"Key: {command.display_keys}" if command.keys else "",
-                    partial(screen.run_action, command.action),
+                    partial(screen.run_action, command.screen_action),
                 )
 
     @on(QuestionSubmitted)
@@ -48,9 +48,9 @@ class ChatApp(TerminalApp):
         await self._chat.submit(submitted)
 
     @on(InterruptPressed)
-    def interrupt(self) -> None:
+    async def interrupt(self) -> None:
         """Stop the answer, also from a dialog that it opened."""
-        self._chat.action_interrupt()
+        await self._chat.action_interrupt()
 
     @property
     def _chat(self) -> ChatScreen:

@@ -8,13 +8,14 @@ from textual.widgets import Static
 from mlxctl.tui.conversation import ChatEntry
 from mlxctl.tui.messages import TextTyped
 
+# Key, slash command with the number of the message to come, label.
 _ACTIONS = (
     ("c", "copy", "copy"),
     ("e", "edit", "edit question"),
     ("r", "retry", "retry"),
     ("f", "fork", "fork"),
     ("d", "delete", "delete"),
-    ("x", "delete_after", "delete after"),
+    ("x", "delete after", "delete after"),
 )
 
 
@@ -34,8 +35,11 @@ class MessageBar(Static, can_focus=True):
         *(Binding(key, f"screen.on_message('{name}')", show=False) for key, name, _ in _ACTIONS),
     ]
 
+    entry: ChatEntry | None = None
+
     def open(self, entry: ChatEntry, *, num_entries: int) -> None:
         """Show the bar for a message."""
+        self.entry = entry
         self.display = True
         links = "  ".join(
             f"[@click=screen.on_message('{name}')][b]{key}[/b] {label}[/]" for key, name, label in _ACTIONS
@@ -51,6 +55,7 @@ class MessageBar(Static, can_focus=True):
             self.post_message(TextTyped(event.character))
 
     def close(self) -> None:
+        self.entry = None
         self.display = False
 
 
