@@ -54,7 +54,8 @@ class ScreenEffects:
     async def run(self, effects: Effects, result: object = None) -> None:
         """Perform the effects of a command; `result` is that of its last one."""
         await perform_all(effects, partial(self._perform, effects), result=result)
-        self.show_state()
+        if not self._is_closed:
+            self.show_state()
 
     def show_state(self) -> None:
         """Show the queue, what is attached, the edited question, and the key that stops."""
@@ -94,6 +95,8 @@ class ScreenEffects:
 
     async def _perform(self, effects: Effects, effect: Effect) -> object:
         """Return the result of an effect, or that it comes later."""
+        if self._is_closed:
+            return None
         match effect:
             case do.Confirm() | do.ChooseModel() | do.ChooseChat() | do.EditOptions() | do.AskPath():
                 dialog = dialog_for(effect, self._chat)
@@ -193,10 +196,11 @@ class ScreenEffects:
         except MlxctlError as error:
             result = error
         await self.run(effects, result)
-        # Otherwise the state names what the chat waits for.
-        if self._chat.opened.is_set() and not self._chat.is_busy:
-            self.show_idle(is_reachable=not isinstance(result, ServerUnreachable | ConnectionLost))
-        self._screen.set_timer(_IDLE_SECONDS, self._collect_when_idle)
+        if not self._is_closed:
+            # Otherwise the state names what the chat waits for.
+            if self._chat.opened.is_set() and not self._chat.is_busy:
+                self.show_idle(is_reachable=not isinstance(result, ServerUnreachable | ConnectionLost))
+            self._screen.set_timer(_IDLE_SECONDS, self._collect_when_idle)
         if is_stopped:
             raise asyncio.CancelledError
 
@@ -258,6 +262,11 @@ class ScreenEffects:
     def _collect_when_idle(self) -> None:
         if not self._chat.is_busy:
             collect_recent()
+
+    @property
+    def _is_closed(self) -> bool:
+        """Whether the application ends: commands only save the chat then."""
+        return not self._screen.children
 
     @property
     def _app(self) -> TerminalApp:
