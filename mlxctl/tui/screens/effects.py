@@ -7,7 +7,7 @@ from typing import cast
 
 from textual.app import SuspendNotSupported
 from textual.screen import Screen
-from textual.worker import Worker, WorkerCancelled
+from textual.worker import Worker, WorkerCancelled, get_current_worker
 
 from mlxctl.errors import ConnectionLost, MlxctlError, ServerUnreachable, StoreError
 from mlxctl.tui.controller import effects as do
@@ -50,6 +50,9 @@ class ScreenEffects:
         self._stoppable: Worker[None] | None = None
         self._marked: ChatEntry | None = None
         self._could_stop = False
+        self._stopped: Worker[None] | None = None
+        # The application ends: commands only save the chat.
+        self._is_closed = False
 
     async def run(self, effects: Effects, result: object = None) -> None:
         """Perform the effects of a command; `result` is that of its last one."""
@@ -190,6 +193,7 @@ class ScreenEffects:
                 self._status.set_state(effect.state)
                 result = await effect.function()
         except asyncio.CancelledError:
+            self._is_closed = get_current_worker() is not self._stopped
             if not can_stop:
                 raise
             result, is_stopped = Stopped(), True
@@ -207,6 +211,7 @@ class ScreenEffects:
     async def _stop(self, effect: do.Stop) -> None:
         if self._stoppable is None or not self._chat.is_busy:
             return
+        self._stopped = self._stoppable
         self._stoppable.cancel()
         if effect.waits:
             with suppress(WorkerCancelled):
@@ -262,11 +267,6 @@ class ScreenEffects:
     def _collect_when_idle(self) -> None:
         if not self._chat.is_busy:
             collect_recent()
-
-    @property
-    def _is_closed(self) -> bool:
-        """Whether the application ends: commands only save the chat then."""
-        return not self._screen.children
 
     @property
     def _app(self) -> TerminalApp:
