@@ -7,7 +7,7 @@ from typing import Literal
 
 from mlxctl.bench.comparison import Comparison, FigureChange
 from mlxctl.bench.formatting import format_value
-from mlxctl.errors import SettingsError
+from mlxctl.ir.errors import SettingsError
 
 _FORM = re.compile(
     r"\s*(?P<name>[A-Za-z]\w*)\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[+-]?\d+(?:\.\d+)?)\s*(?P<unit>%|ms|s)?\s*"

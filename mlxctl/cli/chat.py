@@ -17,12 +17,12 @@ from mlxctl.cli.models import is_model_name, open_library
 from mlxctl.cli.options import ApiKey, MaxTokens, System, Temperature, TopP, setting
 from mlxctl.cli.running_server import any_server, check_url, server_with
 from mlxctl.cli.served_directories import name_to_load
-from mlxctl.errors import SettingsError
-from mlxctl.settings import ModelSettings, resolve
+from mlxctl.ir.errors import SettingsError
+from mlxctl.state.settings import ModelSettings, resolve
 
 if TYPE_CHECKING:
-    from mlxctl.tui.chat_backend import ChatBackend
-    from mlxctl.tui.launch import InitialConversation
+    from mlxctl.chat.chat_backend import ChatBackend
+    from mlxctl.chat.launch import InitialConversation
 
 app = create_app()
 Option = typer.Option
@@ -93,8 +93,8 @@ def chat(
     without --model with the model that it serves.
     """
     with report_errors():
-        from mlxctl.tui.conversation import ChatOptions
-        from mlxctl.tui.launch import InitialConversation, open_toolbox, print_chats, run_chat
+        from mlxctl.chat.conversation import ChatOptions
+        from mlxctl.chat.launch import InitialConversation, open_toolbox, print_chats, run_chat
 
         if listing:
             print_chats("")
@@ -144,8 +144,8 @@ def _open_backend(
 
     With `url` it is the server there. Raises SettingsError.
     """
+    from mlxctl.chat.chat_backend import LocalBackend, RemoteBackend
     from mlxctl.cli.models.pull import offer_downloads
-    from mlxctl.tui.chat_backend import LocalBackend, RemoteBackend
 
     check_url(url, is_local=is_local)
     if url:

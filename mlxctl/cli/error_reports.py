@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import typer
 
-from mlxctl.errors import MlxctlError, ServerUnreachable
+from mlxctl.ir.errors import MlxctlError, ServerUnreachable
 from mlxctl.terminal_text import echo
 
 

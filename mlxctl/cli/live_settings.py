@@ -29,7 +29,7 @@ def read_changes(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def _change(text: str) -> tuple[str, Any]:
-    from mlxctl.errors import InvalidRequest
+    from mlxctl.ir.errors import InvalidRequest
 
     name, is_pair, value = text.partition("=")
     if not is_pair or not name:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mlxctl.settings import Settings, describe_default, describe_field, resolve
+from mlxctl.state.settings import Settings, describe_default, describe_field, resolve
 from mlxctl.terminal_text import echo
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

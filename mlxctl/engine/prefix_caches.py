@@ -8,10 +8,9 @@ from collections.abc import Callable
 from hashlib import blake2b
 
 from mlxctl.engine.wire.reports import DiskFigures
-from mlxctl.installed import version_of
 from mlxctl.ir import KVFormat, ModelSpec, TextGenerationTask
 from mlxctl.ir.cache_policy import CachePolicy
-from mlxctl.models.fingerprint import fingerprint
+from mlxctl.library.fingerprint import fingerprint
 from mlxctl.prefix_cache.cache import PrefixCache, StorageFormat
 from mlxctl.prefix_cache.disk.reader import FetchedRecord
 from mlxctl.prefix_cache.disk.tier import DiskTier
@@ -19,6 +18,7 @@ from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Packing, Record
 from mlxctl.prefix_cache.records import CacheLayout
 from mlxctl.prefix_cache.splitting import split_record
+from mlxctl.state.installed import version_of
 
 # Time at the engine's end to write cached prefixes to disk.
 _FLUSH_SECONDS = 8.0

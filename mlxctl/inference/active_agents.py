@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from mlxctl.engine import EngineClient
-from mlxctl.errors import CapacityError, EngineError
 from mlxctl.inference.cache.inspector import CachedPrompt
 from mlxctl.inference.cache.recent_prompts import RecordedPrompt
 from mlxctl.ir import GenerationRequest
+from mlxctl.ir.errors import CapacityError, EngineError
 from mlxctl.ir.tokens import Salt
 
 MAX_AGENTS = 64

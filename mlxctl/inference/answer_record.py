@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from mlxctl.engine import RowUpdate
-from mlxctl.errors import MlxctlError, RequestCancelled
 from mlxctl.inference.cache.recent_prompts import RecordedPrompt
 from mlxctl.inference.request_entry import RequestEntry
 from mlxctl.ir import Finished, StreamEvent
+from mlxctl.ir.errors import MlxctlError, RequestCancelled
 
 
 class AnswerRecord:

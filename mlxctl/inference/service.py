@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mlxctl.engine import EngineClient, EngineStatus, Hello, Stats
-from mlxctl.errors import MlxctlError, PermissionDenied, UnknownResource
 from mlxctl.inference.active_agents import ActiveAgents
 from mlxctl.inference.answers import Answers
 from mlxctl.inference.cache import CacheInspector
@@ -36,9 +35,10 @@ from mlxctl.ir import (
     TranscriptionResult,
 )
 from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
+from mlxctl.ir.errors import MlxctlError, PermissionDenied, UnknownResource
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.timed_phases import add_phases
-from mlxctl.settings import PoolSettings, VisionSettings
+from mlxctl.state.settings import PoolSettings, VisionSettings
 
 NO_POOL = PoolSettings()
 

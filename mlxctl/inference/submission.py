@@ -5,7 +5,6 @@ import hashlib
 from functools import partial
 
 from mlxctl.engine import EngineClient
-from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.inference.active_agents import ActiveAgents
 from mlxctl.inference.answer_record import AnswerRecord
 from mlxctl.inference.answers import choice_of
@@ -18,6 +17,7 @@ from mlxctl.inference.request_context import PromptFacts, current_request
 from mlxctl.inference.request_entry import RequestContent
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.session import ModelSession
+from mlxctl.ir.errors import InvalidRequest, MlxctlError
 from mlxctl.ir.tokens import prompt_salts
 
 

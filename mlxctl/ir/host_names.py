@@ -3,7 +3,7 @@
 import ipaddress
 from urllib.parse import urlsplit
 
-from mlxctl.errors import SettingsError
+from mlxctl.ir.errors import SettingsError
 
 
 def is_loopback(host: str) -> bool:

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, assert_never
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import (
     Finished,
     GeneratedTokens,
@@ -34,6 +33,7 @@ from mlxctl.ir import (
     ToolCallStarted,
     Usage,
 )
+from mlxctl.ir.errors import InvalidRequest, MlxctlError
 from mlxctl.ir.results import Collector
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.extension_fields import ExtensionFields, with_extensions

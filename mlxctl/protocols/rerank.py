@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
+from mlxctl.ir.errors import InvalidRequest, MlxctlError
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 from mlxctl.protocols.openai.errors import error_status

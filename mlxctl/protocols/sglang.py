@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import (
     Constraint,
     Finished,
@@ -22,6 +21,7 @@ from mlxctl.ir import (
     TokenLogprob,
     Usage,
 )
+from mlxctl.ir.errors import InvalidRequest, MlxctlError
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.extension_fields import ExtensionFields, with_extensions
 from mlxctl.protocols.openai.errors import error_json

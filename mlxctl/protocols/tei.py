@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from mlxctl.errors import MlxctlError
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
+from mlxctl.ir.errors import MlxctlError
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 from mlxctl.protocols.openai.errors import error_status

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.cli.lazy import COMMANDS
-from mlxctl.settings import ServerSettings
+from mlxctl.state.settings import ServerSettings
 
 runner = CliRunner()
 

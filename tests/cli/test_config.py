@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mlxctl.cli import app
-from mlxctl.settings import Settings, resolve
+from mlxctl.state.settings import Settings, resolve
 
 runner = CliRunner()
 

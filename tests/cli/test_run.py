@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from mlxctl.demo import MODEL_DIR
-from tests.models.tiny_hub import TinyHub, running
+from mlxctl.library.demo import MODEL_DIR
+from tests.library.tiny_hub import TinyHub, running
 from tests.server.process import ServerProcess, serving
 
 

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mlxctl import locations
+from mlxctl.chat.chat_backend import RemoteBackend
 from mlxctl.cli import running_server
 from mlxctl.cli.running_server import any_server, running_servers, server_with
-from mlxctl.settings import Settings, resolve
-from mlxctl.stores.server_cards import CardFile, ServedDirectory, ServerCard
-from mlxctl.tui.chat_backend import RemoteBackend
+from mlxctl.state import locations
+from mlxctl.state.settings import Settings, resolve
+from mlxctl.state.stores.server_cards import CardFile, ServedDirectory, ServerCard
 from tests.http_double import running
 
 Model = dict[str, Any]

@@ -11,7 +11,7 @@ from llguidance import LLMatcher
 
 from mlxctl.engine import EngineClient, TokenStream
 from mlxctl.ir import Guidance, Repetition, SamplingParams, ThinkingLimit, ToneCurve
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests.engine.harness import Output, finish, running_engine, submit
 
 # Plain attention, sliding window, short convolutions, linear attention with experts.

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from mlxctl.engine import EngineClient
-from mlxctl.errors import EngineDied, SequenceFailed
 from mlxctl.ir import EmbeddingRecipe, Pooling
-from mlxctl.models import read_model
-from mlxctl.settings import EngineSettings
+from mlxctl.ir.errors import EngineDied, SequenceFailed
+from mlxctl.library import read_model
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 
 from .harness import finish, running_engine, submit

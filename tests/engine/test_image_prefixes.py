@@ -9,14 +9,14 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from mlxctl.adapters import PreparedInput
 from mlxctl.engine import EngineClient
 from mlxctl.engine.generation.loading import load_text_model
 from mlxctl.engine.vision.language_model import VisionLanguageModel
-from mlxctl.errors import SequenceFailed
+from mlxctl.formats.adapters import PreparedInput
 from mlxctl.ir import CacheOptions, ImagePart, TextPart
+from mlxctl.ir.errors import SequenceFailed
 from mlxctl.ir.tokens import common_tokens, image_salts, pack
-from mlxctl.models import read_model
+from mlxctl.library import read_model
 from tests import tiny_models
 from tests.engine.harness import result_of
 

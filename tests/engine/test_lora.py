@@ -9,13 +9,13 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from mlxctl.adapters import PreparedInput
 from mlxctl.engine import EngineClient, Score
-from mlxctl.errors import SequenceFailed
+from mlxctl.formats.adapters import PreparedInput
 from mlxctl.ir import CacheOptions, ModelSpec, TextPart
+from mlxctl.ir.errors import SequenceFailed
 from mlxctl.ir.lora import LoraChoice, LoraSpec, stack_digest
-from mlxctl.models.lora_files import read_lora
-from mlxctl.settings import EngineSettings
+from mlxctl.library.lora_files import read_lora
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import GREEDY, Output, finish, running_engine, submit
 from tests.engine.vision_harness import noise, prepared, seeing_engine

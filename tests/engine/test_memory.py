@@ -6,7 +6,7 @@ import re
 import mlx.core as mx
 import pytest
 
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests.engine.harness import finish, running_engine, submit
 
 NOTHING_KEPT = EngineSettings(max_rows=8, prefix_cache_bytes=0)

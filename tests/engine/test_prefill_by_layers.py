@@ -7,12 +7,12 @@ import mlx.core as mx
 import pytest
 from mlx_lm import load
 
-from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.decoding import caches as kv
 from mlxctl.engine.generation.prefill_pass import PrefillPass
 from mlxctl.engine.scheduling.batch import TurnLimit
 from mlxctl.ir import SamplingParams, TextPart
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.stepped_engine import SteppedEngine
 from tests.engine.vision_harness import noise, prepared

@@ -11,7 +11,7 @@ from mlx_lm import load
 from mlxctl.engine import EngineClient
 from mlxctl.engine.generation import runner
 from mlxctl.ir import CacheOptions, SamplingParams
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import Output, finish, running_engine, submit
 

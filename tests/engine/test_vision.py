@@ -12,9 +12,9 @@ import pytest
 from msgspec import structs
 
 from mlxctl.engine.generation.loading import load_text_model
-from mlxctl.errors import SequenceFailed
 from mlxctl.ir import TextPart
-from mlxctl.models import read_model
+from mlxctl.ir.errors import SequenceFailed
+from mlxctl.library import read_model
 from tests import tiny_models
 
 from .harness import result_of

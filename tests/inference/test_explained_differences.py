@@ -8,14 +8,14 @@ from zlib import crc32
 
 import pytest
 
-from mlxctl.adapters import ModelAdapter
-from mlxctl.errors import InvalidRequest
+from mlxctl.formats.adapters import ModelAdapter
 from mlxctl.inference.cache.explanation import Explanation, explain
 from mlxctl.inference.cache.recent_prompts import RecordedPrompt
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest, text_message
 from mlxctl.ir.cache_usage import CacheUsage
-from tests.adapters.families import CASES, adapter_for
+from mlxctl.ir.errors import InvalidRequest
+from tests.formats.adapters.families import CASES, adapter_for
 from tests.inference.changed_requests import KINDS, Changed, changed_request, conversation
 
 _TEMPLATES = ("qwen3", "llama3_1", "mistral_new", "gemma3", "gpt_oss", "lfm2", "deepseek_v3", "kimi_k2")

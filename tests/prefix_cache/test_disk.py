@@ -16,7 +16,7 @@ from mlxctl.engine import EngineClient
 from mlxctl.ir import SamplingParams
 from mlxctl.prefix_cache.disk.segments import SegmentFiles
 from mlxctl.prefix_cache.disk.space import Extent
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests.engine.harness import Output, finish, running_engine, submit
 from tests.prefix_cache.test_reuse import END_OF_MESSAGE, FAMILIES, GREEDY, SEEDED, ask, cold, text
 

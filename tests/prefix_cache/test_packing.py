@@ -14,7 +14,7 @@ from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.prefix_cache.disk.encoding import decode, encode
 from mlxctl.prefix_cache.packing import PackedKVRecord, Packing, pack_record, unpack_record
 from mlxctl.prefix_cache.records import KVRecord
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.prefix_cache.test_quantized_reuse import engine
 from tests.prefix_cache.test_reuse import COLD, ask, text

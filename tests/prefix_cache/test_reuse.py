@@ -9,7 +9,7 @@ import pytest
 
 from mlxctl.engine import EngineClient
 from mlxctl.ir import SamplingParams
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests.engine.harness import Output, finish, running_engine, submit
 
 # Plain attention, sliding window, windows in turn with attention and experts, short convolutions with

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.errors import (
+from mlxctl.ir.errors import (
     AuthenticationFailed,
     BodyTooLarge,
     BrokenModel,

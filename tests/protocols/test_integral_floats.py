@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import AnthropicMessagesFormatter, OpenAIChatFormatter, OpenAIResponsesFormatter
 from mlxctl.protocols.ollama.formatter import OllamaFormatter
 

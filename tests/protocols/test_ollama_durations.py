@@ -3,7 +3,7 @@
 import pytest
 from msgspec import UNSET
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.ollama.parsing import keep_alive_seconds
 
 

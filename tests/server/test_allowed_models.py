@@ -16,7 +16,7 @@ import pytest
 from websockets.sync.client import connect
 
 from mlxctl.ir.policy import SCOPES
-from mlxctl.server.route import Operation, Route
+from mlxctl.server.http.route import Operation, Route
 from mlxctl.server.routes import all_routes
 from tests import tiny_models
 from tests.tiny_models.adapters import random_adapter

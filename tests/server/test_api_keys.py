@@ -17,10 +17,10 @@ from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
 from mlxctl.ir.allowed_models import EVERY_MODEL
 from mlxctl.ir.policy import SCOPES
-from mlxctl.policy import Caller
-from mlxctl.server.caller import with_caller
-from mlxctl.settings import OidcSettings, PolicySettings, ServerSettings
-from tests.policy.identity_provider import AUDIENCE, identity_provider
+from mlxctl.server.policy import Caller
+from mlxctl.server.policy.caller import with_caller
+from mlxctl.state.settings import OidcSettings, PolicySettings, ServerSettings
+from tests.server.policy.identity_provider import AUDIENCE, identity_provider
 
 from .conftest import unstarted_app
 from .process import ServerProcess, serving

@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import pytest
 from falcon import testing
-from models.tiny_hub import TinyHub, running
-from models.weight_files import write_model
 
-from mlxctl.bootstrap import build_services
-from mlxctl.models.download_journal import Download, DownloadJournal
+from mlxctl.library.download_journal import Download, DownloadJournal
 from mlxctl.server import create_app
-from mlxctl.settings import LibrarySettings, ModelSettings, ServerSettings, Settings
+from mlxctl.server.wiring import build_services
+from mlxctl.state.settings import LibrarySettings, ModelSettings, ServerSettings, Settings
+from tests.library.tiny_hub import TinyHub, running
+from tests.library.weight_files import write_model
 
 from .conftest import LocalClient
 from .process import ServerProcess, serving, wait_for

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from mlxctl.server.deadline import timeout_seconds
-from mlxctl.settings import Endpoint, ServerSettings
+from mlxctl.server.http.deadline import timeout_seconds
+from mlxctl.state.settings import Endpoint, ServerSettings
 
 from .process import ServerProcess, serving
 from .test_access_log import LoggedServer, logged

@@ -16,9 +16,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from mlxctl.server.openapi import build_document
+from mlxctl.server.http.openapi import build_document
 from mlxctl.server.routes import all_routes
-from mlxctl.settings import ServerSettings
+from mlxctl.state.settings import ServerSettings
 
 from .conftest import unstarted_app
 from .openapi_validation import DOCUMENT, check_answer, check_stream

@@ -10,12 +10,12 @@ from falcon import testing
 
 from mlxctl.ir.policy import SCOPES, USER_SCOPES
 from mlxctl.server import create_app
-from mlxctl.server.disconnect import DisconnectWatch
-from mlxctl.server.responses_socket import ResponsesSocket
-from mlxctl.server.root_path import RootPath
-from mlxctl.server.route import Route
+from mlxctl.server.http.disconnect import DisconnectWatch
+from mlxctl.server.http.root_path import RootPath
+from mlxctl.server.http.route import Route
+from mlxctl.server.resources.generation.responses_socket import ResponsesSocket
 from mlxctl.server.routes import all_routes
-from mlxctl.settings import ServerSettings
+from mlxctl.state.settings import ServerSettings
 
 from .conftest import unstarted_app, unstarted_services
 from .process import ServerProcess

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mlxctl.errors import GuardrailMatched
+from mlxctl.ir.errors import GuardrailMatched
 from mlxctl.probe.questions import SPOKEN_SENTENCES
 from mlxctl.protocols import openai_error
 from mlxctl.server.routes import all_routes

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from falcon import testing
 
-from mlxctl.settings import ServerSettings
+from mlxctl.state.settings import ServerSettings
 
 from .conftest import unstarted_app
 

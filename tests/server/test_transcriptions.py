@@ -13,7 +13,7 @@ import pytest
 from openai.types.audio import Transcription, TranscriptionVerbose, TranslationVerbose
 
 from mlxctl.probe.questions import SPOKEN_SENTENCES
-from mlxctl.server import transcriptions
+from mlxctl.server.resources.audio import transcriptions
 from tests import tiny_models
 from tests.tiny_models.audio_samples import silence, speech_audio
 from tests.tiny_models.whisper_words import WINDOW_SECONDS

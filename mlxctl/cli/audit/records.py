@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from mlxctl import locations
 from mlxctl.cli.options import print_json, read_settings
-from mlxctl.errors import SettingsError
-from mlxctl.stores.audit_files import AuditFiles, AuditQuery, AuditRecord
+from mlxctl.ir.errors import SettingsError
+from mlxctl.state import locations
+from mlxctl.state.stores.audit_files import AuditFiles, AuditQuery, AuditRecord
 from mlxctl.terminal_text import echo, escape_line
 
 

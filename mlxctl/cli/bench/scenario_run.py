@@ -9,7 +9,6 @@ from pathlib import Path
 
 import typer
 
-from mlxctl import locations
 from mlxctl.bench.result import Result, encode_result, save_result
 from mlxctl.bench.run import RunOptions, ServerChoice, measured_speed, run_bench
 from mlxctl.bench.runner import Observer
@@ -17,10 +16,11 @@ from mlxctl.bench.scenarios import Scenario
 from mlxctl.cli.bench.options import SharedOptions
 from mlxctl.cli.bench.progress import progress_on
 from mlxctl.cli.bench.tables import print_result, print_summary, table_console
-from mlxctl.errors import SettingsError
-from mlxctl.models import DEMO_MODEL, Library, ModelDescription, describe_model
-from mlxctl.models.measured_speeds import MeasuredSpeeds
-from mlxctl.settings import resolve
+from mlxctl.ir.errors import SettingsError
+from mlxctl.library import DEMO_MODEL, Library, ModelDescription, describe_model
+from mlxctl.library.measured_speeds import MeasuredSpeeds
+from mlxctl.state import locations
+from mlxctl.state.settings import resolve
 from mlxctl.terminal_text import echo
 
 _INTERRUPTED = 130

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from mlxctl import locations
+from mlxctl.cli.inspector.directory import CacheDirectory
+from mlxctl.cli.inspector.server import CacheServer
 from mlxctl.cli.options import read_settings, server_url
-from mlxctl.errors import InvalidRequest
-from mlxctl.inspector.directory import CacheDirectory
-from mlxctl.inspector.server import CacheServer
+from mlxctl.ir.errors import InvalidRequest
+from mlxctl.state import locations
 
 Directory = Annotated[
     Path | None,
@@ -51,7 +51,7 @@ def open_cache(
         return open_server(url, api_key)
     if url is not None:
         raise InvalidRequest("--url is for a server, --disk and --dir are for a directory; give one of them")
-    from mlxctl.inspector.local_models import LocalModels
+    from mlxctl.cli.inspector.local_models import LocalModels
 
     max_bytes, min_free_bytes = disk_limits()
     models = LocalModels(read_settings())

@@ -16,7 +16,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 
 from mlxctl.engine.audio.transcriber import Transcriber, Transcript
-from mlxctl.engine.failures import FOREIGN_ERRORS, failure_message
+from mlxctl.engine.host.failures import FOREIGN_ERRORS, failure_message
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.imports import import_in_thread
 from mlxctl.engine.loading.loader import parameter_bytes, read_weights

@@ -40,14 +40,14 @@ from mlxctl.engine.wire.reports import (
     ModelUnloaded,
     Stats,
 )
-from mlxctl.errors import ModelError, QueueFull
 from mlxctl.ir import CacheOptions, ModelSpec
 from mlxctl.ir.cache_policy import CachePolicy
+from mlxctl.ir.errors import ModelError, QueueFull
 from mlxctl.ir.lora import LoraSpec
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import Salt, pack
 from mlxctl.prefix_cache.policy import Lifetime
-from mlxctl.settings import EngineSettings, SchedulerSettings, scheduler_policy
+from mlxctl.state.settings import EngineSettings, SchedulerSettings, scheduler_policy
 
 _DEFAULT_SCHEDULER = SchedulerSettings()
 # A policy: monitors and scrapers give up after 5 to 10 seconds.

@@ -12,13 +12,13 @@ from typing import ClassVar
 from mlxctl.engine.embedding.embedder import Embedder
 from mlxctl.engine.embedding.loading import create_embedder, load_embedding_model
 from mlxctl.engine.embedding.queue import EmbeddingJob, EmbeddingQueue
-from mlxctl.engine.failures import FOREIGN_ERRORS, failure_message
+from mlxctl.engine.host.failures import FOREIGN_ERRORS, failure_message
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.engine.wire.jobs import Embed, Embedded
 from mlxctl.engine.workload import Workload, WorkloadContext
-from mlxctl.errors import describe_bytes
 from mlxctl.ir import EmbeddingTask, ModelSpec
+from mlxctl.ir.errors import describe_bytes
 
 # A slice of fewer tokens takes hardly less time.
 _MIN_SLICE_TOKENS = 16

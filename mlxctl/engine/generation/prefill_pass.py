@@ -10,7 +10,7 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.decoding import caches as kv
 from mlxctl.engine.scheduling.batch import TurnLimit
 
 

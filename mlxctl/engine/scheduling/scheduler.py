@@ -8,8 +8,8 @@
 """
 
 import math
+from collections import abc
 from collections.abc import Iterable
-from collections.abc import Sequence as Many
 from typing import Literal
 
 from mlxctl.engine.scheduling.batch import Batch, RowResult
@@ -218,7 +218,7 @@ class Scheduler:
         return row
 
     def settle(
-        self, batch: Batch, results: Many[RowResult], *, seconds: float, now: float
+        self, batch: Batch, results: abc.Sequence[RowResult], *, seconds: float, now: float
     ) -> list[RowUpdate]:
         """Apply the results of a batch; return the updates for the front."""
         if batch.phase == "restore" and any(result.cache_usage.num_cached_tokens for result in results):

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from mlxctl.adapters.media.image_files import MAX_IMAGES
-from mlxctl.errors import InvalidRequest, SettingsError
+from mlxctl.formats.adapters.media.image_files import MAX_IMAGES
 from mlxctl.inference.image_fetching.address_rules import AddressRules, read_networks
 from mlxctl.inference.image_fetching.connections import Resolve, Resolver
 from mlxctl.inference.image_fetching.download import ImageDownload, NotDownloaded
@@ -18,9 +17,10 @@ from mlxctl.inference.image_fetching.url_rules import ImageUrl, UrlRefused, UrlR
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.inference.request_context import current_request
 from mlxctl.ir import ImagePart, RemoteImagePart
+from mlxctl.ir.errors import InvalidRequest, SettingsError
 from mlxctl.ir.images import image_media_type
 from mlxctl.ir.timed_phases import timed
-from mlxctl.settings import VisionSettings
+from mlxctl.state.settings import VisionSettings
 
 MAX_DOWNLOADS = 16
 """Number of images that are fetched at the same time."""

@@ -3,13 +3,13 @@
 Reads files only. Blocks; any thread.
 """
 
-from mlxctl.errors import ModelError, SettingsError
 from mlxctl.inference.models.served_model import ServedModel
+from mlxctl.ir.errors import ModelError, SettingsError
 from mlxctl.ir.model_spec import DraftModelSpec
-from mlxctl.models import Library, NamedDirectory, read_model
-from mlxctl.models.draft_models import vocabulary_problem
-from mlxctl.models.mtp_heads import is_mtp_head, mtp_problem
-from mlxctl.settings import Settings
+from mlxctl.library import Library, NamedDirectory, read_model
+from mlxctl.library.draft_models import vocabulary_problem
+from mlxctl.library.mtp_heads import is_mtp_head, mtp_problem
+from mlxctl.state.settings import Settings
 
 
 class DrafterReader:

@@ -7,17 +7,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Literal
 
-from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.engine import EngineClient
-from mlxctl.errors import (
-    BrokenModel,
-    InvalidRequest,
-    MlxctlError,
-    ModelError,
-    ModelLoading,
-    ModelUnavailable,
-    UnknownModel,
-)
+from mlxctl.formats.adapters.answer_reader import AnswerReader
 from mlxctl.inference.models.eviction import ModelShortage
 from mlxctl.inference.models.leases import Lease
 from mlxctl.inference.models.loader import ModelLoader
@@ -34,8 +25,17 @@ from mlxctl.inference.request_context import record_model
 from mlxctl.inference.session import ModelSession
 from mlxctl.ir import Purpose
 from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
+from mlxctl.ir.errors import (
+    BrokenModel,
+    InvalidRequest,
+    MlxctlError,
+    ModelError,
+    ModelLoading,
+    ModelUnavailable,
+    UnknownModel,
+)
 from mlxctl.ir.timed_phases import timed
-from mlxctl.settings import PoolSettings
+from mlxctl.state.settings import PoolSettings
 
 _PURPOSES: dict[Purpose, str] = {
     "embeddings": "makes embeddings and writes no text; send texts to /v1/embeddings, or name another model",

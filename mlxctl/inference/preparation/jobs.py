@@ -10,11 +10,10 @@ from typing import Any
 
 import msgspec
 
-from mlxctl.adapters import ModelAdapter, PreparedInput
-from mlxctl.adapters.media.documents import read_documents
-from mlxctl.adapters.prepared import PromptTokens
-from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
-from mlxctl.errors import ContextTooLong, InvalidRequest
+from mlxctl.formats.adapters import ModelAdapter, PreparedInput
+from mlxctl.formats.adapters.media.documents import read_documents
+from mlxctl.formats.adapters.prepared import PromptTokens
+from mlxctl.formats.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
 from mlxctl.inference.preparation.context_edits import edit_context
 from mlxctl.inference.preparation.context_overflow import max_prompt_tokens, shorten
 from mlxctl.inference.preparation.packed_request import PackedRequest, PackedTexts
@@ -28,6 +27,7 @@ from mlxctl.ir import (
     ShownPart,
     ToolResultPart,
 )
+from mlxctl.ir.errors import ContextTooLong, InvalidRequest
 from mlxctl.ir.timed_phases import Phase, recording, timed
 from mlxctl.ir.tokens import Salt, prompt_salts
 

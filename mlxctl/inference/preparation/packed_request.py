@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import EmbeddingRequest, GenerationRequest, ImagePart, RemoteImagePart, ToolSpec
+from mlxctl.ir.errors import InvalidRequest
 
 MAX_MODEL_CHARS = 1024
 MAX_VALUES = 100_000

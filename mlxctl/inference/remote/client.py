@@ -9,21 +9,13 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from mlxctl.certificates import client_context
-from mlxctl.errors import (
-    CapacityError,
-    MlxctlError,
-    ServerUnreachable,
-    SettingsError,
-    UnknownModel,
-    UnknownResource,
-)
 from mlxctl.inference.interface import CacheEntry, InferenceStats
 from mlxctl.inference.remote.errors import error_of_response
 from mlxctl.inference.remote.generation import RemoteGeneration
 from mlxctl.inference.remote.model_list import RemoteModel, no_model_list, read_models
 from mlxctl.inference.remote.request_body import chat_body, encode_request
 from mlxctl.inference.remote.results import EmbeddingsBody, TranscriptionBody, wav_file
+from mlxctl.inference.remote.server_answers import convert_answer, decode_answer, read_answer_async
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.ir import (
     EmbeddingRequest,
@@ -32,9 +24,17 @@ from mlxctl.ir import (
     TranscriptionRequest,
     TranscriptionResult,
 )
+from mlxctl.ir.errors import (
+    CapacityError,
+    MlxctlError,
+    ServerUnreachable,
+    SettingsError,
+    UnknownModel,
+    UnknownResource,
+)
 from mlxctl.ir.host_names import server_root
-from mlxctl.models import DEMO_MODEL, DEMO_SHORT_NAME
-from mlxctl.server_answers import convert_answer, decode_answer, read_answer_async
+from mlxctl.library import DEMO_MODEL, DEMO_SHORT_NAME
+from mlxctl.state.certificates import client_context
 
 _Result = TypeVar("_Result")
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import msgspec
 
-from mlxctl.errors import ServerUnreachable
-from mlxctl.server_answers import UNREADABLE
+from mlxctl.inference.remote.server_answers import UNREADABLE
+from mlxctl.ir.errors import ServerUnreachable
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 _Word = Annotated[str, msgspec.Meta(max_length=64)]

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     Constraint,
     GenerationRequest,
@@ -24,6 +23,7 @@ from mlxctl.ir import (
     ToolCallPart,
     ToolSpec,
 )
+from mlxctl.ir.errors import InvalidRequest
 
 
 def encode_request(request: GenerationRequest) -> bytes:

@@ -6,7 +6,7 @@
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from mlxctl.errors import ContextTooLong, MlxctlError
+from mlxctl.ir.errors import ContextTooLong, MlxctlError
 from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 from mlxctl.protocols.openai.errors import error_status
 

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import (
     CacheOptions,
     Finished,
@@ -25,6 +24,7 @@ from mlxctl.ir import (
     TopLogprob,
     Usage,
 )
+from mlxctl.ir.errors import InvalidRequest, MlxctlError
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.llama_cpp import schema

@@ -11,7 +11,6 @@ from typing import Any, Literal, assert_never
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mlxctl.errors import MlxctlError
 from mlxctl.ir import (
     EmbeddingRequest,
     EmbeddingResult,
@@ -31,6 +30,7 @@ from mlxctl.ir import (
     ToolCallStarted,
     Usage,
 )
+from mlxctl.ir.errors import MlxctlError
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 from mlxctl.protocols.ollama import parsing, schema

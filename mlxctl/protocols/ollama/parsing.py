@@ -7,7 +7,6 @@ from typing import get_args
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     Constraint,
     GenerationRequest,
@@ -20,6 +19,7 @@ from mlxctl.ir import (
     ToolCallPart,
     ToolResultPart,
 )
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import check_nesting, decode_body
 from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.media import image_from_bytes

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai.embeddings_schema import (
     Embedding,

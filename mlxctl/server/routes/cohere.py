@@ -9,8 +9,8 @@ from mlxctl.protocols.cohere_embeddings import (
     CohereEmbedRequest,
 )
 from mlxctl.protocols.registry import COHERE
-from mlxctl.server.embeddings import embeddings_route
-from mlxctl.server.route import Route
+from mlxctl.server.http.route import Route
+from mlxctl.server.resources.text.embeddings import embeddings_route
 
 
 def _embed(version: Literal["1", "2"]) -> Route:

@@ -1,6 +1,8 @@
 """Routes of health probes, and of the API description."""
 
-from mlxctl.server.health import (
+from mlxctl.server.http.openapi import Document, OpenApiResource
+from mlxctl.server.http.route import Operation, Route
+from mlxctl.server.observe.health import (
     Greeting,
     GreetingResource,
     Health,
@@ -13,8 +15,6 @@ from mlxctl.server.health import (
     ServerLoad,
     ServerLoadResource,
 )
-from mlxctl.server.openapi import Document, OpenApiResource
-from mlxctl.server.route import Operation, Route
 from mlxctl.server.web import RootResource
 
 

@@ -23,8 +23,8 @@ from mlxctl.protocols.tokenization import (
     TokenizeRequest,
     TokenList,
 )
-from mlxctl.server.embeddings import embeddings_route
-from mlxctl.server.llama_cpp import (
+from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Query, Route
+from mlxctl.server.resources.compat.llama_cpp import (
     LlamaResource,
     LoraAdapter,
     LoraAdaptersResource,
@@ -34,8 +34,8 @@ from mlxctl.server.llama_cpp import (
     SlotResource,
     SlotsResource,
 )
-from mlxctl.server.route import GENERATION_ERRORS, Operation, Query, Route
-from mlxctl.server.tokenization import (
+from mlxctl.server.resources.text.embeddings import embeddings_route
+from mlxctl.server.resources.text.tokenization import (
     ChatTokenCountResource,
     DetokenizeResource,
     TemplateResource,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import OPENAI, PROTOCOLS
 from mlxctl.protocols.lm_studio import (
     LMStudioChatChunk,
@@ -22,7 +22,8 @@ from mlxctl.protocols.lm_studio_chat import (
 )
 from mlxctl.protocols.openai.completions_schema import TextChunk
 from mlxctl.protocols.openai.errors import OpenAIError
-from mlxctl.server.lm_studio import (
+from mlxctl.server.http.route import GENERATION_ERRORS, LOAD_ERRORS, Operation, Route, RouteContext
+from mlxctl.server.resources.compat.lm_studio import (
     LMStudioChatResource,
     LMStudioGenerationResource,
     LMStudioModel,
@@ -32,7 +33,7 @@ from mlxctl.server.lm_studio import (
     LMStudioNativeModelsResource,
     StatsFormatter,
 )
-from mlxctl.server.lm_studio_models import (
+from mlxctl.server.resources.compat.lm_studio_models import (
     LMStudioDownload,
     LMStudioDownloadRequest,
     LMStudioDownloadResource,
@@ -43,7 +44,6 @@ from mlxctl.server.lm_studio_models import (
     LMStudioUnload,
     LMStudioUnloadResource,
 )
-from mlxctl.server.route import GENERATION_ERRORS, LOAD_ERRORS, Operation, Route, RouteContext
 
 
 def _generation(

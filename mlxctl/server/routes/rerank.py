@@ -13,8 +13,8 @@ from mlxctl.protocols.tei import (
     TeiSimilarityFormatter,
     TeiSimilarityRequest,
 )
-from mlxctl.server.embeddings import embeddings_route
-from mlxctl.server.route import Route
+from mlxctl.server.http.route import Route
+from mlxctl.server.resources.text.embeddings import embeddings_route
 
 
 def _rerank(path: str, summary: str, *aliases: str, protocol: WireProtocol, is_cohere: bool) -> Route:

@@ -7,8 +7,8 @@ from mlxctl.protocols.openai.completions_schema import TextChunk, TextCompletion
 from mlxctl.protocols.openai.embeddings_schema import EmbeddingList
 from mlxctl.protocols.rerank import RerankAnswer
 from mlxctl.protocols.score import ScoreAnswer
-from mlxctl.server.invocations import InvocationsResource
-from mlxctl.server.route import GENERATION_ERRORS, Operation, Route, RouteContext
+from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Route, RouteContext
+from mlxctl.server.resources.compat.invocations import InvocationsResource
 from mlxctl.server.routes import openai, rerank
 
 

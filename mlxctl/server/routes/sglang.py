@@ -3,9 +3,9 @@
 from mlxctl.protocols import OPENAI, PROTOCOLS
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.protocols.sglang import SGLangAnswer, SGLangFormatter, SGLangRequest
-from mlxctl.server.generation import GenerationResource
-from mlxctl.server.route import GENERATION_ERRORS, Operation, Query, Route
-from mlxctl.server.sglang import SGLangModelInfo, SGLangModelInfoResource
+from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Query, Route
+from mlxctl.server.resources.compat.sglang import SGLangModelInfo, SGLangModelInfoResource
+from mlxctl.server.resources.generation.generation import GenerationResource
 
 ROUTES = (
     Route(

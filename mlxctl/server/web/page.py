@@ -15,7 +15,7 @@ from typing import NamedTuple
 import falcon
 from falcon.asgi import Request, Response
 
-from mlxctl.server.health import GreetingResource
+from mlxctl.server.observe.health import GreetingResource
 
 HTML_NAME = "index.html"
 """The name of the page's HTML among its files."""

@@ -1,0 +1,1 @@
+"""The engine's process: its mailbox, memory and failures. Knows no MLX."""

@@ -1,0 +1,1 @@
+"""Text formats of model families: prompts in, answers out, and their grammars."""

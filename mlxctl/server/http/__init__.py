@@ -1,0 +1,1 @@
+"""HTTP itself: listener, bodies, streams, sockets, errors."""

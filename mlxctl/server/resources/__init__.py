@@ -1,0 +1,1 @@
+"""What routes answer, by kind of work."""

@@ -1,0 +1,233 @@
+"""LM Studio's loading, unloading and downloading of models."""
+
+import asyncio
+import hashlib
+import time
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, Literal
+
+import falcon
+import msgspec
+from falcon.asgi import Request, Response
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from mlxctl.inference import ServedModel
+from mlxctl.inference.models.manager import ModelManager
+from mlxctl.ir.allowed_models import AllowedModels
+from mlxctl.ir.errors import (
+    DownloadFailed,
+    FeatureDisabled,
+    InvalidRequest,
+    ModelNotFoundOnDisk,
+    UnknownResource,
+)
+from mlxctl.library.catalog import Catalog
+from mlxctl.library.download_journal import Download, DownloadState
+from mlxctl.protocols.ranges import Name
+from mlxctl.server.http.body import read_json
+from mlxctl.server.http.deadline import deadline_of
+from mlxctl.server.policy.caller import allowed_models
+from mlxctl.server.resources.compat.lm_studio import LMStudioInstanceConfig
+from mlxctl.state.settings import ServerSettings
+
+_MAX_BODY_BYTES = 64 * 1024
+_HUB = "https://huggingface.co/"
+
+DownloadStatus = Literal["downloading", "completed", "failed", "already_downloaded"]
+_STATUSES: dict[DownloadState, DownloadStatus] = {
+    "waiting": "downloading",
+    "running": "downloading",
+    "done": "completed",
+    "failed": "failed",
+    "cancelled": "failed",
+}
+
+
+class LMStudioLoadRequest(Struct, kw_only=True):
+    """A model to load.
+
+    `context_length` may not exceed the model's, which always applies. Options of other engines
+    (`flash_attention` and others) are ignored.
+    """
+
+    model: Name
+    context_length: Annotated[int, Meta(ge=1)] | None = None
+    echo_load_config: bool | None = None
+
+
+class LMStudioLoaded(Struct, kw_only=True):
+    """A loaded model."""
+
+    type: Literal["llm", "embedding"]
+    instance_id: str
+    load_time_seconds: float
+    status: Literal["loaded"] = "loaded"
+    load_config: LMStudioInstanceConfig | UnsetType = UNSET
+
+
+class LMStudioUnload(Struct, kw_only=True):
+    """A loaded model by its name, in the request and the answer."""
+
+    instance_id: Name
+
+
+class LMStudioDownloadRequest(Struct, kw_only=True):
+    """A model to download, ORGANIZATION/NAME or its page on Hugging Face."""
+
+    model: Name
+    quantization: str | None = None
+
+
+class LMStudioDownload(Struct, kw_only=True):
+    """The state of a download; times are in ISO 8601."""
+
+    status: DownloadStatus
+    job_id: str | UnsetType = UNSET
+    total_size_bytes: int | UnsetType = UNSET
+    downloaded_bytes: int | UnsetType = UNSET
+    bytes_per_second: float | UnsetType = UNSET
+    estimated_completion: str | UnsetType = UNSET
+    started_at: str | UnsetType = UNSET
+    completed_at: str | UnsetType = UNSET
+
+
+_LOADS = msgspec.json.Decoder(LMStudioLoadRequest)
+_UNLOADS = msgspec.json.Decoder(LMStudioUnload)
+_DOWNLOADS = msgspec.json.Decoder(LMStudioDownloadRequest)
+
+
+class LMStudioLoadResource:
+    """POST /api/v1/models/load."""
+
+    def __init__(self, manager: ModelManager, settings: ServerSettings) -> None:
+        self._manager = manager
+        self._settings = settings
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Load a model. Raises UnknownModel, ModelUnavailable, InvalidRequest, CapacityError."""
+        asked = await read_json(request, _LOADS, limit_bytes=_MAX_BODY_BYTES)
+        started = time.monotonic()
+        async with deadline_of(request, self._settings).limit():
+            model = await self._manager.find(asked.model, allowed_models(request))
+            _check_context(asked, model)
+            model = await self._manager.load(asked.model, allowed_models(request))
+        config = LMStudioInstanceConfig(model.context_length)
+        answer = LMStudioLoaded(
+            type="embedding" if model.facts.purpose == "embeddings" else "llm",
+            instance_id=asked.model,
+            load_time_seconds=round(time.monotonic() - started, 3),
+            load_config=config if asked.echo_load_config else UNSET,
+        )
+        response.data = msgspec.json.encode(answer)
+        response.content_type = falcon.MEDIA_JSON
+
+
+class LMStudioUnloadResource:
+    """POST /api/v1/models/unload."""
+
+    def __init__(self, manager: ModelManager, settings: ServerSettings) -> None:
+        self._manager = manager
+        self._settings = settings
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Unload a model. Raises UnknownModel, ModelInUse."""
+        asked = await read_json(request, _UNLOADS, limit_bytes=_MAX_BODY_BYTES)
+        async with deadline_of(request, self._settings).limit():
+            await self._manager.unload(asked.instance_id, allowed_models(request))
+        response.data = msgspec.json.encode(asked)
+        response.content_type = falcon.MEDIA_JSON
+
+
+class LMStudioDownloadResource:
+    """POST /api/v1/models/download."""
+
+    def __init__(self, catalog: Catalog, manager: ModelManager) -> None:
+        self._catalog = catalog
+        self._manager = manager
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Start a download, or report the running one.
+
+        Raises InvalidRequest, PolicyDenied, QueueFull, and FeatureDisabled if the settings do not allow
+        it.
+        """
+        if not self._catalog.allows_downloads:
+            raise FeatureDisabled("POST /api/v1/models/download", "library.allow_downloads")
+        asked = await read_json(request, _DOWNLOADS, limit_bytes=_MAX_BODY_BYTES)
+        if asked.quantization is not None:
+            raise InvalidRequest(
+                "quantization is not supported: each MLX repository has one; name that repository",
+                param="quantization",
+            )
+        repository = asked.model.removeprefix(_HUB).rstrip("/")
+        allowed = allowed_models(request)
+        if await asyncio.to_thread(self._is_downloaded, repository, allowed):
+            answer = LMStudioDownload(status="already_downloaded")
+        else:
+            answer = _described(self._start(repository, allowed))
+        response.data = msgspec.json.encode(answer)
+        response.content_type = falcon.MEDIA_JSON
+
+    def _start(self, repository: str, allowed: AllowedModels) -> Download:
+        try:
+            return self._catalog.downloads.start(repository, allowed)
+        except DownloadFailed as error:
+            raise InvalidRequest(str(error), param="model") from None
+
+    def _is_downloaded(self, repository: str, allowed: AllowedModels) -> bool:
+        is_allowed = partial(self._manager.is_library_model_allowed, allowed)
+        try:
+            return not self._catalog.find(repository, is_allowed).problem
+        except ModelNotFoundOnDisk:
+            return False
+
+
+class LMStudioDownloadStatusResource:
+    """GET /api/v1/models/download/status/{job_id}."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    async def on_get(self, request: Request, response: Response, job_id: str) -> None:
+        """Report a download of this or another process. Raises UnknownResource."""
+        downloads = await asyncio.to_thread(self._catalog.downloads.all, allowed_models(request))
+        found = next((each for each in downloads if _job_id(each.repository) == job_id), None)
+        if found is None:
+            raise UnknownResource(f"there is no download {job_id[:128]!r}")
+        response.data = msgspec.json.encode(_described(found))
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+
+def _check_context(asked: LMStudioLoadRequest, model: ServedModel) -> None:
+    if asked.context_length is not None and asked.context_length > model.context_length:
+        raise InvalidRequest(
+            f"context_length is {asked.context_length}; {asked.model!r} has {model.context_length} tokens",
+            param="context_length",
+        )
+
+
+def _described(download: Download) -> LMStudioDownload:
+    total, speed = download.num_bytes_total, download.bytes_per_second
+    is_running = _STATUSES[download.state] == "downloading"
+    seconds = (total - download.num_bytes) / speed if is_running and speed and total else None
+    return LMStudioDownload(
+        status=_STATUSES[download.state],
+        job_id=_job_id(download.repository),
+        total_size_bytes=UNSET if total is None else total,
+        downloaded_bytes=download.num_bytes,
+        bytes_per_second=speed if is_running else UNSET,
+        estimated_completion=UNSET if seconds is None else _time(time.time() + seconds),
+        started_at=_time(download.started_at),
+        completed_at=_time(download.ended_at) if download.state == "done" else UNSET,
+    )
+
+
+def _job_id(repository: str) -> str:
+    return f"job_{hashlib.sha256(repository.encode()).hexdigest()[:16]}"
+
+
+def _time(seconds: float | None) -> str | UnsetType:
+    return UNSET if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat()

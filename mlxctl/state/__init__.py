@@ -1,0 +1,1 @@
+"""What mlxctl keeps on this machine: settings, stores, locations."""
