@@ -80,7 +80,7 @@ def test_server_without_a_place_for_sockets_ends_with_one_line(tmp_path: Path) -
     (tmp_path / "state" / "mlxctl" / "run").touch()
     places = {"XDG_RUNTIME_DIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
     program = (
-        "import sys; from mlxctl import locations; locations._MAX_RUNTIME_BYTES = 1\n"
+        "import sys; from mlxctl.state import locations; locations._MAX_RUNTIME_BYTES = 1\n"
         "from mlxctl.__main__ import main; sys.argv = ['mlxctl', 'serve', '--port', '0']; main()"
     )
     done = subprocess.run(

@@ -1,7 +1,6 @@
 """Starts coding agents against a local server.
 
-By environment and arguments alone. Runs in the process of the command line, which the client then replaces;
-imported by `cli` and `doctor`.
+By environment and arguments alone. Runs in the process of the command line, which the client then replaces.
 """
 
 from mlxctl.cli.launch.background_server import RunningServer, find_or_start

@@ -1,6 +1,6 @@
 """`mlxctl serve` in the background, started at login.
 
-launchd on macOS, systemd on Linux. Runs in the process of the command line; imported by `cli` alone.
+launchd on macOS, systemd on Linux. Runs in the process of the command line.
 """
 
 from mlxctl.cli.service.definition import ServiceDefinition
