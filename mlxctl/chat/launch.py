@@ -22,7 +22,7 @@ from mlxctl.chat.tools.demo import DemoTools
 from mlxctl.chat.tools.mcp_config import read_mcp_config
 from mlxctl.chat.tools.toolbox import ToolBox, ToolSource
 from mlxctl.chat.tools.workspace import WorkspaceTools
-from mlxctl.ir.errors import InvalidRequest, SettingsError
+from mlxctl.ir.errors import InvalidRequest, SettingsError, UsageError
 from mlxctl.state import locations
 from mlxctl.state.installed import missing_for
 from mlxctl.state.stores import SessionStore
@@ -130,11 +130,9 @@ def run_chat(
 
 
 def _choose_tools(tools: ToolBox | None, options: ChatOptions, *, is_terminal: bool) -> ToolBox:
-    """Return `tools` or the built-in ones. Raises SettingsError."""
+    """Return `tools` or the built-in ones. Raises UsageError."""
     if (options.asks_before_tools or tools is not None) and not is_terminal:
-        raise SettingsError(
-            "--ask-tools and --mcp-config ask before a call: standard input must be a terminal"
-        )
+        raise UsageError("--ask-tools and --mcp-config ask before a call: standard input must be a terminal")
     return tools or ToolBox(built_in_tools() if is_terminal else [DemoTools()])
 
 
@@ -168,11 +166,11 @@ def _as_text(argument: str) -> str:
 def join_prompt(prompt: str, piped: str) -> str:
     """Return the argument with the piped text below it.
 
-    Raises InvalidRequest when both are empty.
+    Raises UsageError when both are empty.
     """
     text = "\n\n".join(part for part in (prompt.strip(), piped.strip("\r\n")) if part.strip())
     if not text:
-        raise InvalidRequest("the prompt is empty: give a question as an argument or on standard input")
+        raise UsageError("the prompt is empty: give a question as an argument or on standard input")
     return text
 
 

@@ -17,7 +17,7 @@ from mlxctl.cli.models import is_model_name, open_library
 from mlxctl.cli.options import ApiKey, MaxTokens, System, Temperature, TopP, setting
 from mlxctl.cli.running_server import any_server, check_url, server_with
 from mlxctl.cli.served_directories import name_to_load
-from mlxctl.ir.errors import SettingsError
+from mlxctl.ir.errors import UsageError
 from mlxctl.state.settings import ModelSettings, resolve
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def chat(
             print_chats("")
             raise typer.Exit
         if prompt is not None and model is None and is_model_name(prompt):
-            raise SettingsError(
+            raise UsageError(
                 f"{prompt!r} is a model, and `chat` takes a prompt: mlxctl chat --model {shlex.quote(prompt)}"
             )
         has_built_in = tools or ask_tools
@@ -128,13 +128,13 @@ def chat(
 
 
 def _check_initial(initial: "InitialConversation") -> None:
-    """Raise SettingsError for options that exclude each other."""
+    """Raise UsageError for options that exclude each other."""
     if sum((initial.is_last, initial.chat_id is not None, initial.file is not None)) > 1:
-        raise SettingsError(
+        raise UsageError(
             "--continue, --session and --open exclude each other: choose one conversation to continue"
         )
     if not initial.is_saved and (initial.is_last or initial.chat_id is not None):
-        raise SettingsError("--no-save cannot be combined with --continue or --session")
+        raise UsageError("--no-save cannot be combined with --continue or --session")
 
 
 def _open_backend(
@@ -142,7 +142,7 @@ def _open_backend(
 ) -> "ChatBackend":
     """Return a server that has the model, or a local engine.
 
-    With `url` it is the server there. Raises SettingsError.
+    With `url` it is the server there. Raises UsageError.
     """
     from mlxctl.chat.chat_backend import LocalBackend, RemoteBackend
     from mlxctl.cli.models.pull import offer_downloads

@@ -23,7 +23,7 @@ from mlxctl.ir.errors import (
     MlxctlError,
     ModelNotFoundOnDisk,
     ServerUnreachable,
-    SettingsError,
+    UsageError,
 )
 from mlxctl.state.locations import expand_user
 from mlxctl.state.settings import Settings
@@ -88,9 +88,9 @@ class RunningServer:
 
 
 def check_url(url: str | None, *, is_local: bool) -> None:
-    """Raise SettingsError for a server together with the local engine."""
+    """Raise UsageError for a server together with the local engine."""
     if url and is_local:
-        raise SettingsError("--url and --local exclude each other: choose the server or the local engine")
+        raise UsageError("--url and --local exclude each other: choose the server or the local engine")
 
 
 def server_with(

@@ -58,7 +58,8 @@ class AnswerRecord:
 
     def complete(self) -> None:
         """Record that the engine has ended the sequence."""
-        self._prompt.answer_ids = self._answer_ids
+        if not self._prompt.is_off:
+            self._prompt.answer_ids = self._answer_ids
         self._on_complete(self._answer_ids)
 
     def finish(self, events: Iterable[StreamEvent]) -> None:

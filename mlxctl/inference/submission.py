@@ -86,6 +86,8 @@ class Submissions:
         entry = self._log.begin(head.model, num_prompt_tokens=num_prompt_tokens, caller=head.caller)
         entry.session_id, entry.num_images = head.cache.session_id, len(prepared.images)
         entry.adapter = "+".join(choice.name for choice in head.adapters or ()) or None
+        # The exact tokens of an answer matter to the prefix cache only.
+        opened = b"" if head.cache.mode == "off" else preparation.opened[number]
         answer_ids: list[int] = []
         if (context := current_request.get()) is not None and context.keeps_content:
             entry.content = RequestContent(
@@ -107,7 +109,7 @@ class Submissions:
             entry,
             recorded,
             answer_ids=answer_ids,
-            on_complete=partial(self._preparation.record_answer, session.name, preparation.opened[number]),
+            on_complete=partial(self._preparation.record_answer, session.name, opened),
             on_end=lease.share().release,
         )
         return Generation(

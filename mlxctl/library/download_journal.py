@@ -6,7 +6,7 @@ Any thread; methods read and write files, so never call them on the event loop.
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -96,34 +96,50 @@ class DownloadJournal:
 
     def write(self, downloads: Sequence[Download]) -> None:
         """Replace this process's file."""
-        content = _ENCODER.encode(
-            _ProcessFile(cache=self._cache, written_at=time.time(), downloads=list(downloads))
-        )
-        # A full or read-only disk must not end a download.
-        with self._lock, suppress(OSError):
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temporary = self._directory / f".{os.getpid()}.tmp"
-            temporary.write_bytes(content)
-            temporary.replace(self._own_file)
+        self._replace(self._own_file, time.time(), downloads)
 
     def others(self) -> list[Download]:
         """Return the downloads of other processes.
 
         Unfinished ones of a process that has ended have failed.
         """
+        return [download for _, _, downloads in self._read_others() for download in downloads]
+
+    def forget(self, repository: str) -> None:
+        """Remove downloads of other processes that have ended.
+
+        A process that still runs lists its own again when it writes its file.
+        """
+        for file, written_at, downloads in self._read_others():
+            kept = [each for each in downloads if each.repository != repository or not each.is_over]
+            if len(kept) < len(downloads):
+                self._replace(file, written_at, kept)
+
+    def _read_others(self) -> Iterator[tuple[Path, float, list[Download]]]:
+        """Yield the files of other processes, when they were written, and their downloads."""
         now = time.time()
-        found: list[Download] = []
         for file in self._files(now):
             with suppress(OSError, msgspec.DecodeError):
                 content = _DECODER.decode(_read(file))
                 if content.cache != self._cache:
                     continue
                 is_lost = now - content.written_at > _LOST_SECONDS
-                found += (
+                downloads = [
                     _ended(download, content.written_at) if is_lost else download
                     for download in content.downloads
-                )
-        return found
+                ]
+                yield file, content.written_at, downloads
+
+    def _replace(self, file: Path, written_at: float, downloads: Sequence[Download]) -> None:
+        content = _ENCODER.encode(
+            _ProcessFile(cache=self._cache, written_at=written_at, downloads=list(downloads))
+        )
+        # A full or read-only disk must not end a download.
+        with self._lock, suppress(OSError):
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            temporary = self._directory / f".{os.getpid()}.tmp"
+            temporary.write_bytes(content)
+            temporary.replace(file)
 
     @property
     def _own_file(self) -> Path:

@@ -81,10 +81,13 @@ class Downloads:
     def all(self, allowed: AllowedModels) -> list[Download]:
         """Return all recent downloads of this and other processes, oldest first.
 
-        Reads files, so never call it on the event loop.
+        One that has ended is left out where the same repository is downloaded again. Reads files, so never
+        call it on the event loop.
         """
         found = [each for each in (*self._journal.others(), *self._own()) if each.repository in allowed]
-        return sorted(found, key=lambda download: download.started_at or download.ended_at or inf)
+        found.sort(key=lambda download: download.started_at or download.ended_at or inf)
+        last = {download.repository: download for download in found}
+        return [each for each in found if not each.is_over or last[each.repository] is each]
 
     def find(self, repository: str, allowed: AllowedModels) -> Download | None:
         """Return a download of this process, or None."""
@@ -95,11 +98,13 @@ class Downloads:
     def cancel(self, repository: str, allowed: AllowedModels) -> Download | None:
         """Cancel a download of this process, or its probe.
 
-        Returns its state, None if there is none. Complete files are kept.
+        Returns its state, None if both have ended or there is none. Complete files are kept.
         """
         with self._lock:
             found = self._downloads.get(repository)
             if found is None or repository not in allowed:
+                return None
+            if found.is_over and found.probe not in ("waiting", "running"):
                 return None
             if found.state == "running":
                 self._progress.cancel()
@@ -111,6 +116,20 @@ class Downloads:
             if found.state != "running":
                 found = self._downloads[repository] = found.without_probe()
             return self._with_progress(found)
+
+    def forget(self, repository: str, allowed: AllowedModels) -> None:
+        """Take downloads that have ended off the list, also those of other processes.
+
+        Reads and writes files, so never call it on the event loop.
+        """
+        if repository not in allowed:
+            return
+        with self._lock:
+            found = self._downloads.get(repository)
+            if found is not None and found.is_over:
+                del self._downloads[repository]
+        self._journal.write(self._own())
+        self._journal.forget(repository)
 
     def close(self) -> None:
         """Cancel running and waiting downloads, without waiting.

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.ir.allowed_models import EVERY_MODEL
-from mlxctl.ir.errors import SettingsError, describe_bytes
+from mlxctl.ir.errors import UsageError, describe_bytes
 from mlxctl.library import Fit
 from mlxctl.library.catalog import Catalog
 from mlxctl.server.hosted_application import HostedApplication
@@ -98,10 +98,10 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
 
 
 def _check_memory_limit(engine: EngineSettings) -> None:
-    """Raise SettingsError for a limit that the machine cannot give."""
+    """Raise UsageError for a limit that the machine cannot give."""
     machine, limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), engine.memory_limit_bytes
     if limit is not None and limit > machine:
-        raise SettingsError(
+        raise UsageError(
             f"--memory-limit: expected at most {describe_bytes(machine)}, the memory of this machine, "
             f"got {describe_bytes(limit)}"
         )

@@ -101,6 +101,7 @@ def recorded(
         at=0.0,
         model="small",
         packed=PackedRequest.of(request),
+        num_prompt_tokens=len(ids),
         prompt_ids=ids,
         num_engine_restarts=0,
         cache_usage=CacheUsage(num_matched_tokens=num_matched, num_cached_tokens=num_cached),

@@ -115,7 +115,7 @@ def test_truncate_prompt_tokens_limits_each_input(sdk: openai.OpenAI) -> None:
             None,
             "1 to 1024",
         ),
-        ({"input": "a", "model": "endless"}, "model", "model_not_supported", "generates text"),
+        ({"input": "a", "model": "endless"}, "model", "model_not_supported", f"such as '{MODEL}'"),
     ],
 )
 def test_invalid_inputs_are_refused_by_name(

@@ -221,6 +221,11 @@ def test_transcription_model_refuses_chat_and_embeddings(sdk: openai.OpenAI) -> 
         sdk.embeddings.create(model=MODEL, input="Hello!")
 
 
+def test_embeddings_of_a_text_model_name_the_command_for_an_embedding_model(sdk: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match=r"`mlxctl models pull qwen3-embedding:0\.6b`, then"):
+        sdk.embeddings.create(model="endless", input="Hello!")
+
+
 def test_model_list_and_metrics_name_the_transcription_model(
     model_server: ServerProcess, sdk: openai.OpenAI
 ) -> None:

@@ -54,12 +54,12 @@ def try_rules(
     """Show what the guardrails do to a text or a request."""
     from mlxctl.cli.inspector.request_file import read_request
     from mlxctl.cli.inspector.served_policy import ServedPolicy, screen_request
-    from mlxctl.ir.errors import SettingsError
+    from mlxctl.ir.errors import UsageError
 
     if text is not None and file is None:
         show(policy.test_guardrails(text))
     elif file is None or text is not None:
-        raise SettingsError("name either a TEXT or --request FILE")
+        raise UsageError("name either a TEXT or --request FILE")
     elif isinstance(policy, ServedPolicy):
         show(policy.test_request(read_request(file)))
     else:

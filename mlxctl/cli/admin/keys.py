@@ -145,9 +145,9 @@ def _expiry(days: float | None) -> dict[str, float]:
 def _body(fields: dict[str, Any], kind: Any) -> Any:
     import msgspec
 
-    from mlxctl.ir.errors import SettingsError
+    from mlxctl.ir.errors import UsageError
 
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:
-        raise SettingsError(str(error)) from None
+        raise UsageError(str(error)) from None

@@ -40,11 +40,11 @@ def set_limits(
 
     A limit that is not given is taken from the defaults.
     """
-    from mlxctl.ir.errors import SettingsError
+    from mlxctl.ir.errors import UsageError
     from mlxctl.ir.policy import KeyLimits, Limits
 
     if model is not None and key_id is None:
-        raise SettingsError("--for-model needs --key")
+        raise UsageError("--for-model needs --key")
     limits = Limits(
         requests_per_minute=requests, tokens_per_minute=tokens, concurrent=concurrent, burst=burst
     )

@@ -10,7 +10,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.inspector.server import CacheServer
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
-from mlxctl.ir.errors import InvalidRequest
+from mlxctl.ir.errors import UsageError
 
 app = create_app()
 
@@ -41,9 +41,7 @@ def explain(
             )
             drawn = explanations(found)
         elif request is None:
-            raise InvalidRequest(
-                "only a server keeps its last requests; to explain the disk, name a FILE", param="file"
-            )
+            raise UsageError("only a server keeps its last requests; to explain the disk, name a FILE")
         else:
             explanation = cache.explain(request)
             found, drawn = explanation.as_dict(), disk_explanation(explanation)

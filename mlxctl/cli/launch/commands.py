@@ -11,7 +11,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import is_model_name
 from mlxctl.cli.options import ApiKey
-from mlxctl.ir.errors import ClientNotReady
+from mlxctl.ir.errors import ClientNotReady, UsageError
 from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def launch(
 
         agent = _find_client(client)
         if model is None and arguments and is_model_name(arguments[0]):
-            raise ClientNotReady(
+            raise UsageError(
                 f"{arguments[0]!r} is a model: mlxctl launch {client} --model {shlex.quote(arguments[0])}"
             )
         executable = _find_program(agent, may_be_missing=dry_run)
@@ -151,12 +151,12 @@ def _serve_options(
 
 
 def _find_client(name: str) -> "Client":
-    """Return a client by name. Raises ClientNotReady."""
+    """Return a client by name. Raises UsageError."""
     from mlxctl.cli.launch import CLIENTS
 
     client = CLIENTS.get(name)
     if client is None:
-        raise ClientNotReady(f"unknown client {name!r}; known are {', '.join(CLIENTS)}")
+        raise UsageError(f"unknown client {name!r}; known are {', '.join(CLIENTS)}")
     return client
 
 

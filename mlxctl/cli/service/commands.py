@@ -13,7 +13,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.followed_log import FollowedLog
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
-from mlxctl.ir.errors import ServiceFailed
+from mlxctl.ir.errors import ServiceFailed, UsageError
 from mlxctl.state.locations import older_log_file
 from mlxctl.terminal_text import echo
 
@@ -199,10 +199,10 @@ def _check_options(options: tuple[str, ...], *, has_port: bool) -> str:
 
     Raise an error for options that `mlxctl serve` refuses: started anyway, it would end and be started again
     and again. Keys are an error too: the service's file would show them. With `has_port` the port must be
-    free. Raises ServiceFailed, SettingsError and ModelNotFoundOnDisk.
+    free. Raises ServiceFailed, UsageError and ModelNotFoundOnDisk.
     """
     if any(option.split("=")[0] in ("--api-key", "--admin-key", "--cache-group") for option in options):
-        raise ServiceFailed(
+        raise UsageError(
             "keys do not belong in the service's definition, which other programs can read: "
             "set server.api_keys in the settings file"
         )
@@ -214,7 +214,7 @@ def _check_options(options: tuple[str, ...], *, has_port: bool) -> str:
     try:
         context = typer.main.get_command(serve_app).make_context("mlxctl serve", list(options))
     except typer.BadParameter.__base__ as error:  # type: ignore[misc]
-        raise ServiceFailed(f"mlxctl serve would refuse these options: {error.format_message()}") from None
+        raise UsageError(f"mlxctl serve would refuse these options: {error.format_message()}") from None
     flags: dict[str, Any] = {
         name: list(value) if isinstance(value, tuple) else value for name, value in context.params.items()
     }

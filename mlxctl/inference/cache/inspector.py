@@ -130,6 +130,9 @@ class CacheInspector:
             reader = await self._manager.reader(model, allowed)
         except MlxctlError:
             return None
+        if reader.name != model:
+            # Another model answers in its place.
+            return None
         bytes_of = reader.tokens.bytes_of
         return token_text(
             tokens, salts, start, lambda run: b"".join(map(bytes_of, run)).decode(errors="replace")
@@ -192,6 +195,7 @@ class CacheInspector:
                 at=time.time(),
                 model=session.name,
                 packed=prompt.normalized or packed,
+                num_prompt_tokens=len(prompt.token_ids),
                 prompt_ids=prompt.token_ids,
                 salts=prompt.salts,
                 num_engine_restarts=self._engine.num_restarts,

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Literal
@@ -46,8 +46,13 @@ _RERANKER = (
     "is a reranker and writes no text; send a query and documents to /v1/rerank, or name another model"
 )
 _TEXT_MODEL_FOR: dict[Purpose, str] = {
-    "embeddings": "generates text, and its hidden states make poor vectors; name an embedding model",
-    "transcription": "generates text and takes no audio; name a transcription model",
+    "embeddings": "generates text, and its hidden states make poor vectors",
+    "transcription": "generates text and takes no audio",
+}
+# Small ones that need no extra package.
+_SHORT_NAMES_FOR: dict[Purpose, str] = {
+    "embeddings": "qwen3-embedding:0.6b",
+    "transcription": "whisper:small",
 }
 
 
@@ -181,7 +186,7 @@ class ModelManager:
         """
         model = await self._resolve(name, allowed, purpose)
         if purpose is not None:
-            _check_purpose(model, name, purpose)
+            _check_purpose(model, name, purpose, self._registry.entries(allowed))
         return model
 
     def own_name(self, name: str) -> str:
@@ -365,16 +370,31 @@ def _route_result(error: MlxctlError) -> RouteResult:
             return "refused"
 
 
-def _check_purpose(model: ServedModel, name: str, purpose: Purpose) -> None:
+def _check_purpose(
+    model: ServedModel, name: str, purpose: Purpose, others: Iterable[tuple[str, ServedModel]]
+) -> None:
     if model.facts.purpose == purpose:
         return
     if model.scores_pairs:
         what = _RERANKER
     elif model.facts.purpose == "text":
-        what = _TEXT_MODEL_FOR[purpose]
+        fitting = (
+            other for other, served in others if served.facts.purpose == purpose and not served.scores_pairs
+        )
+        what = f"{_TEXT_MODEL_FOR[purpose]}; {_remedy(purpose, next(fitting, None))}"
     else:
         what = _PURPOSES[model.facts.purpose]
     raise InvalidRequest(f"model {name!r} {what}", param="model", code="model_not_supported")
+
+
+def _remedy(purpose: Purpose, served: str | None) -> str:
+    if served is not None:
+        return f"name a model for it, such as {served!r}"
+    short_name = _SHORT_NAMES_FOR[purpose]
+    return (
+        f"this server has no model for it; to add one: `mlxctl models pull {short_name}`, then start "
+        f"`mlxctl serve` with {short_name}, too"
+    )
 
 
 def _raise_if_none_is_usable(failures: Sequence[ModelError], *, num_models: int) -> None:

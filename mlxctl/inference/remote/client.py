@@ -28,9 +28,9 @@ from mlxctl.ir.errors import (
     CapacityError,
     MlxctlError,
     ServerUnreachable,
-    SettingsError,
     UnknownModel,
     UnknownResource,
+    UsageError,
 )
 from mlxctl.ir.host_names import server_root
 from mlxctl.library import DEMO_MODEL, DEMO_SHORT_NAME
@@ -279,13 +279,13 @@ def _error(response: httpx.Response, content: bytes) -> MlxctlError:
 def _base_url(url: str) -> str:
     """Return the URL that ends in /v1.
 
-    Raises SettingsError for an invalid one.
+    Raises UsageError for an invalid one.
     """
     root = server_root(url)
     try:
         httpx.URL(root)
     except httpx.InvalidURL as error:
-        raise SettingsError(f"{url!r} is no URL: {error}") from None
+        raise UsageError(f"{url!r} is no URL: {error}") from None
     return f"{root}/v1"
 
 

@@ -4,6 +4,7 @@ Every package may import this one; it imports nothing of mlxctl. One module for 
 
 MlxctlError
 ├── SettingsError                a flag, variable or file has an invalid value
+│   └── UsageError               a command is called wrongly
 ├── StoreError                   a database of mlxctl cannot be used
 │   └── StoreUnavailable         a store of the server; other requests still work
 ├── ServiceFailed                the background service cannot be installed or started
@@ -68,6 +69,7 @@ from mlxctl.ir.errors.base import (
     SettingsError,
     StoreError,
     StoreUnavailable,
+    UsageError,
     describe_bytes,
     shortened,
 )
@@ -182,6 +184,7 @@ __all__ = [
     "UnknownModel",
     "UnknownResource",
     "UnknownThread",
+    "UsageError",
     "describe_bytes",
     "shortened",
 ]

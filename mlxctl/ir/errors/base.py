@@ -28,6 +28,14 @@ class SettingsError(MlxctlError):
     """A flag, environment variable or settings file has an invalid value."""
 
 
+class UsageError(SettingsError):
+    """A command is called wrongly, which ends it with exit code 2.
+
+    An option, argument, environment variable or setting has an unknown name or a value that is not allowed,
+    or two of them exclude each other.
+    """
+
+
 class StoreError(MlxctlError):
     """A database of mlxctl cannot be opened, read or written."""
 

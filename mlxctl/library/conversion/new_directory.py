@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mlxctl.ir.errors import ConversionFailed, describe_bytes
+from mlxctl.ir.errors import ConversionFailed, UsageError, describe_bytes
 from mlxctl.library import Library
 from mlxctl.library.names import is_repository
 from mlxctl.state import locations
@@ -26,11 +26,11 @@ _SPARE_BYTES = 256 * 1024**2
 def check_name(name: str, library: Library, *, replaces: bool) -> Path:
     """Return the directory of a new model.
 
-    Raises ConversionFailed for a name that cannot be used.
+    Raises ConversionFailed for a name that is taken, UsageError for what is no name.
     """
     if not is_repository(name):
-        raise ConversionFailed(
-            name, f"{name!r} is no name of a model; the form is NAME or ORGANIZATION/NAME, give --name"
+        raise UsageError(
+            f"{name!r} is no name of a model; the form is NAME or ORGANIZATION/NAME, give --name"
         )
     target = locations.models_directory() / name
     if target.is_symlink() or (target.exists() and not replaces):

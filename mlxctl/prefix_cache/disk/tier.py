@@ -133,6 +133,11 @@ class DiskTier:
         """Drop an unusable record; see `RecordStore.invalidate`."""
         self._store.invalidate(chunk, position, reason)
 
+    @property
+    def model_names(self) -> dict[bytes, str]:
+        """The display names of models by namespace, also of earlier runs."""
+        return self._models
+
     def set_model_name(self, namespace: bytes, model: str) -> None:
         """Store the display name of a namespace's model."""
         if self._models.get(namespace) != model:

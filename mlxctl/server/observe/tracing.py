@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mlxctl import __version__
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.inference.request_entry import RequestEntry
-from mlxctl.ir.errors import SettingsError
+from mlxctl.ir.errors import SettingsError, UsageError
 from mlxctl.ir.host_names import is_http_url, without_credentials
 from mlxctl.ir.timed_phases import recorded_phases
 from mlxctl.server.observe.access_log import finish_reason
@@ -59,7 +59,7 @@ class RequestTracing:
     def __init__(self, settings: TelemetrySettings) -> None:
         assert settings.otlp_endpoint is not None, "only created with an endpoint"
         if not is_http_url(settings.otlp_endpoint):
-            raise SettingsError(
+            raise UsageError(
                 f"telemetry.otlp_endpoint: {settings.otlp_endpoint!r} is not a URL such as http://127.0.0.1:4318"
             )
         if missing := missing_for("otel"):

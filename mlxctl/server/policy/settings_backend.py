@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from mlxctl.ir.errors import Conflict, SettingsError
+from mlxctl.ir.errors import Conflict, UsageError
 from mlxctl.ir.policy import NO_GUARDRAILS, SCOPES, USER_SCOPES, ApiKey, GuardrailRules, Limits, Scope
 from mlxctl.server.policy.backend import Decision, RequestFacts, decide_locally
 from mlxctl.server.policy.key_table import KeyTable, secret_digest
@@ -14,7 +14,7 @@ class SettingsPolicy:
     """API keys, limits and guardrails of the settings; implements `PolicyBackend`.
 
     A key's id is the start of its digest. API keys have all scopes, or USER_SCOPES where admin keys exist;
-    admin keys have all. Raises SettingsError for a cache group with an unknown key, or a key of two groups.
+    admin keys have all. Raises UsageError for a cache group with an unknown key, or a key of two groups.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ def _group_names(groups: Mapping[str, Sequence[str]], known: set[str]) -> dict[s
     for name, keys in groups.items():
         for key in keys:
             if key not in known:
-                raise SettingsError(
+                raise UsageError(
                     f"cache group {name!r} names a key that is neither in api_keys nor in admin_keys"
                 )
             if names.setdefault(key, name) != name:
-                raise SettingsError(
+                raise UsageError(
                     f"cache group {name!r} names a key of another group; a key shares with one group only"
                 )
     return names

@@ -144,7 +144,10 @@ ROUTES = (
         access="models:write",
         operations=(
             Operation(
-                method="delete", summary="Cancel a download", answer=DownloadView, errors=(403, 404, 409)
+                method="delete",
+                summary="Cancel a download, or take one that has ended off the list",
+                answer=DownloadView,
+                errors=(403, 404, 409),
             ),
         ),
     ),

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
-from mlxctl.ir.errors import SettingsError
+from mlxctl.ir.errors import UsageError
 from mlxctl.state import locations
 from mlxctl.state.settings.documents import DocumentError, parse_toml, read_text
 from mlxctl.state.settings.sections import Settings
@@ -45,7 +45,7 @@ def resolve(
     A `config_file` given here or as MLXCTL_CONFIG must exist; the default one (`locations.config_file()`)
     need not. `overrides` are tables as in the file, of a program that embeds the server, and precede the
     environment. `flags` maps section to key to value; None or an empty list means not given. Raises
-    SettingsError.
+    UsageError.
     """
     explicit = config_file or _file_from_environment(environment)
     values: dict[str, dict[str, object]] = {section: {} for section in _sections()}
@@ -78,7 +78,7 @@ def _checked(setting: SettingValue) -> object:
     try:
         return convert(setting.value, get_type_hints(kind)[setting.key], declared)
     except ValueError as error:
-        raise SettingsError(f"{setting.origin}: {error}") from None
+        raise UsageError(f"{setting.origin}: {error}") from None
 
 
 def _keys(section: str) -> list[str]:
@@ -92,23 +92,21 @@ def _from_file(explicit: Path | None) -> Iterator[SettingValue]:
     except FileNotFoundError:
         if explicit is None:
             return
-        raise SettingsError(f"settings file {str(path)!r} does not exist") from None
+        raise UsageError(f"settings file {str(path)!r} does not exist") from None
     except (OSError, DocumentError) as error:
-        raise SettingsError(f"settings file {str(path)!r} cannot be read: {error}") from None
+        raise UsageError(f"settings file {str(path)!r} cannot be read: {error}") from None
     yield from _from_tables(content, repr(str(path)))
 
 
 def _from_tables(tables: Mapping[str, object], source: str) -> Iterator[SettingValue]:
     for section, table in tables.items():
         if section not in _sections():
-            raise SettingsError(f"unknown section {section!r} in {source}; {_offer(section, _sections())}")
+            raise UsageError(f"unknown section {section!r} in {source}; {_offer(section, _sections())}")
         if not isinstance(table, dict):
-            raise SettingsError(f"{section!r} in {source} must be a table: write [{section}] above its keys")
+            raise UsageError(f"{section!r} in {source} must be a table: write [{section}] above its keys")
         for key, value in table.items():
             if key not in _keys(section):
-                raise SettingsError(
-                    f"unknown key '{section}.{key}' in {source}; {_offer(key, _keys(section))}"
-                )
+                raise UsageError(f"unknown key '{section}.{key}' in {source}; {_offer(key, _keys(section))}")
             yield SettingValue(section, key, value, f"'{section}.{key}' in {source}")
 
 
@@ -124,9 +122,7 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[SettingValue]:
             section, key = known[variable]
             yield SettingValue(section, key, text, f"environment variable {variable}")
         elif variable.startswith(prefixes) or _is_misspelled(variable, known):
-            raise SettingsError(
-                f"environment variable {variable} names no setting; {_offer(variable, known)}"
-            )
+            raise UsageError(f"environment variable {variable} names no setting; {_offer(variable, known)}")
 
 
 def _is_misspelled(variable: str, known: Iterable[str]) -> bool:

@@ -24,6 +24,7 @@ from mlxctl.ir.errors import (
 )
 from mlxctl.library.catalog import Catalog
 from mlxctl.library.download_journal import Download, DownloadState
+from mlxctl.library.short_names import full_name
 from mlxctl.protocols.ranges import Name
 from mlxctl.server.http.body import read_json
 from mlxctl.server.http.deadline import deadline_of
@@ -32,7 +33,6 @@ from mlxctl.server.resources.compat.lm_studio import LMStudioInstanceConfig
 from mlxctl.state.settings import ServerSettings
 
 _MAX_BODY_BYTES = 64 * 1024
-_HUB = "https://huggingface.co/"
 
 DownloadStatus = Literal["downloading", "completed", "failed", "already_downloaded"]
 _STATUSES: dict[DownloadState, DownloadStatus] = {
@@ -73,7 +73,7 @@ class LMStudioUnload(Struct, kw_only=True):
 
 
 class LMStudioDownloadRequest(Struct, kw_only=True):
-    """A model to download, ORGANIZATION/NAME or its page on Hugging Face."""
+    """A model to download, ORGANIZATION/NAME, its page on the hub, or a short name."""
 
     model: Name
     quantization: str | None = None
@@ -160,7 +160,7 @@ class LMStudioDownloadResource:
                 "quantization is not supported: each MLX repository has one; name that repository",
                 param="quantization",
             )
-        repository = asked.model.removeprefix(_HUB).rstrip("/")
+        repository = full_name(asked.model)
         allowed = allowed_models(request)
         if await asyncio.to_thread(self._is_downloaded, repository, allowed):
             answer = LMStudioDownload(status="already_downloaded")

@@ -25,6 +25,7 @@ from mlxctl.ir.models import ModelState
 from mlxctl.library import ModelDescription
 from mlxctl.library.catalog import Catalog
 from mlxctl.library.download_journal import Download
+from mlxctl.library.short_names import full_name
 from mlxctl.library.views import Assessment, DownloadView, FitView, ModelView
 from mlxctl.server.http.body import read_json
 from mlxctl.server.policy.caller import allowed_models
@@ -70,7 +71,10 @@ class DownloadList(Struct):
 
 
 class DownloadRequest(Struct, forbid_unknown_fields=True):
-    """A Hub repository, ORGANIZATION/NAME; `probe`: probe the model afterwards."""
+    """A model to download; `probe`: probe it afterwards.
+
+    `repo` is ORGANIZATION/NAME on the hub, the address of its page, or a short name such as `qwen3:4b`.
+    """
 
     repo: str
     probe: bool = False
@@ -222,7 +226,9 @@ class DownloadsResource:
             raise FeatureDisabled("POST /downloads", "library.allow_downloads")
         body = await read_json(request, _REQUESTS, limit_bytes=_MAX_BODY_BYTES)
         try:
-            started = self._catalog.downloads.start(body.repo, allowed_models(request), is_probed=body.probe)
+            started = self._catalog.downloads.start(
+                full_name(body.repo), allowed_models(request), is_probed=body.probe
+            )
         except DownloadFailed as error:
             raise InvalidRequest(str(error), param="repo") from None
         response.status = falcon.HTTP_202
@@ -237,26 +243,25 @@ class DownloadResource:
         self._catalog = catalog
 
     async def on_delete(self, request: Request, response: Response, repository: str) -> None:
-        """Cancel the download or its probe. Raises UnknownResource, Conflict, FeatureDisabled.
+        """Cancel the download or its probe; take one that has ended off the list.
 
-        Complete files are kept.
+        Complete files are kept. Raises UnknownResource, Conflict.
         """
-        if not self._catalog.allows_downloads:
-            raise FeatureDisabled("DELETE /downloads", "library.allow_downloads")
-        found = await asyncio.to_thread(self._cancel, repository, allowed_models(request))
+        found = await asyncio.to_thread(self._remove, repository, allowed_models(request))
         response.data = msgspec.json.encode(DownloadView.of(found))
         response.content_type = falcon.MEDIA_JSON
 
-    def _cancel(self, repository: str, allowed: AllowedModels) -> Download:
+    def _remove(self, repository: str, allowed: AllowedModels) -> Download:
         downloads = self._catalog.downloads
-        found = downloads.cancel(repository, allowed)
-        if found is not None:
-            return found
-        other = next((each for each in downloads.all(allowed) if each.repository == repository), None)
-        if other is None:
+        cancelled = downloads.cancel(repository, allowed)
+        if cancelled is not None:
+            return cancelled
+        found = next((each for each in downloads.all(allowed) if each.repository == repository), None)
+        if found is None:
             raise UnknownResource(f"there is no download of {repository[:128]!r}")
-        if not other.is_over:
+        if not found.is_over:
             raise Conflict(
-                f"process {other.pid} downloads {repository!r}, not this server; stop that process"
+                f"process {found.pid} downloads {repository!r}, not this server; stop that process"
             )
-        return other
+        downloads.forget(repository, allowed)
+        return found
