@@ -10,7 +10,7 @@ import msgspec
 
 from mlxctl.chat.chat_backend import key_problem
 from mlxctl.chat.chat_backend import observe as observe_inference
-from mlxctl.chat.observation import Observation, memory_pressure, summary
+from mlxctl.chat.observation import Observation, summary, warnings
 from mlxctl.chat.preferences import Preferences, preferences_file
 from mlxctl.chat.request_table import format_table
 from mlxctl.chat.terminal import redirect_stderr, screen_problem
@@ -54,10 +54,8 @@ def format_text(observation: Observation, *, width: int) -> str:
     counts = ", ".join(
         f"{word} {observation.count(f'num_{word}'):.0f}" for word in ("waiting", "prefilling", "decoding")
     )
-    warnings = filter(None, [memory_pressure(observation)])
-    return "\n".join(
-        [counts, *warnings, *summary(observation), "", *format_table(observation.requests, width=width)]
-    )
+    table = format_table(observation.requests, width=width)
+    return "\n".join([counts, *warnings(observation), *summary(observation), "", *table])
 
 
 async def _observe_once(url: str, api_key: str | None) -> Observation:

@@ -16,6 +16,7 @@ HISTORY = 120
 """Number of observations kept for plots."""
 PRESSURE_PERCENT = 80
 """Usage of the prefix cache above which a warning is shown."""
+_OLD_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,12 +121,14 @@ def summary(now: Observation) -> list[str]:
     return [escape_line(shortened(line)) for line in lines if line]
 
 
-def memory_pressure(now: Observation) -> str:
-    """Return the warning of a nearly full prefix cache, or ""."""
-    percent = now.cache_percent or 0.0
-    if percent <= PRESSURE_PERCENT:
-        return ""
-    return f"Memory pressure — evicting old entries ({percent:.0f}% of the prefix cache is used)"
+def warnings(now: Observation) -> list[str]:
+    """Return warnings of old figures and of a nearly full prefix cache."""
+    found = []
+    if (age := now.count("stats_age_seconds")) > _OLD_SECONDS:
+        found.append(f"The figures of the engine are {age:.0f} s old: it is busy with a long computation")
+    if (percent := now.cache_percent or 0.0) > PRESSURE_PERCENT:
+        found.append(f"Memory pressure — evicting old entries ({percent:.0f}% of the prefix cache is used)")
+    return found
 
 
 def _cache_lines(now: Observation) -> list[str]:

@@ -166,6 +166,11 @@ class InferenceService:
             self._engine.max_queue = max_queue
         self._engine.configure_scheduler(policy)
 
+    @property
+    def stats_age_seconds(self) -> float:
+        """Time since the engine reported what `engine_stats` returned last."""
+        return self._engine.stats_age_seconds
+
     async def engine_stats(self) -> Stats:
         """Return the engine's counters. Raises EngineRecovering, EngineDied."""
         return await self._engine.stats()

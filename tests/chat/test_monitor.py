@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from mlxctl.chat.chat_backend import RemoteBackend
 from mlxctl.chat.monitor import format_text, run_top
-from mlxctl.chat.observation import Observation, Trends, memory_pressure, summary
+from mlxctl.chat.observation import Observation, Trends, summary, warnings
 from mlxctl.chat.request_table import (
     COLUMNS,
     SortOrder,
@@ -118,8 +118,14 @@ def test_prompts_are_cached_and_computed_tokens_of_each_request() -> None:
 @pytest.mark.parametrize(("used", "words"), [(79, ""), (80, ""), (81, "Memory pressure"), (0, "")])
 def test_memory_pressure_is_shown_above_80_percent(used: int, words: str) -> None:
     seen = make_observation(1.0, cache_bytes=used, cache_max_bytes=100)
-    assert memory_pressure(seen).startswith(words)
-    assert bool(memory_pressure(seen)) == bool(words)
+    assert [warning.partition(" —")[0] for warning in warnings(seen)] == ([words] if words else [])
+
+
+@pytest.mark.parametrize(("age", "words"), [(0.3, []), (2.0, []), (12.4, ["12 s old"])])
+def test_figures_of_a_busy_engine_are_shown_with_their_age(age: float, words: list[str]) -> None:
+    shown = warnings(make_observation(1.0, stats_age_seconds=age))
+    assert [word for word in words if word in shown[0]] == words
+    assert len(shown) == len(words)
 
 
 def test_totals_have_hit_rate_average_match_and_kv_formats() -> None:

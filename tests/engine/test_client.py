@@ -86,6 +86,7 @@ def test_engine_that_does_not_answer_has_its_last_figures(monkeypatch: pytest.Mo
             os.kill(engine_pid(client), signal.SIGSTOP)
             try:
                 assert await client.stats() is last
+                assert client.stats_age_seconds >= 0.1
             finally:
                 os.kill(engine_pid(client), signal.SIGCONT)
 

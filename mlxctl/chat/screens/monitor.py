@@ -12,7 +12,7 @@ from textual.containers import Grid
 from textual.screen import Screen
 from textual.widgets import DataTable, Static
 
-from mlxctl.chat.observation import PRESSURE_PERCENT, Observation, Trends, memory_pressure, summary
+from mlxctl.chat.observation import PRESSURE_PERCENT, Observation, Trends, summary, warnings
 from mlxctl.chat.preferences import Preferences
 from mlxctl.chat.request_table import Column, FittedTable, SortOrder, describe_request, find_column, fit_table
 from mlxctl.chat.screens.confirm import ConfirmScreen
@@ -58,7 +58,7 @@ class MonitorScreen(Screen[None]):
         &.-images.-wide Grid { grid-size: 4 2; }
         &.-images.-wide #vision { display: block; }
         & #summary { height: auto; max-height: 7; padding: 0 1; color: $text-muted; }
-        & #pressure { height: auto; padding: 0 1; color: $text-warning; display: none; }
+        & #warnings { height: auto; padding: 0 1; color: $text-warning; display: none; }
         & DataTable { height: 1fr; padding: 0 0 0 1; scrollbar-gutter: stable; scrollbar-size-vertical: 1; }
         & DataTable, & DataTable:focus { background: $background; background-tint: transparent; }
         & #selected { height: auto; max-height: 5; padding: 0 1; background: $surface; }
@@ -121,7 +121,7 @@ class MonitorScreen(Screen[None]):
             )
             yield Plot("cache, % of budget", id="cache", top=100.0)
             yield Plot("images, ms", id="vision")
-        yield Static(id="pressure", markup=False)
+        yield Static(id="warnings", markup=False)
         yield Static(id="summary", markup=False)
         yield DataTable(id="requests", cursor_type="row", zebra_stripes=True)
         yield CacheTable(id="entries")
@@ -192,9 +192,9 @@ class MonitorScreen(Screen[None]):
         now = self._trends.last
         assert now is not None, "called after an observation"
         self._show_plots(now)
-        pressure = self.query_one("#pressure", Static)
-        pressure.update(memory_pressure(now))
-        pressure.display = bool(memory_pressure(now))
+        shown = self.query_one("#warnings", Static)
+        shown.update("\n".join(warnings(now)))
+        shown.display = bool(warnings(now))
         self.query_one("#summary", Static).update("\n".join(summary(now)))
         self._show_table()
 

@@ -140,13 +140,13 @@ class ModelManager:
     async def use(
         self, name: str, allowed: AllowedModels, *, purpose: Purpose = "text"
     ) -> tuple[ModelSession, Lease]:
-        """Load the model that a request names.
+        """Load the model of a request, by its registered name.
 
         Return it and a lease to release at the end. Raises UnknownModel, ModelUnavailable, CapacityError, and
         InvalidRequest for a model of another purpose.
         """
         try:
-            model = await self.find(name, allowed, purpose)
+            model = self._registered(name, allowed, purpose)
             self._check_open()
             with nullcontext() if self._residency.is_ready(model.name) else timed("model_load"):
                 lease = await self._residency.lease(model.name)
@@ -184,10 +184,7 @@ class ModelManager:
 
         Without `purpose` it may be of any. Raises UnknownModel, ModelUnavailable, InvalidRequest.
         """
-        model = await self._resolve(name, allowed, purpose)
-        if purpose is not None:
-            _check_purpose(model, name, purpose, self._registry.entries(allowed))
-        return model
+        return self._registered(await self.registered_name(name, allowed, purpose), allowed, purpose)
 
     def own_name(self, name: str) -> str:
         """Return the own name of a requested model, without its adapters.
@@ -211,11 +208,11 @@ class ModelManager:
         return (self._registry.own_name_in(directory) or name) in allowed
 
     async def reader(self, name: str, allowed: AllowedModels) -> AnswerReader:
-        """Return the answer reader of a text model, loaded or not.
+        """Return the answer reader of a text model, loaded or not, by its registered name.
 
         Raises what `use` does.
         """
-        model = await self.find(name, allowed, "text")
+        model = self._registered(name, allowed, "text")
         self._check_open()
         try:
             return await self._loader.any_reader(model.name)
@@ -290,7 +287,7 @@ class ModelManager:
 
     async def load(self, name: str, allowed: AllowedModels) -> ServedModel:
         """Load the model into memory. Raises what `use` does."""
-        model = await self._resolve(name, allowed)
+        model = await self.find(name, allowed)
         self._check_open()
         try:
             await self._residency.load(model.name)
@@ -303,14 +300,14 @@ class ModelManager:
 
         Raises UnknownModel, ModelUnavailable.
         """
-        return self._states.load_progress(await self._resolve(name, allowed))
+        return self._states.load_progress(await self.find(name, allowed))
 
     async def unload(self, name: str, allowed: AllowedModels) -> ServedModel:
         """Unload a model that no request uses.
 
         Raises UnknownModel, ModelUnavailable, EngineError, CapacityError (ModelInUse).
         """
-        model = await self._resolve(name, allowed)
+        model = await self.find(name, allowed)
         self._check_open()
         await self._residency.unload(model.name)
         return self._states.describe(name, model)
@@ -326,7 +323,7 @@ class ModelManager:
 
     async def pin(self, name: str, allowed: AllowedModels, *, is_pinned: bool) -> ServedModel:
         """Exempt the model from eviction, or no longer. Raises UnknownModel, ModelUnavailable."""
-        model = await self._resolve(name, allowed)
+        model = await self.find(name, allowed)
         (self._residency.pins.add if is_pinned else self._residency.pins.discard)(model.name)
         return self._states.describe(name, model)
 
@@ -341,12 +338,12 @@ class ModelManager:
         """
         return {key: number for key, number in self._num_routes.items() if not key[0] or key[0] in allowed}
 
-    async def _resolve(
-        self, name: str, allowed: AllowedModels, purpose: Purpose | None = None
-    ) -> ServedModel:
-        registered = await self.registered_name(name, allowed, purpose)
-        record_model(registered)
-        return self._registry.resolve(registered, allowed)
+    def _registered(self, name: str, allowed: AllowedModels, purpose: Purpose | None = None) -> ServedModel:
+        record_model(name)
+        model = self._registry.resolve(name, allowed)
+        if purpose is not None:
+            _check_purpose(model, name, purpose, self._registry.entries(allowed))
+        return model
 
     def _check_open(self) -> None:
         if self.is_open:

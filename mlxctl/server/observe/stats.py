@@ -112,6 +112,7 @@ ServerStats: type[Any] = msgspec.defstruct(
     "ServerStats",
     [
         *((field.name, field.type) for field in _COUNTERS),
+        ("stats_age_seconds", float),
         ("cache_usage_percent", float | None),
         ("cache_hit_percent", float | None),
         ("uptime_seconds", float),
@@ -130,8 +131,9 @@ ServerStats: type[Any] = msgspec.defstruct(
     namespace={
         "__doc__": (
             "The engine's counters since its start, what it holds now, the models in memory, and responses "
-            "on disk. Requests that were stopped because their client left or at the time limit, and the "
-            "time of the vision encoder, are counted since the start of the server."
+            "on disk. During a long computation the engine's figures are its last ones, and "
+            "`stats_age_seconds` old. Requests that were stopped because their client left or at the time "
+            "limit, and the time of the vision encoder, are counted since the start of the server."
         )
     },
     kw_only=True,
@@ -180,6 +182,7 @@ class StatsResource:
     async def on_get(self, request: Request, response: Response) -> None:
         """Query the engine. Raises EngineRecovering."""
         stats = await self._inference.engine_stats()
+        stats_age_seconds = round(self._inference.stats_age_seconds, 1)
         counters = {field.name: getattr(stats, field.name) for field in _COUNTERS}
         allowed, responses = allowed_models(request), await self._stored_responses()
         pool = self._inference.manager.stats(allowed)
@@ -187,6 +190,7 @@ class StatsResource:
         response.data = msgspec.json.encode(
             ServerStats(
                 **counters,
+                stats_age_seconds=stats_age_seconds,
                 cache_usage_percent=_percent(stats.cache_bytes / stats.cache_max_bytes)
                 if stats.cache_max_bytes
                 else None,

@@ -127,7 +127,11 @@ class AgentViews:
             return AgentCacheStatus()
 
     async def _look_up(self, history: PackedRequest, request: Request) -> CachedPrompt:
-        return await self._inference.cache.look_up(with_caller(history, request), allowed_models(request))
+        allowed = allowed_models(request)
+        name = await self._inference.answering_model(history.head.model, allowed)
+        return await self._inference.cache.look_up(
+            with_caller(history.with_head(model=name), request), allowed
+        )
 
 
 async def count_active_agents(inference: InferenceService) -> dict[AgentStatus, int] | None:
