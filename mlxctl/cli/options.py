@@ -5,9 +5,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
+from mlxctl.cli.served_directories import cards
 from mlxctl.state.settings import Settings, describe_default, describe_field, resolve
 from mlxctl.terminal_text import echo
 
@@ -18,9 +20,7 @@ ConfigFile = Annotated[
 ]
 ServerUrl = Annotated[
     str | None,
-    typer.Option(
-        "--url", metavar="URL", help="The server.  [default: the one that `mlxctl serve` starts here]"
-    ),
+    typer.Option("--url", metavar="URL", help="The server.  [default: the one that runs here]"),
 ]
 ApiKey = Annotated[
     str | None, typer.Option("--api-key", metavar="KEY", envvar="MLXCTL_API_KEY", help="Key for that server.")
@@ -49,12 +49,21 @@ def read_settings(
 
 
 def server_url(url: str | None) -> str:
-    """Return `url`, or that of the server that `mlxctl serve` starts.
+    """Return `url`, or that of this user's running server.
 
-    Raises SettingsError.
+    That is the one on the port of the settings, else the one that was started first; without any it is the
+    address of the settings. Raises SettingsError.
     """
-    server = read_settings().server
-    return url or f"{'https' if server.tls_cert else 'http'}://{server.host}:{server.port}"
+    if url:
+        return url
+    from mlxctl.cli.launch.background_server import default_url
+
+    expected = default_url(read_settings())
+    urls = [card.url for card in cards()]
+    same = [each for each in urls if urlsplit(each).port == urlsplit(expected).port]
+    if len(urls) > 1 and not same:
+        echo(f"mlxctl: several servers run here, and this is {urls[0]}; --url names one of them", err=True)
+    return next(iter([*same, *urls]), expected)
 
 
 def print_json(value: Any) -> None:
