@@ -23,7 +23,8 @@ def import_gguf(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="FILE", help="A GGUF file, or a model that Ollama has, such as ollama:llama3.2:1b."
+            metavar="FILE",
+            help="A GGUF file (of parts the first), or a model that Ollama has, such as ollama:llama3.2:1b.",
         ),
     ],
     name: Annotated[
@@ -53,6 +54,7 @@ def import_gguf(
     with report_errors():
         from mlxctl.cli.models.progress import byte_progress
         from mlxctl.library.conversion import gguf_import, ollama
+        from mlxctl.library.conversion.gguf_parts import name_of_parts
         from mlxctl.library.conversion.new_directory import check_name
         from mlxctl.state.locations import expand_user
 
@@ -65,7 +67,7 @@ def import_gguf(
         )
         file = found.file if found else expand_user(source)
         target = check_name(
-            name or _NOT_IN_NAMES.sub("-", found.short_name if found else file.stem).strip("-."),
+            name or _NOT_IN_NAMES.sub("-", found.short_name if found else name_of_parts(file)).strip("-."),
             open_library(config),
             replaces=force,
         )

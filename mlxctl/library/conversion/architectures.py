@@ -119,11 +119,6 @@ def _refuse_other_files(file: GgufFile) -> None:
         raise file.wrong("it is a projector of images or sound (mmproj)")
     if kind != "model":
         raise file.wrong(f"it has the general.type {kind!r}, and only whole models can be imported")
-    if (count := file.integer("split.count", 1, least=0)) > 1:
-        number = file.integer("split.no", 0, least=0) + 1
-        raise file.wrong(
-            f"it is part {number} of {count}; join them first: llama-gguf-split --merge FIRST-PART OUTPUT"
-        )
     if not file.tensors:
         raise file.wrong("it has no weights")
 

@@ -63,7 +63,7 @@ class GgufTensor:
     """A tensor of a file.
 
     `shape` is in the order of numpy: rows first. `block` is the number of weights in a block, of
-    `block_bytes`. `start` is its first byte in the file.
+    `block_bytes`. `start` is its first byte in the file, which has the number `part` among several.
     """
 
     name: str
@@ -72,6 +72,7 @@ class GgufTensor:
     block: int
     block_bytes: int
     start: int
+    part: int = 0
 
     @property
     def row_bytes(self) -> int:

@@ -7,7 +7,8 @@ import hashlib
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -33,7 +34,8 @@ from mlxctl.library.conversion.gguf_blocks import (
     read_floats,
     read_groups,
 )
-from mlxctl.library.conversion.gguf_file import GgufFile, GgufTensor, read_gguf
+from mlxctl.library.conversion.gguf_file import GgufFile, GgufTensor
+from mlxctl.library.conversion.gguf_parts import read_parts
 from mlxctl.library.conversion.gguf_tokenizer import TokenizerFiles, convert_tokenizer
 from mlxctl.library.conversion.new_directory import check_room, new_model_directory
 from mlxctl.library.conversion.weight_writer import ITEM_BYTES, StoredTensor, WeightWriter
@@ -95,15 +97,17 @@ def import_gguf(
     sha256: str | None = None,
     progress: Progress,
 ) -> ImportedModel:
-    """Import a file into the directory `target`.
+    """Import a file, and the parts after it, into the directory `target`.
 
     With `bits` all matrices are quantized to them, otherwise as near to the file as MLX can. `origin` names
-    the source for its card. `sha256` is the digest that the file must have. `progress` is called with the
-    bytes that are done, and all. Raises ConversionFailed.
+    the source for its card. `sha256` is the digest that the file must have, of parts one after the other.
+    `progress` is called with the bytes that are done, and all. Raises ConversionFailed.
     """
-    file = read_gguf(source)
-    with _opened(source) as stream:
-        plan = plan_model(file, partial(_read_vector, file, stream))
+    parts = read_parts(source)
+    file = parts.whole
+    with ExitStack() as stack:
+        streams = [stack.enter_context(_opened(path)) for path in parts.paths]
+        plan = plan_model(file, partial(_read_vector, file, streams))
         tokenizer = convert_tokenizer(file)
         if tokenizer.num_tokens > plan.config["vocab_size"]:
             raise file.wrong(
@@ -112,12 +116,12 @@ def import_gguf(
         weights = _Weights(file, plan, bits)
         num_bytes = sum(tensor.num_bytes for tensor in weights.stored())
         check_room(num_bytes)
-        total = weights.num_source_bytes + source.stat().st_size
+        total = weights.num_source_bytes + sum(path.stat().st_size for path in parts.paths)
         with new_model_directory(target) as directory:
             _write_configuration(directory, plan.config | weights.config(), tokenizer)
             with WeightWriter(directory, weights.stored()) as writer:
-                weights.write(stream, writer, lambda done: progress(done, total))
-            digest = _digest(stream, lambda done: progress(weights.num_source_bytes + done, total))
+                weights.write(streams, writer, lambda done: progress(done, total))
+            digest = _digest(streams, lambda done: progress(weights.num_source_bytes + done, total))
             if sha256 is not None and digest != sha256:
                 raise file.wrong(f"it is damaged: its SHA-256 is {digest}, and must be {sha256}")
             notes = list(plan.notes)
@@ -170,11 +174,13 @@ class _Weights:
         }
         return fields | {"quantization": quantization, "quantization_config": quantization}
 
-    def write(self, stream: BinaryIO, writer: WeightWriter, progress: Callable[[int], None]) -> None:
+    def write(
+        self, streams: Sequence[BinaryIO], writer: WeightWriter, progress: Callable[[int], None]
+    ) -> None:
         """Convert all tensors."""
         done = 0
         for tensor in self.plan.tensors:
-            for first, rows in _pieces(self.file, stream, tensor):
+            for first, rows in _pieces(self.file, streams, tensor):
                 # What is not finite is found afterwards.
                 with np.errstate(all="ignore"):
                     self._write_rows(tensor, first, rows, writer)
@@ -297,17 +303,20 @@ class _Weights:
             )
 
 
-def _pieces(file: GgufFile, stream: BinaryIO, tensor: PlannedTensor) -> Iterator[tuple[int, Bytes]]:
+def _pieces(
+    file: GgufFile, streams: Sequence[BinaryIO], tensor: PlannedTensor
+) -> Iterator[tuple[int, Bytes]]:
     """Yield rows of a tensor as bytes, with the first one's number."""
     source = tensor.source
     unit = tensor.row_unit if len(source.shape) > 1 else 1
     count = max(1, _PIECE_WEIGHTS // (source.shape[-1] * unit)) * unit
     for first in range(0, source.num_rows, count):
-        rows = _read(file, stream, source, first, min(count, source.num_rows - first))
+        rows = _read(file, streams, source, first, min(count, source.num_rows - first))
         yield first, _reordered(rows, tensor) if len(source.shape) > 1 else rows
 
 
-def _read(file: GgufFile, stream: BinaryIO, tensor: GgufTensor, first: int, count: int) -> Bytes:
+def _read(file: GgufFile, streams: Sequence[BinaryIO], tensor: GgufTensor, first: int, count: int) -> Bytes:
+    stream = streams[tensor.part]
     stream.seek(tensor.start + first * tensor.row_bytes)
     data = stream.read(count * tensor.row_bytes)
     if len(data) != count * tensor.row_bytes:
@@ -316,8 +325,8 @@ def _read(file: GgufFile, stream: BinaryIO, tensor: GgufTensor, first: int, coun
     return rows
 
 
-def _read_vector(file: GgufFile, stream: BinaryIO, tensor: GgufTensor) -> Floats:
-    vector: Floats = read_floats(_read(file, stream, tensor, 0, 1), tensor.type_name)[0]
+def _read_vector(file: GgufFile, streams: Sequence[BinaryIO], tensor: GgufTensor) -> Floats:
+    vector: Floats = read_floats(_read(file, streams, tensor, 0, 1), tensor.type_name)[0]
     return vector
 
 
@@ -346,13 +355,14 @@ def _opened(source: Path) -> BinaryIO:
         raise ConversionFailed(source, f"{str(source)!r} cannot be read: {error.strerror or error}") from None
 
 
-def _digest(stream: BinaryIO, progress: Callable[[int], None]) -> str:
+def _digest(streams: Sequence[BinaryIO], progress: Callable[[int], None]) -> str:
     digest, done = hashlib.sha256(), 0
-    stream.seek(0)
-    while data := stream.read(_HASH_BYTES):
-        digest.update(data)
-        done += len(data)
-        progress(done)
+    for stream in streams:
+        stream.seek(0)
+        while data := stream.read(_HASH_BYTES):
+            digest.update(data)
+            done += len(data)
+            progress(done)
     return digest.hexdigest()
 
 
@@ -384,7 +394,7 @@ def _card(
         "",
         f"Imported by mlxctl {__version__} from `{origin}`.",
         "",
-        f"- SHA-256 of the GGUF file: `{digest}`",
+        f"- SHA-256 of the GGUF file, or of its parts one after the other: `{digest}`",
         f"- Architecture: {file.metadata['general.architecture']}",
         *(f"- {label}: {' '.join(value.split())[:200]}" for label, value in about.items()),
         "",

@@ -29,15 +29,17 @@ def write_gguf(
     pre: str = "gpt-2",
     metadata: Mapping[str, Any] | None = None,
     tensors: Mapping[str, np.ndarray] | None = None,
+    part_tensors: int = 0,
 ) -> Path:
     """Write the model's GGUF file, and return its path.
 
+    With `part_tensors` it is split into files of so many tensors.
     Matrices have the type `matrices`, or Q8_0 where rows do not fit into its blocks. `metadata` and
     `tensors` are added, or replace those of the model; None removes one.
     """
     config = json.loads((model / "config.json").read_text())
     arch = _ARCHITECTURES[config["model_type"]]
-    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[arch])
+    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[arch], split_max_tensors=part_tensors)
     entries = {
         **_hyperparameters(config, gguf.MODEL_ARCH_NAMES[arch]),
         **_tokenizer(model, pre),

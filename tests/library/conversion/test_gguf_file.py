@@ -114,7 +114,12 @@ UNSUPPORTED: dict[str, tuple[dict[str, Any], str]] = {
     "architecture": ({"general.architecture": "mamba"}, "the architecture 'mamba' is not supported"),
     "projector": ({"general.architecture": "clip"}, "is a projector of images or sound"),
     "adapter": ({"general.type": "adapter"}, "has the general.type 'adapter'"),
-    "part": ({"split.count": 3, "split.no": 1}, "is part 2 of 3; join them first: llama-gguf-split --merge"),
+    "part": (
+        {"split.count": 3, "split.no": 1},
+        "is part 2 of 3; name the first one, 'a-00001-of-00003.gguf'",
+    ),
+    "first part": ({"split.count": 3}, "must be named 'a-00001-of-00003.gguf'"),
+    "many parts": ({"split.count": 101}, "one of 101 parts; at most 100 are read"),
     "experts": ({"qwen3.expert_count": 8}, "models with experts are not supported"),
     "embeddings": ({"qwen3.pooling_type": 3}, "is an embedding model"),
     "layers": ({"qwen3.block_count": 5}, "the tensor 'blk.4.attn_q.weight' is missing"),

@@ -69,6 +69,35 @@ def test_model_of_ollama_is_imported_and_its_digest_checked(file: Path, home: Pa
     assert (result.exit_code, "it is damaged: its SHA-256 is" in result.stderr) == (1, True)
 
 
+def test_model_in_parts_is_imported_by_its_first_part(file: Path, home: Path) -> None:
+    model = tiny_models.model("qwen3")
+    write_gguf(model, home / "Tiny.gguf", matrices="Q8_0", part_tensors=20)
+    first, *others = sorted(home.glob("Tiny-*.gguf"))
+    assert others
+    new = json.loads(run("import", first, "--json").stdout)
+    whole = json.loads(run("import", file, "--json").stdout)
+    assert new["model"] == "Tiny"
+    assert weights(new["path"]) == weights(whole["path"])
+
+
+def test_missing_and_exchanged_parts_are_named(home: Path) -> None:
+    write_gguf(tiny_models.model("qwen3"), home / "Tiny.gguf", part_tensors=20)
+    first, second, *_ = sorted(home.glob("Tiny-*.gguf"))
+    count = first.stem.rpartition("-")[2]
+    assert f"it is part 2 of {int(count)}; name the first one, '{first.name}'" in run("import", second).stderr
+    shutil.copy(first, second)
+    assert f"by its metadata it is part 1 of {int(count)}, and not part 2" in run("import", first).stderr
+    second.unlink()
+    result = run("import", first)
+    assert f"has {int(count)} parts, of which '{second.name}' is missing beside it\n" in result.stderr
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+
+
+def weights(model: str) -> dict[str, bytes]:
+    files = sorted(Path(model).glob("*.safetensors"))
+    return {file.name: file.read_bytes() for file in files}
+
+
 def test_name_of_a_downloaded_model_is_refused(file: Path, home: Path) -> None:
     snapshot = home / "HF_HUB_CACHE" / "models--org--model" / "snapshots" / "0123456789ab"
     shutil.copytree(tiny_models.model("qwen3"), snapshot)
