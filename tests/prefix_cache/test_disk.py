@@ -282,6 +282,17 @@ def test_unusable_directory_costs_one_log_line(
     assert "running without its disk tier" in lines[0]
 
 
+def test_entries_of_a_model_that_is_not_loaded_keep_its_name(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with running_engine("qwen3", settings=on_disk(tmp_path)) as client:
+            await ask(client, "qwen3", text(600, 1))
+        async with running_engine("llama3", settings=on_disk(tmp_path)) as client:
+            listed = await client.ask_cache("list", limit=9)
+        assert [chunk.model for chunk in listed.chunks] == ["qwen3"] * 3
+
+    asyncio.run(run())
+
+
 def test_stats_report_disk_contents_and_damage(tmp_path: Path) -> None:
     async def run() -> None:
         prompt = text(600, 1)
