@@ -126,9 +126,11 @@ class Downloads:
             return
         with self._lock:
             found = self._downloads.get(repository)
-            if found is not None and found.is_over:
+            is_own = found is not None and found.is_over
+            if is_own:
                 del self._downloads[repository]
-        self._journal.write(self._own())
+        if is_own:
+            self._journal.write(self._own())
         self._journal.forget(repository)
 
     def close(self) -> None:

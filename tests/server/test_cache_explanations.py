@@ -237,10 +237,8 @@ def test_request_with_the_cache_off_is_neither_kept_nor_compared(server: ServerP
     off = agent.explained()
     agent.ask(user("Hello"))
 
-    assert (off["reason"], off["sentence"]) == (
-        "cache_off",
-        "the request set cache_mode to off, so its text is not kept and not compared",
-    )
+    assert off["reason"] == "cache_off"
+    assert off["sentence"].endswith("so its text is not kept and not compared")
     assert off["num_prompt_tokens"] > 0
     assert agent.explained()["compared_with"] != off["number"]
 

@@ -25,7 +25,8 @@ _SENTENCES: dict[str, str] = {
     "or with cache_mode off, do not count",
     "too_short": f"the prompt is too short: cached prefixes are reused from {MIN_REUSE_TOKENS} tokens on, "
     "without the last token of the prompt",
-    "cache_off": "the request set cache_mode to off, so its text is not kept and not compared",
+    "cache_off": "the cache is off for this request (cache_mode, or log-probabilities of the prompt), so its "
+    "text is not kept and not compared",
     "not_kept": "request {other} was not stored: its cache_mode or ttl forbids it, or the cache has no room "
     "at all",
     "no_checkpoint": "more tokens match, but some layers of this model can only continue from a stored "

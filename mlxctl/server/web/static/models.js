@@ -34,10 +34,10 @@ export async function modelsView(root, every) {
 
   function downloadButtons(download) {
     const button = (label, action) => el("button", { type: "button", onclick: () => change(action) }, label);
-    const take = () => remove(`/downloads/${download.repo}`);
-    if ([download.state, download.probe].some((state) => OPEN_DOWNLOADS.includes(state))) return button("Cancel", take);
+    const drop = () => remove(`/downloads/${download.repo}`);
+    if ([download.state, download.probe].some((state) => OPEN_DOWNLOADS.includes(state))) return button("Cancel", drop);
     const again = () => post("/downloads", { repo: download.repo, probe: Boolean(download.probe) });
-    return el("span", {}, ...(download.state === "done" ? [] : [button("Retry", again), " "]), button("Dismiss", take));
+    return el("span", {}, ...(download.state === "done" ? [] : [button("Retry", again), " "]), button("Dismiss", drop));
   }
 
   async function refresh() {
