@@ -231,7 +231,7 @@ def test_two_servers_never_share_a_port(endless_model: Path) -> None:
 )
 def test_configuration_errors_are_one_line(arguments: list[str], message: str) -> None:
     run = serve("--port", "0", *arguments)
-    assert run.returncode == 1
+    assert run.returncode in (1, 2)
     assert run.stderr.startswith("mlxctl: ")
     assert run.stderr.count("\n") == 1
     assert message in run.stderr

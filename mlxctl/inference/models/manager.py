@@ -49,7 +49,7 @@ _TEXT_MODEL_FOR: dict[Purpose, str] = {
     "embeddings": "generates text, and its hidden states make poor vectors",
     "transcription": "generates text and takes no audio",
 }
-# Small ones that need no extra package.
+# Small ones.
 _SHORT_NAMES_FOR: dict[Purpose, str] = {
     "embeddings": "qwen3-embedding:0.6b",
     "transcription": "whisper:small",

@@ -91,7 +91,7 @@ def test_without_a_server_at_the_given_url_none_is_started(environment: dict[str
 def test_an_invalid_url_is_named(environment: dict[str, str], url: str) -> None:
     done = launch(environment, "claude", "--url", url)
     assert (done.returncode, done.stderr) == (
-        1,
+        2,
         f"mlxctl: {url!r} is not a server URL; write http://HOST:PORT\n",
     )
 
