@@ -50,12 +50,12 @@ def read_parts(path: Path) -> GgufParts:
 
 def _paths(first: GgufFile, count: int) -> list[Path]:
     """Return the files of all parts. Raises ConversionFailed if one is missing."""
+    if count > MAX_PARTS:
+        raise first.wrong(f"it is one of {count:,} parts; at most {MAX_PARTS} are read")
     number = first.integer("split.no", 0, least=0) + 1
     numbered = _NUMBERED.fullmatch(first.path.stem)
     name, suffix = name_of_parts(first.path), first.path.suffix
     paths = [first.path.with_name(f"{name}-{each:05}-of-{count:05}{suffix}") for each in range(1, count + 1)]
-    if count > MAX_PARTS:
-        raise first.wrong(f"it is one of {count:,} parts; at most {MAX_PARTS} are read")
     if number != 1:
         raise first.wrong(f"it is part {number} of {count}; name the first one, {paths[0].name!r}")
     if numbered is None or first.path != paths[0]:
