@@ -332,7 +332,7 @@ class InferenceService:
         return await self.manager.registered_name(name or self.default_model(allowed), allowed, "text")
 
     def default_embedder(self, allowed: AllowedModels, *, reranks: bool) -> str:
-        """Return the model of vector or score requests that name none.
+        """Return the model of embedding and reranking requests that name none.
 
         It is the first one of the purpose, if it `reranks` the first reranker.
         """

@@ -20,8 +20,7 @@ from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 from mlxctl.protocols.openai.errors import error_status
 from mlxctl.protocols.ranges import Name
 
-MAX_DOCUMENTS = 2047
-"""Most documents of one request."""
+_MAX_DOCUMENTS = 2047
 
 
 class RerankText(Struct):
@@ -30,7 +29,7 @@ class RerankText(Struct):
     text: str
 
 
-Documents = Annotated[list[str | RerankText], Meta(min_length=1, max_length=MAX_DOCUMENTS)]
+Documents = Annotated[list[str | RerankText], Meta(min_length=1, max_length=_MAX_DOCUMENTS)]
 
 
 class RerankRequest(Struct, kw_only=True):
@@ -159,7 +158,7 @@ class RerankFormatter:
         self._num_documents = len(texts)
         return EmbeddingRequest(
             model=decoded.model or "",
-            queries=(decoded.query,),
+            query=decoded.query,
             inputs=tuple(texts),
             may_cut=self._cuts_documents if truncate is None else truncate,
             max_document_tokens=decoded.max_tokens_per_doc,
@@ -167,7 +166,7 @@ class RerankFormatter:
 
     def whole(self, result: EmbeddingResult) -> bytes:
         """Return the ordered documents."""
-        scores = relevance_scores(result, self._num_documents)
+        scores = _relevance_scores(result, self._num_documents)
         # The sort is stable: equal documents keep their order.
         order = sorted(range(len(scores)), key=lambda index: -scores[index])[: self._top_n]
         if self._is_tei:
@@ -197,14 +196,13 @@ class RerankFormatter:
         return RerankResult(index, score, document)
 
 
-def relevance_scores(result: EmbeddingResult, num_documents: int) -> list[float]:
-    """Return the relevance of each document to its query."""
+def _relevance_scores(result: EmbeddingResult, num_documents: int) -> list[float]:
+    """Return the relevance of each document to the query."""
     vectors = [array("f", packed) for packed in result.vectors]
-    queries, documents = vectors[:-num_documents], vectors[-num_documents:]
-    if not queries:
-        return [score[0] for score in documents]
-    own = queries if len(queries) == num_documents else queries * num_documents
-    return [_cosine(query, document) for query, document in zip(own, documents, strict=True)]
+    if len(vectors) == num_documents:
+        return [score[0] for score in vectors]
+    query, *documents = vectors
+    return [_cosine(query, document) for document in documents]
 
 
 def _cosine(one: "array[float]", other: "array[float]") -> float:

@@ -121,7 +121,7 @@ class PackedTexts:
     def of(cls, request: EmbeddingRequest) -> "PackedTexts":
         """Pack a request. Raises InvalidRequest."""
         _check_model_name(request.model)
-        return cls(replace(request, inputs=("",), queries=()), pickle.dumps(request, protocol=5))
+        return cls(replace(request, inputs=("",), query=None), pickle.dumps(request, protocol=5))
 
     @property
     def num_bytes(self) -> int:

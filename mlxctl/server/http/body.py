@@ -12,7 +12,6 @@ from mlxctl.protocols.decoding import decode_body
 from mlxctl.server.middleware.body_memory import BodyAccount
 
 _LARGE_BYTES = 1 << 20
-_REPLACED = "replaced_body"
 
 Body = TypeVar("Body")
 
@@ -23,9 +22,6 @@ async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
     A large one is a bytearray. Raises EncodedBody for a compressed one, BodyTooLarge at the first byte beyond
     the limit, QueueFull when the bodies of open requests take too much memory, and BodyTooSlow.
     """
-    replaced: bytes | bytearray | None = getattr(request.context, _REPLACED, None)
-    if replaced is not None:
-        return replaced
     encoding = request.get_header("content-encoding")
     if encoding not in (None, "identity"):
         raise EncodedBody(encoding)
@@ -41,14 +37,6 @@ async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
     if body.startswith(codecs.BOM_UTF8):
         del body[: len(codecs.BOM_UTF8)]
     return bytes(body) if len(body) < _LARGE_BYTES else body
-
-
-def replace_body(request: Request, body: bytes | bytearray) -> None:
-    """Let `read_body` return `body`.
-
-    For a resource that hands its request to another one.
-    """
-    setattr(request.context, _REPLACED, body)
 
 
 async def discard_body(request: Request, *, limit_bytes: int) -> None:

@@ -19,7 +19,6 @@ from mlxctl.protocols.ollama.schema import OllamaError
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.protocols.problem import PROBLEM_MEDIA_TYPE, Problem, problem_error
 from mlxctl.protocols.rerank import CohereError
-from mlxctl.protocols.tei import TeiError
 from mlxctl.server.http.deadline import timeout_seconds
 from mlxctl.server.http.route import Operation, Route
 from mlxctl.state.settings import ServerSettings
@@ -35,8 +34,6 @@ _ERROR_TYPES: dict[str, tuple[type[Any], ...]] = {
     "ollama": (OllamaError,),
     "llama_cpp": (LlamaError,),
     "cohere": (CohereError,),
-    "tei": (TeiError,),
-    "sglang": (OpenAIError,),
 }
 _KEYS = {
     "key": {"type": "http", "scheme": "bearer", "description": "An API key, where the server has any"},

@@ -13,7 +13,7 @@ from mlxctl.server.middleware.unused_bodies import discard_unread
 _MAX_CHARS = 128
 # What clients ask for at other servers, and what there is here.
 _INSTEAD = {
-    "/classify": "classification is not supported; POST /v1/rerank and /v1/score take cross-encoders",
+    "/classify": "classification is not supported; POST /v1/rerank takes cross-encoders",
     "/v1/audio/speech": "speech synthesis is not supported; POST /v1/audio/transcriptions transcribes",
     "/v1/images/generations": "image generation is not supported; POST /v1/chat/completions takes images",
     "/v1/moderations": "moderation is not supported; guardrails (/admin/guardrails) refuse or redact texts",

@@ -113,12 +113,6 @@ class GreetingResource:
     on_head = on_get
 
 
-class PingResource(GreetingResource):
-    """SageMaker's liveness probe: GET, or POST as in vLLM."""
-
-    on_post = GreetingResource.on_get
-
-
 class ServerLoad(Struct):
     """Number of open requests, waiting ones included."""
 

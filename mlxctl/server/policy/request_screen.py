@@ -89,9 +89,7 @@ class _RequestCheck:
         return replace(
             request,
             inputs=tuple(self._text(text, f"input[{number}]") for number, text in enumerate(inputs)),
-            queries=tuple(
-                self._text(text, f"query[{number}]") for number, text in enumerate(request.queries)
-            ),
+            query=None if request.query is None else self._text(request.query, "query"),
         )
 
     def _generation(self, request: GenerationRequest) -> GenerationRequest:

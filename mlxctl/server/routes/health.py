@@ -9,7 +9,6 @@ from mlxctl.server.observe.health import (
     HealthResource,
     Healthz,
     HealthzResource,
-    PingResource,
     Readiness,
     ReadinessResource,
     ServerLoad,
@@ -62,15 +61,6 @@ ROUTES = (
         operations=(Operation(method="get", summary="Check health: ok or degraded", answer=Healthz),),
     ),
     _liveness("/livez"),
-    Route(
-        path="/ping",
-        resource=lambda _: PingResource(),
-        access="open",
-        operations=(
-            Operation(method="get", summary="Check liveness (SageMaker)", answer=Greeting),
-            Operation(method="post", summary="Check liveness (SageMaker)", answer=Greeting),
-        ),
-    ),
     _liveness("/api/hello"),
     Route(
         path="/load",

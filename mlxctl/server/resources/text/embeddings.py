@@ -62,7 +62,7 @@ class EmbeddingsResource:
             packed = await self._inference.preparation.parse_with(formatter, "parse", body)
             allowed = allowed_models(request)
             if not packed.head.model:
-                # Text Embeddings Inference and llama.cpp serve one model, so that requests name none.
+                # Requests of llama.cpp and Text Embeddings Inference name no model: those servers have one.
                 reranks = isinstance(formatter, RerankFormatter)
                 packed = packed.with_model(self._inference.default_embedder(allowed, reranks=reranks))
             manager = self._inference.manager
