@@ -18,13 +18,17 @@ from mlxctl.formats.parsers.declarations import (
     CallArguments,
     CallEnded,
     CallStarted,
+    Closing,
+    Opening,
     Signal,
+    ToolParser,
 )
 from mlxctl.formats.parsers.json_value import escape, quote
 from mlxctl.formats.parsers.markers import MarkerSet
 from mlxctl.formats.parsers.python_value import literal_as_json
 from mlxctl.formats.parsers.schemas import STRING, ToolSchemas
 from mlxctl.formats.parsers.steps import Step, read_steps
+from mlxctl.ir import BraceNotation
 
 MAX_HEAD_CHARS = 256
 _HEAD = re.compile(r"\s*(?:call)?:\s*(?P<name>[^\s{}:,<>]+)\s*\{")
@@ -273,3 +277,24 @@ class BraceCallsBody:
 
 def _arguments_delta(json: str) -> tuple[Signal, ...]:
     return (CallArguments(json=json),) if json else ()
+
+
+def brace_parser(parser_id: str, *, opener: str, closer: str, mark: str) -> ToolParser:
+    """Return the parser of a format with these markers, and this mark around strings."""
+
+    def open_body(opening: Opening) -> BraceCallsBody:
+        return BraceCallsBody(opening.tools, mark, opener, closer)
+
+    def force_call(name: str | None) -> str:
+        return f"{opener}call:" if name is None else f"{opener}call:{name}{{"
+
+    return ToolParser(
+        id=parser_id,
+        opener=opener,
+        closer=closer,
+        open_body=open_body,
+        inner_markers=(mark,),
+        forced_prefix=force_call,
+        closings=(Closing(prefix_end="{", call_end=f"}}{closer}", notation=BraceNotation(mark=mark)),),
+        separator="",
+    )

@@ -1,4 +1,4 @@
-"""All formats by their stored ids. Imported on demand.
+"""All formats by their stored ids; those of tool calls are imported on demand.
 
 A new format is one row. Templates are tried against the tool parsers in this order.
 """
@@ -6,6 +6,7 @@ A new format is one row. Templates are tried against the tool parsers in this or
 from importlib import import_module
 
 from mlxctl.formats.parsers.declarations import ThinkingParser, ToolParser
+from mlxctl.formats.parsers.tool_formats.thinking import THINKING_PARSERS
 
 _TOOLS = {
     "hermes_json": "mlxctl.formats.parsers.tool_formats.hermes_json",
@@ -54,33 +55,8 @@ _TOOLS = {
     "null": "mlxctl.formats.parsers.tool_formats.null",
 }
 
-_THINKING = {
-    "hunyuan_answer": "mlxctl.formats.parsers.tool_formats.hunyuan_answer",
-    "think_tag": "mlxctl.formats.parsers.tool_formats.think_tag",
-    "harmony_analysis": "mlxctl.formats.parsers.tool_formats.harmony_analysis",
-    "mistral_think": "mlxctl.formats.parsers.tool_formats.mistral_think",
-    "seed_think": "mlxctl.formats.parsers.tool_formats.seed_think",
-    "cohere_think": "mlxctl.formats.parsers.tool_formats.cohere_think",
-    "gemma4_channel": "mlxctl.formats.parsers.tool_formats.gemma4_channel",
-    "kimi_k3_think": "mlxctl.formats.parsers.tool_formats.kimi_k3_think",
-    "mm_think": "mlxctl.formats.parsers.tool_formats.mm_think",
-    "hy_think": "mlxctl.formats.parsers.tool_formats.hy_think",
-    "longcat_think": "mlxctl.formats.parsers.tool_formats.longcat_think",
-    "muse_self": "mlxctl.formats.parsers.tool_formats.muse_self",
-    "solar_think": "mlxctl.formats.parsers.tool_formats.solar_think",
-    "apertus_inner": "mlxctl.formats.parsers.tool_formats.apertus_inner",
-    "granite_prose": "mlxctl.formats.parsers.tool_formats.granite_prose",
-    "apriel_steps": "mlxctl.formats.parsers.tool_formats.apriel_steps",
-    "functionary_all": "mlxctl.formats.parsers.tool_formats.functionary_all",
-    "plamo_think": "mlxctl.formats.parsers.tool_formats.plamo_think",
-    "ifm_think": "mlxctl.formats.parsers.tool_formats.ifm_think",
-    "inkling_think": "mlxctl.formats.parsers.tool_formats.inkling_think",
-    "kimi_vl_think": "mlxctl.formats.parsers.tool_formats.kimi_vl_think",
-    "null": "mlxctl.formats.parsers.tool_formats.null",
-}
-
 TOOL_PARSER_IDS = tuple(_TOOLS)
-THINKING_PARSER_IDS = tuple(_THINKING)
+THINKING_PARSER_IDS = tuple(THINKING_PARSERS)
 
 
 def tool_parser(parser_id: str) -> ToolParser:
@@ -91,5 +67,4 @@ def tool_parser(parser_id: str) -> ToolParser:
 
 def thinking_parser(parser_id: str) -> ThinkingParser:
     """Return a thinking parser; raises KeyError for an unknown id."""
-    parser: ThinkingParser = import_module(_THINKING[parser_id]).THINKING
-    return parser
+    return THINKING_PARSERS[parser_id]

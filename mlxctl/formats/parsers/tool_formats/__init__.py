@@ -1,4 +1,4 @@
-"""Formats of tool calls and thinking, one per file.
+"""Formats of tool calls, one per file; those of thinking are one table.
 
 Imported by the registry only; `null` also by the machine.
 """

@@ -1,27 +1,5 @@
 """Tool calls of Gemma 4: `<|tool_call>call:f{a:<|"|>text<|"|>}<tool_call|>`."""
 
-from mlxctl.formats.parsers.brace_calls import BraceCallsBody
-from mlxctl.formats.parsers.declarations import Closing, Opening, ToolParser
-from mlxctl.ir import BraceNotation
+from mlxctl.formats.parsers.brace_calls import brace_parser
 
-_OPENER, _CLOSER, _MARK = "<|tool_call>", "<tool_call|>", '<|"|>'
-
-
-def _open_body(opening: Opening) -> BraceCallsBody:
-    return BraceCallsBody(opening.tools, _MARK, _OPENER, _CLOSER)
-
-
-def _force_call(name: str | None) -> str:
-    return f"{_OPENER}call:" if name is None else f"{_OPENER}call:{name}{{"
-
-
-TOOLS = ToolParser(
-    id="gemma4",
-    opener=_OPENER,
-    closer=_CLOSER,
-    open_body=_open_body,
-    inner_markers=(_MARK,),
-    forced_prefix=_force_call,
-    closings=(Closing(prefix_end="{", call_end=f"}}{_CLOSER}", notation=BraceNotation(mark=_MARK)),),
-    separator="",
-)
+TOOLS = brace_parser("gemma4", opener="<|tool_call>", closer="<tool_call|>", mark='<|"|>')
