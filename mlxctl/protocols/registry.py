@@ -7,17 +7,17 @@ from typing import Literal
 
 from mlxctl.protocols.anthropic.errors import anthropic_error
 from mlxctl.protocols.anthropic.messages import AnthropicMessagesFormatter
+from mlxctl.protocols.compat.llama_cpp.errors import llama_error
+from mlxctl.protocols.compat.llama_cpp.formatter import LlamaFormatter
+from mlxctl.protocols.compat.lm_studio.chat import LMStudioNativeChatFormatter
+from mlxctl.protocols.compat.ollama.formatter import OllamaFormatter, ollama_error
+from mlxctl.protocols.compat.rerank.formatter import cohere_error
 from mlxctl.protocols.error_body import ErrorBody
 from mlxctl.protocols.formatter import Formatter
-from mlxctl.protocols.llama_cpp.errors import llama_error
-from mlxctl.protocols.llama_cpp.formatter import LlamaFormatter
-from mlxctl.protocols.lm_studio_chat import LMStudioNativeChatFormatter
-from mlxctl.protocols.ollama.formatter import OllamaFormatter, ollama_error
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
 from mlxctl.protocols.openai.errors import openai_error
 from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
-from mlxctl.protocols.rerank import cohere_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

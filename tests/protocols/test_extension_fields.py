@@ -11,8 +11,12 @@ from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.lora import LoraChoice
 from mlxctl.protocols import PROTOCOLS, AgentTurnFormatter, Formatter
 from mlxctl.protocols.anthropic.messages import parse_count_tokens
+from mlxctl.protocols.compat.lm_studio.stats import (
+    LMStudioChatFormatter,
+    LMStudioCompletionsFormatter,
+    LMStudioModelInfo,
+)
 from mlxctl.protocols.extension_fields import ExtensionFields
-from mlxctl.protocols.lm_studio import LMStudioChatFormatter, LMStudioCompletionsFormatter, LMStudioModelInfo
 from mlxctl.server.http.route import Operation, Route
 from mlxctl.server.routes import all_routes
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec import UNSET
 
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.protocols.ollama.parsing import keep_alive_seconds
+from mlxctl.protocols.compat.ollama.parse import keep_alive_seconds
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mlxctl.ir import Finished, Usage
-from mlxctl.protocols.llama_cpp.formatter import LlamaFormatter
+from mlxctl.protocols.compat.llama_cpp.formatter import LlamaFormatter
 
 from .process import serving
 

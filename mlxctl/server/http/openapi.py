@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from mlxctl import __version__
 from mlxctl.protocols.anthropic.errors import AnthropicError
+from mlxctl.protocols.compat.llama_cpp.errors import LlamaError
+from mlxctl.protocols.compat.ollama.schema import OllamaError
+from mlxctl.protocols.compat.rerank.formatter import CohereError
 from mlxctl.protocols.json_union import JsonUnion
-from mlxctl.protocols.llama_cpp.errors import LlamaError
-from mlxctl.protocols.ollama.schema import OllamaError
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.protocols.problem import PROBLEM_MEDIA_TYPE, Problem, problem_error
-from mlxctl.protocols.rerank import CohereError
 from mlxctl.server.http.deadline import timeout_seconds
 from mlxctl.server.http.route import Operation, Route
 from mlxctl.state.settings import ServerSettings

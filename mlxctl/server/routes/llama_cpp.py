@@ -4,14 +4,18 @@ from functools import partial
 from typing import Literal
 
 from mlxctl.protocols import OPENAI, PROTOCOLS
-from mlxctl.protocols.llama_cpp.embeddings import (
+from mlxctl.protocols.compat.llama_cpp.embeddings import (
     LlamaEmbedding,
     LlamaEmbeddingRequest,
     LlamaEmbeddingsFormatter,
 )
-from mlxctl.protocols.llama_cpp.errors import LlamaError
-from mlxctl.protocols.llama_cpp.formatter import LlamaFormatter
-from mlxctl.protocols.llama_cpp.schema import LlamaCompletion, LlamaCompletionRequest, LlamaInfillRequest
+from mlxctl.protocols.compat.llama_cpp.errors import LlamaError
+from mlxctl.protocols.compat.llama_cpp.formatter import LlamaFormatter
+from mlxctl.protocols.compat.llama_cpp.schema import (
+    LlamaCompletion,
+    LlamaCompletionRequest,
+    LlamaInfillRequest,
+)
 from mlxctl.protocols.openai.responses.compaction import TokenCountOfResponse
 from mlxctl.protocols.registry import LLAMA_CPP
 from mlxctl.protocols.tokenization import (

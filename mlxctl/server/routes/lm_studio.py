@@ -5,7 +5,13 @@ from typing import Any
 
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import OPENAI, PROTOCOLS
-from mlxctl.protocols.lm_studio import (
+from mlxctl.protocols.compat.lm_studio.chat import (
+    LMStudioChatAnswer,
+    LMStudioChatEvent,
+    LMStudioChatRequest,
+    LMStudioNativeChatFormatter,
+)
+from mlxctl.protocols.compat.lm_studio.stats import (
     LMStudioChatChunk,
     LMStudioChatCompletion,
     LMStudioChatFields,
@@ -13,12 +19,6 @@ from mlxctl.protocols.lm_studio import (
     LMStudioCompletionFields,
     LMStudioCompletionsFormatter,
     LMStudioTextCompletion,
-)
-from mlxctl.protocols.lm_studio_chat import (
-    LMStudioChatAnswer,
-    LMStudioChatEvent,
-    LMStudioChatRequest,
-    LMStudioNativeChatFormatter,
 )
 from mlxctl.protocols.openai.completions_schema import TextChunk
 from mlxctl.protocols.openai.errors import OpenAIError

@@ -5,8 +5,8 @@ from functools import partial
 from typing import Literal
 
 from mlxctl.protocols import OLLAMA, PROTOCOLS
-from mlxctl.protocols.ollama import schema
-from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
+from mlxctl.protocols.compat.ollama import schema
+from mlxctl.protocols.compat.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
 from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Route, RouteContext
 from mlxctl.server.resources.compat.ollama import (
     OllamaEmbeddingsResource,

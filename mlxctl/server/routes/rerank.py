@@ -3,8 +3,14 @@
 from functools import partial
 
 from mlxctl.protocols import WireProtocol
+from mlxctl.protocols.compat.rerank.formatter import (
+    RerankAnswer,
+    RerankFormatter,
+    RerankRequest,
+    TextScore,
+    VoyageRanking,
+)
 from mlxctl.protocols.registry import COHERE, RERANK
-from mlxctl.protocols.rerank import RerankAnswer, RerankFormatter, RerankRequest, TextScore, VoyageRanking
 from mlxctl.server.http.route import Route
 from mlxctl.server.resources.text.embeddings import embeddings_route
 

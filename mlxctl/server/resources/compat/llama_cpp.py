@@ -14,7 +14,7 @@ from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.ir import SamplingParams
 from mlxctl.ir.errors import InvalidRequest, QueueFull
-from mlxctl.protocols.llama_cpp.formatter import LlamaFormatter
+from mlxctl.protocols.compat.llama_cpp.formatter import LlamaFormatter
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.server.resources.generation.generation import GenerationResource
 from mlxctl.server.resources.text.tokenization import ModelInfoResource

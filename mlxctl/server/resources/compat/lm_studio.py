@@ -12,8 +12,12 @@ from msgspec import UNSET, Struct, UnsetType
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.ir.errors import UnknownModel
 from mlxctl.library.catalog import Catalog
-from mlxctl.protocols.lm_studio import LMStudioChatFormatter, LMStudioCompletionsFormatter, LMStudioModelInfo
-from mlxctl.protocols.lm_studio_chat import LMStudioNativeChatFormatter
+from mlxctl.protocols.compat.lm_studio.chat import LMStudioNativeChatFormatter
+from mlxctl.protocols.compat.lm_studio.stats import (
+    LMStudioChatFormatter,
+    LMStudioCompletionsFormatter,
+    LMStudioModelInfo,
+)
 from mlxctl.server.http.open_requests import OpenHttpRequests
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.server.resources.generation.generation import GenerationResource

@@ -16,9 +16,9 @@ from mlxctl.ir import SamplingParams
 from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import InvalidRequest, UnknownModel
 from mlxctl.library.catalog import Catalog
-from mlxctl.protocols.ollama import schema
-from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
-from mlxctl.protocols.ollama.parsing import model_name
+from mlxctl.protocols.compat.ollama import schema
+from mlxctl.protocols.compat.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
+from mlxctl.protocols.compat.ollama.parse import model_name
 from mlxctl.server.http.body import read_json
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.server.resources.generation.generation import GenerationResource, ParsedRequest

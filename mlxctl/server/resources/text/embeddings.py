@@ -9,7 +9,7 @@ from falcon.asgi import Request, Response
 from mlxctl.inference import InferenceService
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
 from mlxctl.protocols import WireProtocol
-from mlxctl.protocols.rerank import RerankFormatter
+from mlxctl.protocols.compat.rerank.formatter import RerankFormatter
 from mlxctl.server.http.body import read_body
 from mlxctl.server.http.deadline import deadline_of
 from mlxctl.server.http.open_requests import OpenHttpRequests

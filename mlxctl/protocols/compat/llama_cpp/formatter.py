@@ -25,10 +25,10 @@ from mlxctl.ir import (
     Usage,
 )
 from mlxctl.ir.errors import InvalidRequest, MlxctlError
+from mlxctl.protocols.compat.llama_cpp import schema
+from mlxctl.protocols.compat.llama_cpp.errors import llama_error
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.extension_fields import with_extensions
-from mlxctl.protocols.llama_cpp import schema
-from mlxctl.protocols.llama_cpp.errors import llama_error
 from mlxctl.protocols.openai.logprobs import LOWEST
 from mlxctl.protocols.openai.text_inputs import TextInputs, read_texts
 from mlxctl.protocols.ranges import MAX_ANSWERS

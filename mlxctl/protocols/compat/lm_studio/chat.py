@@ -35,9 +35,9 @@ from mlxctl.ir import (
 )
 from mlxctl.ir.errors import InvalidRequest, MlxctlError
 from mlxctl.ir.results import Collector
+from mlxctl.protocols.compat.lm_studio.stats import IdleSeconds
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.extension_fields import ExtensionFields, with_extensions
-from mlxctl.protocols.lm_studio import IdleSeconds
 from mlxctl.protocols.media import image_from_data_url
 from mlxctl.protocols.openai.errors import OpenAIErrorDetail, error_detail
 from mlxctl.protocols.ranges import (

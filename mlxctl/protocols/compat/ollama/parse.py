@@ -20,10 +20,10 @@ from mlxctl.ir import (
     ToolResultPart,
 )
 from mlxctl.ir.errors import InvalidRequest
+from mlxctl.protocols.compat.ollama import schema
 from mlxctl.protocols.decoding import check_nesting, decode_body
 from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.media import image_from_bytes
-from mlxctl.protocols.ollama import schema
 from mlxctl.protocols.openai.chat_schema import Effort
 from mlxctl.protocols.openai.chat_tools import tool_specs
 from mlxctl.protocols.ranges import seed_option, top_k_option

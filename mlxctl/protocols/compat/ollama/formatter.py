@@ -31,9 +31,9 @@ from mlxctl.ir import (
     Usage,
 )
 from mlxctl.ir.errors import MlxctlError
+from mlxctl.protocols.compat.ollama import parse, schema
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
-from mlxctl.protocols.ollama import parsing, schema
 from mlxctl.protocols.openai.errors import error_status
 from mlxctl.protocols.openai.logprobs import token_logprobs
 
@@ -80,14 +80,14 @@ class OllamaFormatter:
         `loads_only` is true for one without content, which only loads the model.
         """
         if self._route == "chat":
-            chat = parsing.decode_chat(body)
+            chat = parse.decode_chat(body)
             self._model, self.loads_only = chat.model, not chat.messages
-            self.keep_alive = parsing.keep_alive_seconds(chat.keep_alive)
-            return parsing.chat_request(chat)
-        generate = parsing.decode_generate(body)
+            self.keep_alive = parse.keep_alive_seconds(chat.keep_alive)
+            return parse.chat_request(chat)
+        generate = parse.decode_generate(body)
         self._model, self.loads_only = generate.model, not (generate.prompt or generate.images)
-        self.keep_alive = parsing.keep_alive_seconds(generate.keep_alive)
-        return parsing.generate_request(generate)
+        self.keep_alive = parse.keep_alive_seconds(generate.keep_alive)
+        return parse.generate_request(generate)
 
     def set_model(self, name: str) -> None:
         """Set the name of the model in the answer."""
@@ -222,13 +222,13 @@ class OllamaEmbeddingsFormatter:
         if self._is_old:
             old = decode_body(body, _OLD_EMBED)
             self._model = old.model
-            self.keep_alive = parsing.keep_alive_seconds(old.keep_alive)
-            return EmbeddingRequest(model=parsing.model_name(old.model), inputs=(old.prompt,), may_cut=True)
+            self.keep_alive = parse.keep_alive_seconds(old.keep_alive)
+            return EmbeddingRequest(model=parse.model_name(old.model), inputs=(old.prompt,), may_cut=True)
         decoded = decode_body(body, _EMBED)
         self._model = decoded.model
-        self.keep_alive = parsing.keep_alive_seconds(decoded.keep_alive)
+        self.keep_alive = parse.keep_alive_seconds(decoded.keep_alive)
         return EmbeddingRequest(
-            model=parsing.model_name(decoded.model),
+            model=parse.model_name(decoded.model),
             inputs=(decoded.input,) if isinstance(decoded.input, str) else tuple(decoded.input),
             dimensions=decoded.dimensions,
             may_cut=decoded.truncate is not False,
