@@ -15,6 +15,9 @@ from mlxctl.protocols.compat.llama_cpp.schema import (
     LlamaCompletion,
     LlamaCompletionRequest,
     LlamaInfillRequest,
+    LoraAdapter,
+    ServerProperties,
+    Slot,
 )
 from mlxctl.protocols.openai.responses.compaction import TokenCountOfResponse
 from mlxctl.protocols.registry import LLAMA_CPP
@@ -30,11 +33,8 @@ from mlxctl.protocols.tokenization import (
 from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Query, Route
 from mlxctl.server.resources.compat.llama_cpp import (
     LlamaResource,
-    LoraAdapter,
     LoraAdaptersResource,
     PropertiesResource,
-    ServerProperties,
-    Slot,
     SlotResource,
     SlotsResource,
 )

@@ -11,6 +11,16 @@ from mlxctl.protocols.compat.lm_studio.chat import (
     LMStudioChatRequest,
     LMStudioNativeChatFormatter,
 )
+from mlxctl.protocols.compat.lm_studio.models import (
+    LMStudioDownload,
+    LMStudioDownloadRequest,
+    LMStudioLoaded,
+    LMStudioLoadRequest,
+    LMStudioModel,
+    LMStudioModels,
+    LMStudioNativeModels,
+    LMStudioUnload,
+)
 from mlxctl.protocols.compat.lm_studio.stats import (
     LMStudioChatChunk,
     LMStudioChatCompletion,
@@ -26,22 +36,14 @@ from mlxctl.server.http.route import GENERATION_ERRORS, LOAD_ERRORS, Operation, 
 from mlxctl.server.resources.compat.lm_studio import (
     LMStudioChatResource,
     LMStudioGenerationResource,
-    LMStudioModel,
-    LMStudioModels,
     LMStudioModelsResource,
-    LMStudioNativeModels,
     LMStudioNativeModelsResource,
     StatsFormatter,
 )
 from mlxctl.server.resources.compat.lm_studio_models import (
-    LMStudioDownload,
-    LMStudioDownloadRequest,
     LMStudioDownloadResource,
     LMStudioDownloadStatusResource,
-    LMStudioLoaded,
-    LMStudioLoadRequest,
     LMStudioLoadResource,
-    LMStudioUnload,
     LMStudioUnloadResource,
 )
 

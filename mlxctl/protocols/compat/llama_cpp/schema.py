@@ -1,4 +1,4 @@
-"""Bodies and answers of llama.cpp's `/completion` and `/infill`."""
+"""Bodies and answers of llama.cpp's routes."""
 
 from typing import Annotated, Any, Literal
 
@@ -141,3 +141,71 @@ class LlamaCompletion(Struct, kw_only=True):
     stopping_word: str | UnsetType = UNSET
     timings: Timings | UnsetType = UNSET
     prompt_progress: PrefillProgress | UnsetType = UNSET
+
+
+class NextToken(Struct):
+    """Progress of an answer; `n_remain` is not known."""
+
+    has_next_token: bool
+    n_decoded: int
+    n_remain: int = -1
+
+
+class Slot(Struct, kw_only=True):
+    """A place for a request, with the figures of that request."""
+
+    id: int
+    n_ctx: int
+    speculative: bool = False
+    is_processing: bool = False
+    id_task: int | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    n_prompt_tokens: int | UnsetType = UNSET
+    n_prompt_tokens_processed: int | UnsetType = UNSET
+    n_prompt_tokens_cache: int | UnsetType = UNSET
+    next_token: list[NextToken] | UnsetType = UNSET
+
+
+class LoraAdapter(Struct, kw_only=True):
+    """A mounted LoRA adapter; `name` is its name in requests."""
+
+    id: int
+    name: str
+    path: str
+    scale: float
+
+
+class GenerationDefaults(Struct):
+    """Defaults of a request; `n_ctx` is the context length in tokens."""
+
+    n_ctx: int
+
+
+class Modalities(Struct):
+    """What a model takes besides text."""
+
+    vision: bool
+    audio: bool
+
+
+class TemplateAbilities(Struct, kw_only=True):
+    """What a model's chat template can render.
+
+    Zed offers tools to models with these flags only.
+    """
+
+    supports_tools: bool
+    supports_tool_calls: bool
+
+
+class ServerProperties(Struct, kw_only=True):
+    """Properties of a model (llama.cpp)."""
+
+    default_generation_settings: GenerationDefaults
+    total_slots: int
+    model_alias: str
+    model_path: str
+    chat_template: str
+    chat_template_caps: TemplateAbilities
+    modalities: Modalities
+    build_info: str

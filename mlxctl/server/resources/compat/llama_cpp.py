@@ -7,13 +7,13 @@ these routes is decided by each request here, so that changes are refused.
 import falcon
 import msgspec
 from falcon.asgi import Request, Response
-from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl import __version__
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.ir import SamplingParams
 from mlxctl.ir.errors import InvalidRequest, QueueFull
+from mlxctl.protocols.compat.llama_cpp import schema
 from mlxctl.protocols.compat.llama_cpp.formatter import LlamaFormatter
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.server.resources.generation.generation import GenerationResource
@@ -29,38 +29,6 @@ class LlamaResource(GenerationResource[LlamaFormatter]):
     def started(self, formatter: LlamaFormatter, sampling: SamplingParams, request: Request) -> None:  # noqa: ARG002
         """Pass the final sampling values to the formatter."""
         formatter.set_sampling(sampling)
-
-
-class NextToken(Struct):
-    """Progress of an answer; `n_remain` is not known."""
-
-    has_next_token: bool
-    n_decoded: int
-    n_remain: int = -1
-
-
-class Slot(Struct, kw_only=True):
-    """A place for a request, with the figures of that request."""
-
-    id: int
-    n_ctx: int
-    speculative: bool = False
-    is_processing: bool = False
-    id_task: int | UnsetType = UNSET
-    model: str | UnsetType = UNSET
-    n_prompt_tokens: int | UnsetType = UNSET
-    n_prompt_tokens_processed: int | UnsetType = UNSET
-    n_prompt_tokens_cache: int | UnsetType = UNSET
-    next_token: list[NextToken] | UnsetType = UNSET
-
-
-class LoraAdapter(Struct, kw_only=True):
-    """A mounted LoRA adapter; `name` is its name in requests."""
-
-    id: int
-    name: str
-    path: str
-    scale: float
 
 
 def _num_slots(inference: InferenceService) -> int:
@@ -83,7 +51,9 @@ class SlotsResource:
             raise QueueFull("no slot is available")
         n_ctx = models.get(self._inference.default_model(allowed), 0)
         busy = [_slot(place, view, models.get(view.model, n_ctx)) for place, view in enumerate(entries)]
-        idle = [Slot(id=place, n_ctx=n_ctx) for place in range(len(entries), _num_slots(self._inference))]
+        idle = [
+            schema.Slot(id=place, n_ctx=n_ctx) for place in range(len(entries), _num_slots(self._inference))
+        ]
         response.data = msgspec.json.encode([*busy, *idle])
         response.content_type = falcon.MEDIA_JSON
 
@@ -111,7 +81,7 @@ class LoraAdaptersResource:
     async def on_get(self, request: Request, response: Response) -> None:
         """List the adapters of all models."""
         adapters = [
-            LoraAdapter(id=place, name=each.name, path=each.shown_path, scale=each.spec.scale)
+            schema.LoraAdapter(id=place, name=each.name, path=each.shown_path, scale=each.spec.scale)
             for place, each in enumerate(self._inference.manager.lora.adapters(allowed_models(request)))
         ]
         response.data = msgspec.json.encode(adapters)
@@ -127,63 +97,29 @@ class LoraAdaptersResource:
         )
 
 
-class GenerationDefaults(Struct):
-    """Defaults of a request; `n_ctx` is the context length in tokens."""
-
-    n_ctx: int
-
-
-class Modalities(Struct):
-    """What a model takes besides text."""
-
-    vision: bool
-    audio: bool
-
-
-class TemplateAbilities(Struct, kw_only=True):
-    """What a model's chat template can render.
-
-    Zed offers tools to models with these flags only.
-    """
-
-    supports_tools: bool
-    supports_tool_calls: bool
-
-
-class ServerProperties(Struct, kw_only=True):
-    """Properties of a model (llama.cpp)."""
-
-    default_generation_settings: GenerationDefaults
-    total_slots: int
-    model_alias: str
-    model_path: str
-    chat_template: str
-    chat_template_caps: TemplateAbilities
-    modalities: Modalities
-    build_info: str
-
-
 class PropertiesResource(ModelInfoResource):
     """GET /props: the properties of one model."""
 
-    def describe(self, model: ServedModel) -> ServerProperties:
+    def describe(self, model: ServedModel) -> schema.ServerProperties:
         """Return the properties."""
         has_tools = bool(model.supports_tools)
-        return ServerProperties(
-            default_generation_settings=GenerationDefaults(model.context_length),
+        return schema.ServerProperties(
+            default_generation_settings=schema.GenerationDefaults(model.context_length),
             total_slots=_num_slots(self._inference),
             model_alias=model.name,
             # The name and not the path: clients must not learn paths of this machine.
             model_path=model.name,
             chat_template=model.facts.chat_template or "",
-            chat_template_caps=TemplateAbilities(supports_tools=has_tools, supports_tool_calls=has_tools),
-            modalities=Modalities(vision=bool(model.supports_images), audio=False),
+            chat_template_caps=schema.TemplateAbilities(
+                supports_tools=has_tools, supports_tool_calls=has_tools
+            ),
+            modalities=schema.Modalities(vision=bool(model.supports_images), audio=False),
             build_info=f"mlxctl-{__version__}",
         )
 
 
-def _slot(place: int, view: RequestView, n_ctx: int) -> Slot:
-    return Slot(
+def _slot(place: int, view: RequestView, n_ctx: int) -> schema.Slot:
+    return schema.Slot(
         id=place,
         n_ctx=n_ctx,
         is_processing=True,
@@ -192,5 +128,5 @@ def _slot(place: int, view: RequestView, n_ctx: int) -> Slot:
         n_prompt_tokens=view.num_prompt_tokens,
         n_prompt_tokens_processed=max(view.num_read_tokens - view.num_cached_tokens, 0),
         n_prompt_tokens_cache=view.num_cached_tokens,
-        next_token=[NextToken(has_next_token=True, n_decoded=view.num_generated_tokens)],
+        next_token=[schema.NextToken(has_next_token=True, n_decoded=view.num_generated_tokens)],
     )

@@ -2,17 +2,26 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal
 
 import falcon
 import msgspec
 from falcon.asgi import Request, Response
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET
 
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.ir.errors import UnknownModel
 from mlxctl.library.catalog import Catalog
 from mlxctl.protocols.compat.lm_studio.chat import LMStudioNativeChatFormatter
+from mlxctl.protocols.compat.lm_studio.models import (
+    LMStudioCapabilities,
+    LMStudioInstance,
+    LMStudioInstanceConfig,
+    LMStudioModel,
+    LMStudioModels,
+    LMStudioNativeModel,
+    LMStudioNativeModels,
+    LMStudioQuantization,
+)
 from mlxctl.protocols.compat.lm_studio.stats import (
     LMStudioChatFormatter,
     LMStudioCompletionsFormatter,
@@ -23,80 +32,6 @@ from mlxctl.server.policy.caller import allowed_models
 from mlxctl.server.resources.generation.generation import GenerationResource
 from mlxctl.server.resources.generation.threads import ThreadResource
 from mlxctl.state.settings import ServerSettings
-
-
-class LMStudioModel(Struct, kw_only=True):
-    """A served model, as LM Studio describes one."""
-
-    id: str
-    object: Literal["model"] = "model"
-    type: Literal["llm", "vlm", "embeddings"]
-    publisher: str = "mlxctl"
-    arch: str
-    compatibility_type: Literal["mlx"] = "mlx"
-    quantization: str | None
-    state: Literal["loaded", "not-loaded"]
-    max_context_length: int
-    capabilities: list[Literal["tool_use"]]
-
-
-class LMStudioModels(Struct, kw_only=True):
-    """All models, in LM Studio's format."""
-
-    object: Literal["list"] = "list"
-    data: list[LMStudioModel]
-
-
-class LMStudioQuantization(Struct, kw_only=True):
-    """How the weights are stored."""
-
-    name: str
-    bits_per_weight: float | None
-
-
-class LMStudioInstanceConfig(Struct):
-    """Options of a loaded model."""
-
-    context_length: int
-
-
-class LMStudioInstance(Struct):
-    """A model in memory."""
-
-    id: str
-    config: LMStudioInstanceConfig
-
-
-class LMStudioCapabilities(Struct, kw_only=True):
-    """What a model can do besides text."""
-
-    vision: bool
-    trained_for_tool_use: bool
-
-
-class LMStudioNativeModel(Struct, kw_only=True):
-    """A served model, as `/api/v1/models` describes one; `key` is its name."""
-
-    type: Literal["llm", "embedding"]
-    publisher: str = "mlxctl"
-    key: str
-    display_name: str
-    architecture: str | None
-    quantization: LMStudioQuantization | None
-    size_bytes: int
-    params_string: str | None
-    loaded_instances: list[LMStudioInstance]
-    max_context_length: int
-    format: Literal["mlx"] = "mlx"
-    capabilities: LMStudioCapabilities | UnsetType = UNSET
-    description: str | None = None
-
-
-class LMStudioNativeModels(Struct):
-    """All models, in the format of `/api/v1/models`."""
-
-    models: list[LMStudioNativeModel]
-
 
 StatsFormatter = LMStudioChatFormatter | LMStudioCompletionsFormatter
 

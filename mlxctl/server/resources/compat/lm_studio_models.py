@@ -5,12 +5,11 @@ import hashlib
 import time
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Literal
 
 import falcon
 import msgspec
 from falcon.asgi import Request, Response
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 
 from mlxctl.inference import ServedModel
 from mlxctl.inference.models.manager import ModelManager
@@ -25,16 +24,22 @@ from mlxctl.ir.errors import (
 from mlxctl.library.catalog import Catalog
 from mlxctl.library.download_journal import Download, DownloadState
 from mlxctl.library.short_names import full_name
-from mlxctl.protocols.ranges import Name
+from mlxctl.protocols.compat.lm_studio.models import (
+    DownloadStatus,
+    LMStudioDownload,
+    LMStudioDownloadRequest,
+    LMStudioInstanceConfig,
+    LMStudioLoaded,
+    LMStudioLoadRequest,
+    LMStudioUnload,
+)
 from mlxctl.server.http.body import read_json
 from mlxctl.server.http.deadline import deadline_of
 from mlxctl.server.policy.caller import allowed_models
-from mlxctl.server.resources.compat.lm_studio import LMStudioInstanceConfig
 from mlxctl.state.settings import ServerSettings
 
 _MAX_BODY_BYTES = 64 * 1024
 
-DownloadStatus = Literal["downloading", "completed", "failed", "already_downloaded"]
 _STATUSES: dict[DownloadState, DownloadStatus] = {
     "waiting": "downloading",
     "running": "downloading",
@@ -42,54 +47,6 @@ _STATUSES: dict[DownloadState, DownloadStatus] = {
     "failed": "failed",
     "cancelled": "failed",
 }
-
-
-class LMStudioLoadRequest(Struct, kw_only=True):
-    """A model to load.
-
-    `context_length` may not exceed the model's, which always applies. Options of other engines
-    (`flash_attention` and others) are ignored.
-    """
-
-    model: Name
-    context_length: Annotated[int, Meta(ge=1)] | None = None
-    echo_load_config: bool | None = None
-
-
-class LMStudioLoaded(Struct, kw_only=True):
-    """A loaded model."""
-
-    type: Literal["llm", "embedding"]
-    instance_id: str
-    load_time_seconds: float
-    status: Literal["loaded"] = "loaded"
-    load_config: LMStudioInstanceConfig | UnsetType = UNSET
-
-
-class LMStudioUnload(Struct, kw_only=True):
-    """A loaded model by its name, in the request and the answer."""
-
-    instance_id: Name
-
-
-class LMStudioDownloadRequest(Struct, kw_only=True):
-    """A model to download, ORGANIZATION/NAME, its page on the hub, or a short name."""
-
-    model: Name
-    quantization: str | None = None
-
-
-class LMStudioDownload(Struct, kw_only=True):
-    """The state of a download; times are in ISO 8601."""
-
-    status: DownloadStatus
-    job_id: str | UnsetType = UNSET
-    total_size_bytes: int | UnsetType = UNSET
-    downloaded_bytes: int | UnsetType = UNSET
-    bytes_per_second: float | UnsetType = UNSET
-    estimated_completion: str | UnsetType = UNSET
-    started_at: str | UnsetType = UNSET
-    completed_at: str | UnsetType = UNSET
 
 
 _LOADS = msgspec.json.Decoder(LMStudioLoadRequest)
