@@ -55,7 +55,10 @@ def create_app(
     )
     app: App[Request, Response] = App(middleware=_middleware(settings, routes, context))
     for route in routes:
-        resource = route.resource(context)
+        resource: Any = route.resource(context)
+        if hasattr(resource, "on_get"):
+            # The server sends no body.
+            resource.on_head = resource.on_get
         for path in route.paths:
             app.add_route(path, resource)
     app.add_sink(UnknownPaths(routes).refuse, prefix="")

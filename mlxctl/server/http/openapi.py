@@ -6,7 +6,6 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Literal, get_args, get_type_hints
 
-import falcon
 import msgspec
 from falcon.asgi import Request, Response
 from msgspec import Struct
@@ -19,6 +18,7 @@ from mlxctl.protocols.compat.rerank.formatter import CohereError
 from mlxctl.protocols.json_union import JsonUnion
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.protocols.problem import PROBLEM_MEDIA_TYPE, Problem, problem_error
+from mlxctl.server.answer import answer
 from mlxctl.server.http.deadline import timeout_seconds
 from mlxctl.server.http.route import Operation, Route
 from mlxctl.state.settings import ServerSettings
@@ -71,10 +71,7 @@ class OpenApiResource:
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Answer with the document."""
-        response.data = self._encoded(request.root_path)
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, self._encoded(request.root_path))
 
     def _encode(self, root_path: str) -> bytes:
         return msgspec.json.encode(build_document(self._routes, self._settings, root_path=root_path))

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Collection, Iterable
 from typing import TypeVar
 
-import falcon
 import msgspec
 from falcon.asgi import Request, Response
 from msgspec import Struct
@@ -15,6 +14,7 @@ from msgspec import Struct
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.ir.errors import InvalidRequest
+from mlxctl.server.answer import answer
 from mlxctl.server.observe.access_log import finish_reason
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.state.stores.audit import AuditContent, AuditStore
@@ -123,10 +123,7 @@ class AuditResource:
             return record.model is None or self._manager.is_allowed(record.model, allowed)
 
         records = await asyncio.to_thread(self._store.search, query, is_visible)
-        response.data = msgspec.json.encode(AuditPage(records=records, num_dropped=self._store.num_dropped))
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, AuditPage(records=records, num_dropped=self._store.num_dropped))
 
 
 def _number(request: Request, name: str, kind: type[Number]) -> Number | None:

@@ -4,8 +4,6 @@ import asyncio
 from contextlib import suppress
 from typing import Literal
 
-import falcon
-import msgspec
 from falcon.asgi import Request, Response
 from msgspec import UNSET, Struct, UnsetType
 
@@ -21,6 +19,7 @@ from mlxctl.ir.errors import (
     ShuttingDown,
     StoreError,
 )
+from mlxctl.server.answer import answer
 from mlxctl.server.http.open_requests import OpenHttpRequests
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.server.resources.agents.agent_queue import AgentQueue
@@ -107,10 +106,7 @@ class GreetingResource:
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Answer as soon as the server listens."""
-        response.data = msgspec.json.encode(Greeting(name="mlxctl", version=__version__))
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, Greeting(name="mlxctl", version=__version__))
 
 
 class ServerLoad(Struct):
@@ -127,10 +123,7 @@ class ServerLoadResource:
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Count the open requests."""
-        response.data = msgspec.json.encode(ServerLoad(self._open_requests.num_open))
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, ServerLoad(self._open_requests.num_open))
 
 
 class HealthzResource:
@@ -144,10 +137,7 @@ class HealthzResource:
         reason = None if status == "ready" else _REASONS.get(status, status)
         if status == "recovering" and self._inference.is_serving:
             reason = "model_not_loaded"
-        response.data = msgspec.json.encode(Healthz(status="degraded" if reason else "ok", reason=reason))
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, Healthz(status="degraded" if reason else "ok", reason=reason))
 
 
 class ReadinessResource:
@@ -170,10 +160,7 @@ class ReadinessResource:
         if status != "ready" and not self._has_enough_models():
             problem = self._inference.problem(allowed_models(request))
             raise EngineRecovering(f"not ready: {problem or f'the engine is {status}'}")
-        response.data = msgspec.json.encode(Readiness(status="ready"))
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, Readiness(status="ready"))
 
     def _has_enough_models(self) -> bool:
         """Whether the models that `ready_when` requires are loaded.
@@ -214,10 +201,7 @@ class HealthResource:
             health.loaded_models = [model.name for model in self._inference.models(allowed) if model.memory]
             health.agents = await self._agent_counts()
             await self._add_memory(health)
-        response.data = msgspec.json.encode(health)
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, health)
 
     async def _add_memory(self, health: Health) -> None:
         """Add the engine's memory figures, null where it does not answer soon."""

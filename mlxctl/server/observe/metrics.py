@@ -8,6 +8,7 @@ from falcon.asgi import Request, Response
 from mlxctl.inference import InferenceService
 from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import MlxctlError
+from mlxctl.server.answer import answer
 from mlxctl.server.observe.metric_families import HttpRequestCounts, MetricsSnapshot, metric_families
 from mlxctl.server.policy import RateLimiter
 from mlxctl.server.policy.caller import allowed_models
@@ -44,10 +45,7 @@ class MetricsResource:
 
         registry = CollectorRegistry()
         registry.register(_Collector(await self._snapshot(allowed_models(request))))
-        response.data = generate_latest(registry)
-        response.content_type = CONTENT_TYPE_LATEST
-
-    on_head = on_get
+        answer(response, generate_latest(registry), CONTENT_TYPE_LATEST)
 
     async def _snapshot(self, allowed: AllowedModels) -> MetricsSnapshot:
         inference = self._inference

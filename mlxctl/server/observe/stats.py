@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from typing import Any, Literal
 
-import falcon
 import msgspec
 from falcon.asgi import Request, Response
 from msgspec import Struct
@@ -24,6 +23,7 @@ from mlxctl.library import ModelDescription
 from mlxctl.library.catalog import Catalog
 from mlxctl.library.layer_plan import Kept, plan_layers
 from mlxctl.library.text_config import text_part
+from mlxctl.server.answer import answer
 from mlxctl.server.http.route import ServerOwner
 from mlxctl.server.observe.engine_metrics import hit_ratio
 from mlxctl.server.observe.metric_families import HttpRequestCounts
@@ -187,7 +187,8 @@ class StatsResource:
         allowed, responses = allowed_models(request), await self._stored_responses()
         pool = self._inference.manager.stats(allowed)
         ratio = hit_ratio(stats)
-        response.data = msgspec.json.encode(
+        answer(
+            response,
             ServerStats(
                 **counters,
                 stats_age_seconds=stats_age_seconds,
@@ -229,11 +230,8 @@ class StatsResource:
                     max_bytes=self._settings.response_store_bytes,
                     ttl_ms=round(1000 * self._settings.response_ttl_seconds),
                 ),
-            )
+            ),
         )
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
 
     def _admission(self, pool: ModelStats) -> AdmissionBlock:
         engine, settings = self._inference.engine, self._catalog.engine_settings
@@ -298,10 +296,7 @@ class RequestsResource:
         """Return the requests that the caller may see, open ones first."""
         caller = None if request.context.identity.sees_others else request.context.caller
         requests = self._inference.requests(allowed_models(request), caller)
-        response.data = msgspec.json.encode(RequestList(requests=requests))
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, RequestList(requests=requests))
 
 
 class RequestResource:
@@ -319,5 +314,4 @@ class RequestResource:
         is_allowed = identity.sees_others and "requests:cancel" in identity.scopes
         caller = None if is_allowed else request.context.caller
         numbers = self._inference.cancel(request_id, allowed_models(request), caller=caller)
-        response.data = msgspec.json.encode(CancelledRequest(id=request_id, cancelled=numbers))
-        response.content_type = falcon.MEDIA_JSON
+        answer(response, CancelledRequest(id=request_id, cancelled=numbers))

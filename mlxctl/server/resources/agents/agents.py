@@ -29,6 +29,7 @@ from mlxctl.protocols import (
     parse_agent_change,
     stored_conversation,
 )
+from mlxctl.server.answer import answer
 from mlxctl.server.http.body import read_body
 from mlxctl.server.policy.caller import allowed_models, with_caller
 from mlxctl.server.resources.agents.agent_turns import unknown_agent
@@ -166,10 +167,7 @@ class AgentsResource:
         page = AgentPage.read(limit=request.get_param("limit"), after=request.get_param("after"))
         agents, has_more = await asyncio.to_thread(self._views.page, request.context.caller, page)
         statuses = [await self._views.cache_status(agent, request) for agent in agents]
-        response.data = encode_agents(list(zip(agents, statuses, strict=True)), has_more=has_more)
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, encode_agents(list(zip(agents, statuses, strict=True)), has_more=has_more))
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Create an agent. Raises InvalidRequest, UnknownModel, Conflict."""
@@ -186,8 +184,7 @@ class AgentsResource:
             is_persistent=spec.is_persistent,
         )
         response.status = falcon.HTTP_201
-        response.data = encode_agent(agent, await self._views.cache_status(agent, request))
-        response.content_type = falcon.MEDIA_JSON
+        answer(response, encode_agent(agent, await self._views.cache_status(agent, request)))
 
 
 class AgentResource:
@@ -201,10 +198,7 @@ class AgentResource:
         """Return the agent. Raises UnknownResource."""
         agent = await self._views.find(request.context.caller, agent_id)
         cache_status = await self._views.cache_status(agent, request)
-        response.data = encode_agent(agent, cache_status, await self._views.caches(agent, request))
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, encode_agent(agent, cache_status, await self._views.caches(agent, request)))
 
     async def on_patch(self, request: Request, response: Response, agent_id: str) -> None:
         """Change the agent from its next turn on; the history stays.
@@ -226,15 +220,13 @@ class AgentResource:
         )
         if agent is None:
             raise unknown_agent(agent_id)
-        response.data = encode_agent(agent, await self._views.cache_status(agent, request))
-        response.content_type = falcon.MEDIA_JSON
+        answer(response, encode_agent(agent, await self._views.cache_status(agent, request)))
 
     async def on_delete(self, request: Request, response: Response, agent_id: str) -> None:
         """Delete the agent and its history; a running turn fails. Raises UnknownResource."""
         if not await asyncio.to_thread(self._views.store.delete, request.context.caller, agent_id):
             raise unknown_agent(agent_id)
-        response.data = encode_agent_deletion(agent_id)
-        response.content_type = falcon.MEDIA_JSON
+        answer(response, encode_agent_deletion(agent_id))
 
 
 class AgentMessagesResource:
@@ -251,12 +243,9 @@ class AgentMessagesResource:
             self._views.store.messages, agent, after=page.position, limit=page.limit + 1
         )
         num_fitting_entries = num_fitting([len(body) for _, body in found[: page.limit]])
-        response.data = encode_messages(
-            found[:num_fitting_entries], has_more=len(found) > num_fitting_entries
+        answer(
+            response, encode_messages(found[:num_fitting_entries], has_more=len(found) > num_fitting_entries)
         )
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
 
 
 class AgentResetResource:
@@ -270,5 +259,4 @@ class AgentResetResource:
         agent = await asyncio.to_thread(self._views.store.reset, request.context.caller, agent_id)
         if agent is None:
             raise unknown_agent(agent_id)
-        response.data = encode_agent(agent, await self._views.cache_status(agent, request))
-        response.content_type = falcon.MEDIA_JSON
+        answer(response, encode_agent(agent, await self._views.cache_status(agent, request)))

@@ -7,7 +7,6 @@ keys.
 from array import array
 from typing import Annotated, Literal
 
-import falcon
 import msgspec
 from falcon.asgi import Request, Response
 
@@ -19,6 +18,7 @@ from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import PROTOCOLS
 from mlxctl.protocols.decoding import decode_body
+from mlxctl.server.answer import answer
 from mlxctl.server.http.body import read_body, read_json
 from mlxctl.server.http.deadline import deadline_of
 from mlxctl.server.policy.caller import allowed_models, with_caller
@@ -72,16 +72,13 @@ class CacheResource:
         page = await self._inference.cache.page(allowed, offset=offset, limit=limit)
         models = dict.fromkeys(chunk.model for chunk in page.chunks if chunk.model)
         markers = {model: await self._inference.cache.markers(model, allowed) for model in models}
-        answer = ChunkPage(
+        listed = ChunkPage(
             chunks=[await self._described(chunk, allowed, has_tokens=has_tokens) for chunk in page.chunks],
             user_markers={model: found for model, found in markers.items() if found is not None},
             num_chunks=page.num_chunks,
             next_offset=page.end,
         )
-        response.data = msgspec.json.encode(answer)
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, listed)
 
     async def _described(self, chunk: CachedChunk, allowed: AllowedModels, *, has_tokens: bool) -> ChunkView:
         token_ids = array("I", chunk.tokens)
@@ -104,11 +101,8 @@ class CacheChangeResource:
     async def on_post(self, request: Request, response: Response) -> None:
         """Change the chunks and return how many changed. Raises InvalidRequest."""
         keys = [] if self._action in ("clear", "gc") else await self._keys(request)
-        answer = await self._inference.cache.change(self._action, keys)
-        response.data = msgspec.json.encode(
-            CacheChanged(num_changed=answer.num_changed, num_chunks=answer.num_chunks)
-        )
-        response.content_type = falcon.MEDIA_JSON
+        change = await self._inference.cache.change(self._action, keys)
+        answer(response, CacheChanged(num_changed=change.num_changed, num_chunks=change.num_chunks))
 
     async def _keys(self, request: Request) -> list[bytes]:
         keys = (await read_json(request, _KEYS, limit_bytes=_MAX_KEYS_BODY_BYTES)).keys
@@ -128,10 +122,7 @@ class CacheExplanationResource:
         """Explain the last requests, newest first. Raises InvalidRequest."""
         num = _number(request, "last", default=1, least=1, most=MAX_EXPLAINED)
         explanations = await self._inference.cache.explain_last(num, allowed_models(request))
-        response.data = msgspec.json.encode(Explanations(explanations=explanations))
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, Explanations(explanations=explanations))
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Explain how much of `body`, a request of `protocol`, is cached.
@@ -146,8 +137,7 @@ class CacheExplanationResource:
             explanation = await self._inference.cache.explain_request(
                 with_caller(packed.with_head(model=name), request), allowed
             )
-        response.data = msgspec.json.encode(Explanations(explanations=[explanation]))
-        response.content_type = falcon.MEDIA_JSON
+        answer(response, Explanations(explanations=[explanation]))
 
 
 def parse_question(body: bytes) -> GenerationRequest:

@@ -4,8 +4,6 @@ The server has no slots: a request takes one of as many places as it needs. What
 these routes is decided by each request here, so that changes are refused.
 """
 
-import falcon
-import msgspec
 from falcon.asgi import Request, Response
 
 from mlxctl import __version__
@@ -15,6 +13,7 @@ from mlxctl.ir import SamplingParams
 from mlxctl.ir.errors import InvalidRequest, QueueFull
 from mlxctl.protocols.compat.llama_cpp import schema
 from mlxctl.protocols.compat.llama_cpp.formatter import LlamaFormatter
+from mlxctl.server.answer import answer
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.server.resources.generation.generation import GenerationResource
 from mlxctl.server.resources.text.tokenization import ModelInfoResource
@@ -54,10 +53,7 @@ class SlotsResource:
         idle = [
             schema.Slot(id=place, n_ctx=n_ctx) for place in range(len(entries), _num_slots(self._inference))
         ]
-        response.data = msgspec.json.encode([*busy, *idle])
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, [*busy, *idle])
 
 
 class SlotResource:
@@ -84,10 +80,7 @@ class LoraAdaptersResource:
             schema.LoraAdapter(id=place, name=each.name, path=each.shown_path, scale=each.spec.scale)
             for place, each in enumerate(self._inference.manager.lora.adapters(allowed_models(request)))
         ]
-        response.data = msgspec.json.encode(adapters)
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, adapters)
 
     async def on_post(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Raise InvalidRequest."""

@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Callable
 
-import falcon
-import msgspec
 from falcon.asgi import Request, Response
 from msgspec import UNSET
 
@@ -27,6 +25,7 @@ from mlxctl.protocols.compat.lm_studio.stats import (
     LMStudioCompletionsFormatter,
     LMStudioModelInfo,
 )
+from mlxctl.server.answer import answer
 from mlxctl.server.http.open_requests import OpenHttpRequests
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.server.resources.generation.generation import GenerationResource
@@ -110,10 +109,7 @@ class LMStudioModelsResource:
         listed = [each.name for each in models.values() if each.facts.purpose != "transcription"]
         wanted = [*listed, *adapters] if name is None else [name]
         described = [await self._describe(models[lora.base_of(each, allowed)], each) for each in wanted]
-        response.data = msgspec.json.encode(LMStudioModels(data=described) if name is None else described[0])
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, LMStudioModels(data=described) if name is None else described[0])
 
     async def _describe(self, model: ServedModel, name: str) -> LMStudioModel:
         """Describe a model, or a LoRA adapter of this name on it."""
@@ -154,10 +150,7 @@ class LMStudioNativeModelsResource:
             if each.base in models
         ]
         described = [await self._describe(model, name) for name, model in (*models.items(), *adapters)]
-        response.data = msgspec.json.encode(LMStudioNativeModels(described))
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, LMStudioNativeModels(described))
 
     async def _describe(self, model: ServedModel, name: str) -> LMStudioNativeModel:
         # The first call reads files, so it runs in a thread.

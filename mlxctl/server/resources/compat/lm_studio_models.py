@@ -6,7 +6,6 @@ import time
 from datetime import UTC, datetime
 from functools import partial
 
-import falcon
 import msgspec
 from falcon.asgi import Request, Response
 from msgspec import UNSET, UnsetType
@@ -33,6 +32,7 @@ from mlxctl.protocols.compat.lm_studio.models import (
     LMStudioLoadRequest,
     LMStudioUnload,
 )
+from mlxctl.server.answer import answer
 from mlxctl.server.http.body import read_json
 from mlxctl.server.http.deadline import deadline_of
 from mlxctl.server.policy.caller import allowed_models
@@ -70,14 +70,13 @@ class LMStudioLoadResource:
             _check_context(asked, model)
             model = await self._manager.load(asked.model, allowed_models(request))
         config = LMStudioInstanceConfig(model.context_length)
-        answer = LMStudioLoaded(
+        loaded = LMStudioLoaded(
             type="embedding" if model.facts.purpose == "embeddings" else "llm",
             instance_id=asked.model,
             load_time_seconds=round(time.monotonic() - started, 3),
             load_config=config if asked.echo_load_config else UNSET,
         )
-        response.data = msgspec.json.encode(answer)
-        response.content_type = falcon.MEDIA_JSON
+        answer(response, loaded)
 
 
 class LMStudioUnloadResource:
@@ -92,8 +91,7 @@ class LMStudioUnloadResource:
         asked = await read_json(request, _UNLOADS, limit_bytes=_MAX_BODY_BYTES)
         async with deadline_of(request, self._settings).limit():
             await self._manager.unload(asked.instance_id, allowed_models(request))
-        response.data = msgspec.json.encode(asked)
-        response.content_type = falcon.MEDIA_JSON
+        answer(response, asked)
 
 
 class LMStudioDownloadResource:
@@ -120,11 +118,9 @@ class LMStudioDownloadResource:
         repository = full_name(asked.model)
         allowed = allowed_models(request)
         if await asyncio.to_thread(self._is_downloaded, repository, allowed):
-            answer = LMStudioDownload(status="already_downloaded")
+            answer(response, LMStudioDownload(status="already_downloaded"))
         else:
-            answer = _described(self._start(repository, allowed))
-        response.data = msgspec.json.encode(answer)
-        response.content_type = falcon.MEDIA_JSON
+            answer(response, _described(self._start(repository, allowed)))
 
     def _start(self, repository: str, allowed: AllowedModels) -> Download:
         try:
@@ -152,10 +148,7 @@ class LMStudioDownloadStatusResource:
         found = next((each for each in downloads if _job_id(each.repository) == job_id), None)
         if found is None:
             raise UnknownResource(f"there is no download {job_id[:128]!r}")
-        response.data = msgspec.json.encode(_described(found))
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, _described(found))
 
 
 def _check_context(asked: LMStudioLoadRequest, model: ServedModel) -> None:

@@ -6,7 +6,6 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-import falcon
 import msgspec
 from falcon.asgi import Request, Response
 from msgspec import UNSET, UnsetType
@@ -19,6 +18,7 @@ from mlxctl.library.catalog import Catalog
 from mlxctl.protocols.compat.ollama import schema
 from mlxctl.protocols.compat.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
 from mlxctl.protocols.compat.ollama.parse import model_name
+from mlxctl.server.answer import answer
 from mlxctl.server.http.body import read_json
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.server.resources.generation.generation import GenerationResource, ParsedRequest
@@ -80,8 +80,7 @@ class OllamaResource(GenerationResource[OllamaFormatter]):
         else:
             await self._inference.manager.load(model, allowed)
         keep_alive(self._inference, model, formatter.keep_alive, allowed)
-        response.data = formatter.loaded(is_unloaded=is_unloaded)
-        response.content_type = falcon.MEDIA_JSON
+        answer(response, formatter.loaded(is_unloaded=is_unloaded))
         return True
 
 
@@ -127,7 +126,7 @@ class OllamaModelsResource:
                 )
                 for model, entry in zip(models, entries, strict=True)
             ]
-            response.data = msgspec.json.encode(schema.OllamaLoadedModels(loaded))
+            answer(response, schema.OllamaLoadedModels(loaded))
         else:
             by_name = {entry["name"]: entry for entry in entries}
             adapters = [
@@ -136,10 +135,7 @@ class OllamaModelsResource:
                 if each.base in by_name
             ]
             listed = [schema.OllamaModel(**entry) for entry in (*entries, *adapters)]
-            response.data = msgspec.json.encode(schema.OllamaModels(listed))
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+            answer(response, schema.OllamaModels(listed))
 
 
 class OllamaShowResource:
@@ -176,8 +172,7 @@ class OllamaShowResource:
             capabilities=_capabilities(model),
             modified_at=_time(model.created),
         )
-        response.data = msgspec.json.encode(described)
-        response.content_type = falcon.MEDIA_JSON
+        answer(response, described)
 
 
 class OllamaPullResource:
@@ -194,11 +189,11 @@ class OllamaPullResource:
         models = tuple(model.name for model in self._inference.models(allowed))
         if self._inference.manager.lora.base_of(name, allowed) not in models:
             raise UnknownModel(name, models)
-        response.data = msgspec.json.encode(schema.OllamaPullStatus("success"))
-        response.content_type = falcon.MEDIA_JSON
-        if parsed.stream is not False:
-            response.data += b"\n"
-            response.content_type = OllamaResource.stream_media_type
+        status = schema.OllamaPullStatus("success")
+        if parsed.stream is False:
+            answer(response, status)
+        else:
+            answer(response, msgspec.json.encode(status) + b"\n", OllamaResource.stream_media_type)
 
 
 class OllamaVersionResource:
@@ -206,10 +201,7 @@ class OllamaVersionResource:
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Answer with the version of the API."""
-        response.data = msgspec.json.encode(schema.OllamaVersion(API_VERSION))
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, schema.OllamaVersion(API_VERSION))
 
 
 async def _entry(catalog: Catalog, model: ServedModel) -> dict[str, Any]:

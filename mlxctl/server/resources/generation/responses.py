@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pickle import PickleBuffer
 
-import falcon
-import msgspec
 from falcon.asgi import Request, Response
 
 from mlxctl.inference import InferenceService
@@ -23,6 +21,7 @@ from mlxctl.protocols import (
     encode_item_list,
 )
 from mlxctl.protocols.openai.responses.compaction import CompactionFormatter, TokenCountOfResponse
+from mlxctl.server.answer import answer
 from mlxctl.server.http.body import read_body
 from mlxctl.server.http.deadline import deadline_of
 from mlxctl.server.http.open_requests import OpenHttpRequests
@@ -166,8 +165,7 @@ class ResponseTokensResource(ResponsesResource):
             name = await self._inference.answering_model(packed.head.model, allowed)
             admit(request, response, self._inference.manager.own_name(name))
             num_tokens = await self._inference.tokenization.count(packed.with_head(model=name), allowed)
-        response.data = msgspec.json.encode(TokenCountOfResponse(input_tokens=num_tokens))
-        response.content_type = falcon.MEDIA_JSON
+        answer(response, TokenCountOfResponse(input_tokens=num_tokens))
 
 
 class StoredResponseResource:
@@ -181,17 +179,13 @@ class StoredResponseResource:
         if request.get_param("stream") == "true":
             raise InvalidRequest("stream is not supported for stored responses; leave it out", param="stream")
         kept = await find_response(self._store, request.context.caller, response_id)
-        response.data = kept.body
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, kept.body)
 
     async def on_delete(self, request: Request, response: Response, response_id: str) -> None:
         """Delete the response. Raises UnknownResource."""
         if not await asyncio.to_thread(self._store.delete, request.context.caller, response_id):
             raise _unknown(response_id)
-        response.data = encode_deletion(response_id)
-        response.content_type = falcon.MEDIA_JSON
+        answer(response, encode_deletion(response_id))
 
 
 class InputItemsResource:
@@ -213,10 +207,7 @@ class InputItemsResource:
             earlier = await asyncio.to_thread(
                 self._store.conversation, request.context.caller, kept.previous_id
             )
-        response.data = encode_item_list((*(earlier or ()), *kept.input), page)
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, encode_item_list((*(earlier or ()), *kept.input), page))
 
 
 class CancellationResource:

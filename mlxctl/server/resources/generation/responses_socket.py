@@ -94,8 +94,6 @@ class ResponsesSocketResource(ResponsesResource):
         handshake.accept(request)
         response.status = _SWITCHING_PROTOCOLS
 
-    on_head = on_get
-
 
 class ResponsesSocket:
     """ASGI wrapper that serves WebSockets at `paths`; HTTP requests pass.

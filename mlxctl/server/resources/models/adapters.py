@@ -8,6 +8,7 @@ from msgspec import Struct
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.lora_registry import ServedAdapter
 from mlxctl.ir.errors import InvalidRequest
+from mlxctl.server.answer import answer
 from mlxctl.server.http.body import read_json
 from mlxctl.server.http.deadline import deadline_of
 from mlxctl.server.policy.caller import allowed_models
@@ -87,14 +88,12 @@ class AdaptersResource(_MountResource):
     async def on_get(self, request: Request, response: Response) -> None:
         """List the mounted adapters."""
         adapters = [_view(each) for each in self._inference.manager.lora.adapters(allowed_models(request))]
-        _answer(response, AdapterList(adapters=adapters))
-
-    on_head = on_get
+        answer(response, AdapterList(adapters=adapters))
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Mount an adapter. Raises InvalidRequest, Conflict, UnknownModel."""
         body = await read_json(request, _MOUNTS, limit_bytes=_MAX_BODY_BYTES)
-        _answer(response, _view(await self._mount(request, body.id, body.path, body.model)))
+        answer(response, _view(await self._mount(request, body.id, body.path, body.model)))
 
 
 class AdapterResource:
@@ -106,7 +105,7 @@ class AdapterResource:
     async def on_delete(self, request: Request, response: Response, name: str) -> None:
         """Unmount an adapter that no request uses. Raises UnknownResource, Conflict."""
         lora, model = self._inference.manager.lora, request.get_param("model")
-        _answer(response, _view(await lora.remove(name, model, allowed_models(request))))
+        answer(response, _view(await lora.remove(name, model, allowed_models(request))))
 
 
 class LoadLoraResource(_MountResource):
@@ -154,8 +153,3 @@ def _view(adapter: ServedAdapter) -> Adapter:
         size_bytes=spec.num_bytes,
         mounted_layers=len(spec.modules),
     )
-
-
-def _answer(response: Response, body: Struct) -> None:
-    response.data = msgspec.json.encode(body)
-    response.content_type = falcon.MEDIA_JSON

@@ -27,6 +27,7 @@ from mlxctl.library.catalog import Catalog
 from mlxctl.library.download_journal import Download
 from mlxctl.library.short_names import full_name
 from mlxctl.library.views import Assessment, DownloadView, FitView, ModelView
+from mlxctl.server.answer import answer
 from mlxctl.server.http.body import read_json
 from mlxctl.server.policy.caller import allowed_models
 
@@ -121,10 +122,7 @@ class LibraryResource:
         names = {model.name for model in self._inference.models(allowed)}
         names |= {model.name for model in manager.unusable(allowed)}
         aliases = sorted(names.intersection(self._catalog.library.aliases))
-        response.data = msgspec.json.encode(LibraryList(models=models, aliases=aliases))
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, LibraryList(models=models, aliases=aliases))
 
 
 class FitResource:
@@ -160,10 +158,7 @@ class FitResource:
                 for each in loaded.values()
             ]
             fit = FitList(fits=fits)
-        response.data = msgspec.json.encode(fit)
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, fit)
 
     def _fit(
         self, name: str, allowed: AllowedModels, context_tokens: int | None, *, has_matrix: bool
@@ -209,12 +204,7 @@ class DownloadsResource:
     async def on_get(self, request: Request, response: Response) -> None:
         """List downloads, oldest first."""
         found = await asyncio.to_thread(self._catalog.downloads.all, allowed_models(request))
-        response.data = msgspec.json.encode(
-            DownloadList(downloads=[DownloadView.of(download) for download in found])
-        )
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, DownloadList(downloads=[DownloadView.of(download) for download in found]))
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Start a download, or return the running one.
@@ -232,8 +222,7 @@ class DownloadsResource:
         except DownloadFailed as error:
             raise InvalidRequest(str(error), param="repo") from None
         response.status = falcon.HTTP_202
-        response.data = msgspec.json.encode(DownloadView.of(started))
-        response.content_type = falcon.MEDIA_JSON
+        answer(response, DownloadView.of(started))
 
 
 class DownloadResource:
@@ -248,8 +237,7 @@ class DownloadResource:
         Complete files are kept. Raises UnknownResource, Conflict.
         """
         found = await asyncio.to_thread(self._remove, repository, allowed_models(request))
-        response.data = msgspec.json.encode(DownloadView.of(found))
-        response.content_type = falcon.MEDIA_JSON
+        answer(response, DownloadView.of(found))
 
     def _remove(self, repository: str, allowed: AllowedModels) -> Download:
         downloads = self._catalog.downloads

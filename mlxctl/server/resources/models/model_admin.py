@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
-import falcon
 import msgspec
 from falcon.asgi import Request, Response
 from msgspec import Struct
@@ -14,6 +13,7 @@ from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import MlxctlError
 from mlxctl.ir.models import ModelState
 from mlxctl.protocols import problem_error
+from mlxctl.server.answer import answer
 from mlxctl.server.http.body import read_json
 from mlxctl.server.http.deadline import Deadline, deadline_of
 from mlxctl.server.http.disconnect import call_at_end
@@ -140,8 +140,7 @@ async def _answer_status(
 ) -> None:
     async with deadline_of(request, settings).limit():
         model = await action
-    response.data = _encode_status(model)
-    response.content_type = falcon.MEDIA_JSON
+    answer(response, _encode_status(model))
 
 
 def _encode_status(model: ServedModel) -> bytes:

@@ -3,7 +3,6 @@
 import asyncio
 from dataclasses import replace
 
-import falcon
 from falcon.asgi import Request, Response
 
 from mlxctl.formats.adapters.media.pdf_files import reads_pdfs
@@ -13,6 +12,7 @@ from mlxctl.ir.errors import UnknownModel
 from mlxctl.library import ModelDescription
 from mlxctl.library.catalog import Catalog
 from mlxctl.protocols import ModelCard, ModelPage, encode_model, encode_model_list
+from mlxctl.server.answer import answer
 from mlxctl.server.policy.caller import allowed_models
 
 
@@ -32,10 +32,7 @@ class ModelsResource:
         )
         await self._inference.manager.read_capabilities()
         cards = await _cards(self._inference, self._catalog, allowed_models(request))
-        response.data = encode_model_list(cards, page)
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, encode_model_list(cards, page))
 
 
 class ModelResource:
@@ -54,10 +51,7 @@ class ModelResource:
         card = cards.get(registered) or cards.get(manager.own_name(registered))
         if card is None:
             raise UnknownModel(name, tuple(model.name for model in self._inference.models(allowed)))
-        response.data = encode_model(card)
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, encode_model(card))
 
 
 async def _cards(inference: InferenceService, catalog: Catalog, allowed: AllowedModels) -> list[ModelCard]:

@@ -3,13 +3,13 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
-import falcon
 import msgspec
 from falcon.asgi import Request, Response
 from msgspec import UNSET, Struct
 
 from mlxctl.inference import InferenceService
 from mlxctl.ir.errors import InvalidRequest
+from mlxctl.server.answer import answer
 from mlxctl.server.http.body import read_json
 from mlxctl.state.settings.bounds import MAX_INTEGER
 
@@ -35,9 +35,7 @@ class LiveSettingsResource(ABC):
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Return the settings in force."""
-        self._answer(response)
-
-    on_head = on_get
+        answer(response, self.state())
 
     async def on_patch(self, request: Request, response: Response) -> None:
         """Change settings. Raises InvalidRequest, also if no setting is named."""
@@ -49,8 +47,4 @@ class LiveSettingsResource(ABC):
             if isinstance(value, int) and value > MAX_INTEGER:
                 raise InvalidRequest(f"{name}: expected at most {MAX_INTEGER}", param=name)
         self.change(values)
-        self._answer(response)
-
-    def _answer(self, response: Response) -> None:
-        response.data = msgspec.json.encode(self.state())
-        response.content_type = falcon.MEDIA_JSON
+        answer(response, self.state())

@@ -1,7 +1,5 @@
 """/admin/keys, /admin/limits and /admin/guardrails: the policy store of the server."""
 
-from typing import Any
-
 import falcon
 import msgspec
 from falcon.asgi import Request, Response
@@ -12,6 +10,7 @@ from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir.errors import Conflict, InvalidRequest
 from mlxctl.ir.policy import GuardrailRules, KeyLimits, Limits
 from mlxctl.protocols import PROTOCOLS
+from mlxctl.server.answer import answer
 from mlxctl.server.http.body import read_json
 from mlxctl.server.policy.admin import KeyChange, NewKey, PolicyAdmin, TestedText
 from mlxctl.server.policy.caller import allowed_models
@@ -38,9 +37,7 @@ class KeysResource:
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """List the keys, without secrets."""
-        _answer(response, self._admin.keys())
-
-    on_head = on_get
+        answer(response, self._admin.keys())
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Create a key; only this answer has its secret.
@@ -53,7 +50,7 @@ class KeysResource:
                 "'mlxctl admin keys add NAME --scope admin --local'"
             )
         new = await read_json(request, _NEW_KEYS, limit_bytes=_MAX_BODY_BYTES)
-        _answer(response, self._admin.add(new))
+        answer(response, self._admin.add(new))
         response.status = falcon.HTTP_201
 
 
@@ -65,18 +62,16 @@ class KeyResource:
 
     async def on_get(self, request: Request, response: Response, key_id: str) -> None:  # noqa: ARG002
         """Return the key, without its secret. Raises UnknownResource."""
-        _answer(response, self._admin.key(key_id))
-
-    on_head = on_get
+        answer(response, self._admin.key(key_id))
 
     async def on_patch(self, request: Request, response: Response, key_id: str) -> None:
         """Change the key. Raises UnknownResource, Conflict."""
         change = await read_json(request, _KEY_CHANGES, limit_bytes=_MAX_BODY_BYTES)
-        _answer(response, self._admin.change(key_id, change))
+        answer(response, self._admin.change(key_id, change))
 
     async def on_delete(self, request: Request, response: Response, key_id: str) -> None:  # noqa: ARG002
         """Revoke the key. Raises UnknownResource, Conflict."""
-        _answer(response, self._admin.revoke(key_id))
+        answer(response, self._admin.revoke(key_id))
 
 
 class KeyRotationResource:
@@ -87,7 +82,7 @@ class KeyRotationResource:
 
     async def on_post(self, request: Request, response: Response, key_id: str) -> None:  # noqa: ARG002
         """Replace the secret; only this answer has it. Raises UnknownResource, Conflict."""
-        _answer(response, self._admin.rotate(key_id))
+        answer(response, self._admin.rotate(key_id))
 
 
 class LimitsResource:
@@ -98,14 +93,12 @@ class LimitsResource:
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Return the default limits of keys."""
-        _answer(response, self._admin.limits())
-
-    on_head = on_get
+        answer(response, self._admin.limits())
 
     async def on_put(self, request: Request, response: Response) -> None:
         """Replace the limits, from the next request on."""
         limits = await read_json(request, _LIMITS, limit_bytes=_MAX_BODY_BYTES)
-        _answer(response, self._admin.set_limits(limits))
+        answer(response, self._admin.set_limits(limits))
 
 
 class KeyLimitsResource:
@@ -116,14 +109,12 @@ class KeyLimitsResource:
 
     async def on_get(self, request: Request, response: Response, key_id: str) -> None:  # noqa: ARG002
         """Return the limits. Raises UnknownResource."""
-        _answer(response, self._admin.key_limits(key_id))
-
-    on_head = on_get
+        answer(response, self._admin.key_limits(key_id))
 
     async def on_put(self, request: Request, response: Response, key_id: str) -> None:
         """Replace the limits, from the next request on. Raises UnknownResource, Conflict."""
         limits = await read_json(request, _KEY_LIMITS, limit_bytes=_MAX_BODY_BYTES)
-        _answer(response, self._admin.set_key_limits(key_id, limits))
+        answer(response, self._admin.set_key_limits(key_id, limits))
 
 
 class GuardrailsResource:
@@ -134,14 +125,12 @@ class GuardrailsResource:
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Return the rules of the guardrails."""
-        _answer(response, self._admin.guardrails())
-
-    on_head = on_get
+        answer(response, self._admin.guardrails())
 
     async def on_put(self, request: Request, response: Response) -> None:
         """Replace the rules, from the next request on. Raises InvalidRequest."""
         rules = await read_json(request, _RULES, limit_bytes=_MAX_BODY_BYTES)
-        _answer(response, self._admin.set_guardrails(rules))
+        answer(response, self._admin.set_guardrails(rules))
 
 
 class GuardrailTestResource:
@@ -166,7 +155,7 @@ class GuardrailTestResource:
             found = await preparation.call(
                 try_rules, guardrails.rules, tested.text, num_bytes=len(tested.text), is_slow=True
             )
-            _answer(response, found)
+            answer(response, found)
             return
         if tested.request is UNSET:
             raise InvalidRequest("text or request is missing", param="text")
@@ -175,12 +164,7 @@ class GuardrailTestResource:
         )
         name = await self._inference.answering_model(packed.head.model, allowed_models(request))
         if not guardrails.applies("input", self._inference.manager.own_name(name)):
-            _answer(response, GuardrailTest(verdict=None, matches=[]))
+            answer(response, GuardrailTest(verdict=None, matches=[]))
             return
         screen = InputScreen(guardrails.rules).test
-        _answer(response, await preparation.call(screen, packed, num_bytes=packed.num_bytes, is_slow=True))
-
-
-def _answer(response: Response, value: Any) -> None:
-    response.data = msgspec.json.encode(value)
-    response.content_type = falcon.MEDIA_JSON
+        answer(response, await preparation.call(screen, packed, num_bytes=packed.num_bytes, is_slow=True))

@@ -6,7 +6,6 @@ They load no weights and use no queue.
 from abc import ABC, abstractmethod
 from typing import Any
 
-import falcon
 import msgspec
 from falcon.asgi import Request, Response
 from msgspec import Struct
@@ -23,6 +22,7 @@ from mlxctl.protocols.tokenization import (
     parse_detokenize,
     parse_template_request,
 )
+from mlxctl.server.answer import answer
 from mlxctl.server.http.body import read_body
 from mlxctl.server.http.deadline import deadline_of
 from mlxctl.server.http.rate_limits import admit
@@ -39,8 +39,7 @@ class _TokenizerResource(ABC):
         """Answer a body; a client that leaves cancels the work."""
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline_of(request, self._settings).limit():
-            response.data = await self.answer(body, request, response)
-        response.content_type = falcon.MEDIA_JSON
+            answer(response, await self.answer(body, request, response))
 
     @abstractmethod
     async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
@@ -150,10 +149,7 @@ class ModelInfoResource(ABC):
         models = {model.name: model for model in self._inference.models(allowed)}
         if name not in models:
             raise UnknownModel(name, tuple(models))
-        response.data = msgspec.json.encode(self.describe(models[name]))
-        response.content_type = falcon.MEDIA_JSON
-
-    on_head = on_get
+        answer(response, self.describe(models[name]))
 
     @abstractmethod
     def describe(self, model: ServedModel) -> Struct | TokenizerInfo:
