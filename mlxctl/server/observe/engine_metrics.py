@@ -1,11 +1,10 @@
 """Metrics of the engine and its prefix cache, as Prometheus families."""
 
 from collections.abc import Iterator
-from math import isfinite
 from typing import TYPE_CHECKING
 
 from mlxctl.engine import Stats
-from mlxctl.ir.distribution import Distribution
+from mlxctl.server.metric_family import counter, gauge, histogram
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -18,42 +17,31 @@ def engine_families(stats: Stats) -> "Iterator[Metric]":
 
 
 def _engine(stats: Stats) -> "Iterator[Metric]":
-    from prometheus_client.metrics_core import (
-        CounterMetricFamily,
-        GaugeMetricFamily,
-        HistogramMetricFamily,
-    )
-
-    rows = GaugeMetricFamily("mlxctl_sequences", "Sequences in the engine by state.", labels=["state"])
-    for state, number in (
-        ("waiting", stats.num_waiting),
-        ("prefilling", stats.num_prefilling),
-        ("decoding", stats.num_decoding),
-    ):
-        rows.add_metric([state], number)
-    yield rows
+    rows = {
+        "waiting": stats.num_waiting,
+        "prefilling": stats.num_prefilling,
+        "decoding": stats.num_decoding,
+    }
+    yield gauge("sequences", "Sequences in the engine by state.", rows, "state")
     yield from _fairness(stats)
-    yield CounterMetricFamily("mlxctl_engine_steps", "Engine steps since its start.", value=stats.num_steps)
-    drafts = CounterMetricFamily(
-        "mlxctl_draft_tokens",
+    yield counter("engine_steps", "Engine steps since its start.", stats.num_steps)
+    drafts = {
+        (drafter, result): number
+        for drafter, numbers in stats.draft_tokens.items()
+        for result, number in zip(("accepted", "rejected"), numbers, strict=True)
+    }
+    yield counter(
+        "draft_tokens",
         "Draft tokens of speculative decoding by result: accepted or rejected.",
-        labels=["drafter", "result"],
+        drafts,
+        "drafter",
+        "result",
     )
-    for drafter, (accepted, rejected) in stats.draft_tokens.items():
-        drafts.add_metric([drafter, "accepted"], accepted)
-        drafts.add_metric([drafter, "rejected"], rejected)
-    yield drafts
-    per_draft = HistogramMetricFamily(
-        "mlxctl_draft_accepted_tokens", "Accepted tokens of a verified draft.", labels=["drafter"]
+    yield histogram(
+        "draft_accepted_tokens", "Accepted tokens of a verified draft.", stats.draft_accepted, "drafter"
     )
-    for drafter, distribution in stats.draft_accepted.items():
-        per_draft.add_metric([drafter], buckets(distribution), distribution.total)
-    yield per_draft
-    for name, text, distribution in (
-        ("mlxctl_decode_step_seconds", "Duration of a decode step.", stats.decode_step_seconds),
-        ("mlxctl_batch_rows", "Sequences in a decode step.", stats.batch_rows),
-    ):
-        yield HistogramMetricFamily(name, text, buckets=buckets(distribution), sum_value=distribution.total)
+    yield histogram("decode_step_seconds", "Duration of a decode step.", stats.decode_step_seconds)
+    yield histogram("batch_rows", "Sequences in a decode step.", stats.batch_rows)
     yield from _sizes(
         ("active_memory", "MLX active memory.", stats.active_memory_bytes),
         ("peak_memory", "MLX peak memory.", stats.peak_memory_bytes),
@@ -63,8 +51,6 @@ def _engine(stats: Stats) -> "Iterator[Metric]":
 
 
 def _fairness(stats: Stats) -> "Iterator[Metric]":
-    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
-
     for name, text, value in (
         ("preemptions", "Rows interrupted for a request of high priority.", stats.num_preemptions),
         (
@@ -75,44 +61,28 @@ def _fairness(stats: Stats) -> "Iterator[Metric]":
         ("pauses", "Rows interrupted because their client did not read.", stats.num_pauses),
         ("resumes", "Interrupted rows that continued.", stats.num_resumes),
     ):
-        yield CounterMetricFamily(f"mlxctl_fairness_{name}", text, value=value)
-    tokens = CounterMetricFamily(
-        "mlxctl_fairness_tokens", "Computed tokens of prompts and answers.", labels=["priority"]
-    )
-    for priority, number in stats.tokens_by_priority.items():
-        tokens.add_metric([str(priority)], number)
-    depth = GaugeMetricFamily("mlxctl_queue_depth", "Sequences that wait for a place.", labels=["priority"])
+        yield counter(f"fairness_{name}", text, value)
+    tokens = {str(priority): number for priority, number in stats.tokens_by_priority.items()}
+    yield counter("fairness_tokens", "Computed tokens of prompts and answers.", tokens, "priority")
     # Alerts and autoscalers need a sample while nothing waits.
-    for priority, number in ({0: 0} | dict(stats.waiting_by_priority)).items():
-        depth.add_metric([str(priority)], number)
-    yield from (tokens, depth)
+    waiting = {str(priority): number for priority, number in ({0: 0} | stats.waiting_by_priority).items()}
+    yield gauge("queue_depth", "Sequences that wait for a place.", waiting, "priority")
 
 
 def _prefix_cache(stats: Stats) -> "Iterator[Metric]":
-    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
-
-    hits = CounterMetricFamily(
-        "mlxctl_prefix_cache_lookups", "Prefix cache lookups by kind of hit.", labels=["hit"]
-    )
-    for hit, number in stats.cache_hits.items():
-        hits.add_metric([hit], number)
-    yield hits
+    yield counter("prefix_cache_lookups", "Prefix cache lookups by kind of hit.", stats.cache_hits, "hit")
     for name, text, value in (
         ("evicted_chunks", "Evicted prefix cache chunks.", stats.cache_evicted),
         ("evicted_bytes", "Evicted bytes of the prefix cache.", stats.cache_evicted_bytes),
         ("promotions", "Prompts whose prefix was read from disk.", stats.cache_promotions),
     ):
-        yield CounterMetricFamily(f"mlxctl_prefix_cache_{name}", text, value=value)
-    yield GaugeMetricFamily("mlxctl_prefix_cache_entries", "Chunks in memory.", value=stats.cache_chunks)
-    yield GaugeMetricFamily("mlxctl_prefix_cache_tokens", "Tokens in memory.", value=stats.cache_tokens)
+        yield counter(f"prefix_cache_{name}", text, value)
+    yield gauge("prefix_cache_entries", "Chunks in memory.", stats.cache_chunks)
+    yield gauge("prefix_cache_tokens", "Tokens in memory.", stats.cache_tokens)
     if (ratio := hit_ratio(stats)) is not None:
-        yield GaugeMetricFamily("mlxctl_prefix_cache_hit_ratio", "Share of lookups with a hit.", value=ratio)
-    if stats.cache_oldest_seconds is not None:
-        yield GaugeMetricFamily(
-            "mlxctl_prefix_cache_oldest_seconds",
-            "Time since the last use of the oldest chunk.",
-            value=stats.cache_oldest_seconds,
-        )
+        yield gauge("prefix_cache_hit_ratio", "Share of lookups with a hit.", ratio)
+    if (seconds := stats.cache_oldest_seconds) is not None:
+        yield gauge("prefix_cache_oldest_seconds", "Time since the last use of the oldest chunk.", seconds)
     yield from _sizes(
         ("prefix_cache", "Prefix cache size in memory.", stats.cache_bytes),
         ("prefix_cache_limit", "Maximum prefix cache size in memory.", stats.cache_max_bytes),
@@ -122,9 +92,7 @@ def _prefix_cache(stats: Stats) -> "Iterator[Metric]":
             ("prefix_cache_disk", "Prefix cache size on disk.", disk.num_bytes),
             ("prefix_cache_disk_limit", "Maximum prefix cache size on disk.", disk.max_bytes),
         )
-        yield CounterMetricFamily(
-            "mlxctl_prefix_cache_disk_damaged", "Unusable records on disk.", value=disk.num_damaged
-        )
+        yield counter("prefix_cache_disk_damaged", "Unusable records on disk.", disk.num_damaged)
 
 
 def hit_ratio(stats: Stats) -> float | None:
@@ -137,15 +105,6 @@ def hit_ratio(stats: Stats) -> float | None:
 
 
 def _sizes(*values: tuple[str, str, int | None]) -> "Iterator[Metric]":
-    from prometheus_client.metrics_core import GaugeMetricFamily
-
     for name, text, value in values:
         if value is not None:
-            yield GaugeMetricFamily(f"mlxctl_{name}_bytes", text, value=value)
-
-
-def buckets(distribution: Distribution) -> list[tuple[str, float]]:
-    """Return the upper bounds and cumulative counts of a histogram."""
-    return [
-        (str(bound) if isfinite(bound) else "+Inf", number) for bound, number in distribution.cumulative()
-    ]
+            yield gauge(f"{name}_bytes", text, value)

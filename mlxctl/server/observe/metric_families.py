@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlxctl.engine import EngineStatus, Stats
 from mlxctl.inference import ServedModel
@@ -12,11 +12,11 @@ from mlxctl.inference.models.manager import RouteResult
 from mlxctl.inference.models.model_states import ModelStats
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.inference.request_totals import ModelTotals
-from mlxctl.ir.distribution import Distribution
 from mlxctl.library.text_config import text_part
 from mlxctl.library.weights import count_experts
 from mlxctl.protocols import AgentStatus
-from mlxctl.server.observe.engine_metrics import buckets, engine_families
+from mlxctl.server.metric_family import counter, gauge, histogram
+from mlxctl.server.observe.engine_metrics import engine_families
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -93,142 +93,96 @@ def metric_families(snapshot: MetricsSnapshot) -> "Iterator[Metric]":
 
 
 def _requests(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
-    from prometheus_client.metrics_core import CounterMetricFamily
-
-    ends = CounterMetricFamily(
-        "mlxctl_requests",
+    yield counter(
+        "requests",
         "Ended requests by result, finish reason and protocol.",
-        labels=["model", "end", "finish_reason", "protocol"],
+        {(model, *end): number for model, total in totals.items() for end, number in total.ends.items()},
+        *("model", "end", "finish_reason", "protocol"),
     )
-    prompt = CounterMetricFamily(
-        "mlxctl_prompt_tokens", "Prompt tokens read, cached ones included.", labels=["model"]
-    )
-    cached = CounterMetricFamily(
-        "mlxctl_cached_prompt_tokens", "Prompt tokens found in the prefix cache.", labels=["model"]
-    )
-    generated = CounterMetricFamily("mlxctl_generated_tokens", "Generated tokens.", labels=["model"])
-    for model, total in totals.items():
-        for end, number in total.ends.items():
-            ends.add_metric([model, *end], number)
-        prompt.add_metric([model], total.num_prompt)
-        cached.add_metric([model], total.num_cached)
-        generated.add_metric([model], total.num_generated)
-    yield from (ends, prompt, cached, generated)
+    for name, text, attribute in (
+        ("prompt_tokens", "Prompt tokens read, cached ones included.", "num_prompt"),
+        ("cached_prompt_tokens", "Prompt tokens found in the prefix cache.", "num_cached"),
+        ("generated_tokens", "Generated tokens.", "num_generated"),
+    ):
+        yield counter(name, text, _by_model(totals, attribute), "model")
 
 
 _REQUEST_HISTOGRAMS = (
-    ("mlxctl_time_to_first_token_seconds", "Time from request to first token.", "first_token"),
-    ("mlxctl_time_per_output_token_seconds", "Time per output token.", "next_token"),
-    ("mlxctl_request_seconds", "Duration of a request.", "whole"),
-    ("mlxctl_queue_seconds", "Time in the engine's queue.", "queue"),
-    ("mlxctl_prefill_seconds", "Time from leaving the queue to the end of prefill.", "prefill"),
-    ("mlxctl_prefill_tokens_per_second", "Computed prompt tokens per second of prefill.", "prefill_speed"),
-    ("mlxctl_prompt_tokens_per_request", "Prompt tokens per request.", "prompt_tokens"),
-    ("mlxctl_prefix_match_tokens", "Prompt tokens found in the prefix cache, per request.", "match_tokens"),
-    ("mlxctl_prefix_match_ratio", "Share of the prompt found in the prefix cache.", "match_ratio"),
-    ("mlxctl_vision_seconds", "Time of the vision encoder, for requests with images.", "vision"),
+    ("time_to_first_token_seconds", "Time from request to first token.", "first_token"),
+    ("time_per_output_token_seconds", "Time per output token.", "next_token"),
+    ("request_seconds", "Duration of a request.", "whole"),
+    ("queue_seconds", "Time in the engine's queue.", "queue"),
+    ("prefill_seconds", "Time from leaving the queue to the end of prefill.", "prefill"),
+    ("prefill_tokens_per_second", "Computed prompt tokens per second of prefill.", "prefill_speed"),
+    ("prompt_tokens_per_request", "Prompt tokens per request.", "prompt_tokens"),
+    ("prefix_match_tokens", "Prompt tokens found in the prefix cache, per request.", "match_tokens"),
+    ("prefix_match_ratio", "Share of the prompt found in the prefix cache.", "match_ratio"),
+    ("vision_seconds", "Time of the vision encoder, for requests with images.", "vision"),
 )
 
 
 def _request_histograms(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
-    from prometheus_client.metrics_core import HistogramMetricFamily
-
     for name, text, attribute in _REQUEST_HISTOGRAMS:
-        family = HistogramMetricFamily(name, text, labels=["model"])
-        for model, total in totals.items():
-            distribution: Distribution = getattr(total, attribute)
-            family.add_metric([model], buckets(distribution), distribution.total)
-        yield family
+        yield histogram(name, text, _by_model(totals, attribute), "model")
+
+
+def _by_model(totals: Mapping[str, ModelTotals], attribute: str) -> dict[str, Any]:
+    return {model: getattr(total, attribute) for model, total in totals.items()}
 
 
 def _server(snapshot: MetricsSnapshot) -> "Iterator[Metric]":
-    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
-
-    yield GaugeMetricFamily("mlxctl_ready", "1 when requests are accepted.", value=snapshot.status == "ready")
-    yield CounterMetricFamily("mlxctl_engine_restarts", "Engine restarts.", value=snapshot.num_restarts)
-    yield CounterMetricFamily(
-        "mlxctl_disconnects",
-        "Requests whose client left before their end.",
-        value=snapshot.http.num_disconnects,
+    http, fetched = snapshot.http, snapshot.fetched_images
+    yield gauge("ready", "1 when requests are accepted.", snapshot.status == "ready")
+    yield counter("engine_restarts", "Engine restarts.", snapshot.num_restarts)
+    yield counter("disconnects", "Requests whose client left before their end.", http.num_disconnects)
+    yield counter("deadlines", "Requests that exceeded the time limit.", http.num_deadlines)
+    yield counter("audit_dropped", "Audit records that were lost.", snapshot.num_audit_dropped)
+    yield counter("rate_limited", "Requests refused with 429, by limit.", snapshot.rate_limited, "limit")
+    yield counter("guardrail_matches", "Requests with a guardrail match.", http.guardrails, "verdict")
+    yield counter("denied", "Requests denied for their key or by a policy.", http.denials, "code")
+    yield counter("image_fetches", "Images to fetch by URL.", fetched.outcomes, "outcome")
+    yield counter("image_fetch_bytes", "Bytes of fetched images.", fetched.num_bytes)
+    yield counter("image_fetch_seconds", "Time of fetching images.", fetched.seconds)
+    yield gauge(
+        "agent_turns",
+        "Open turns of agents; a turn waits for the agent's last one.",
+        snapshot.agent_turns,
+        "state",
     )
-    yield CounterMetricFamily(
-        "mlxctl_deadlines", "Requests that exceeded the time limit.", value=snapshot.http.num_deadlines
-    )
-    yield CounterMetricFamily(
-        "mlxctl_audit_dropped", "Audit records that were lost.", value=snapshot.num_audit_dropped
-    )
-    for name, text, label, counts in (
-        ("rate_limited", "Requests refused with 429, by limit.", "limit", snapshot.rate_limited),
-        ("guardrail_matches", "Requests with a guardrail match.", "verdict", snapshot.http.guardrails),
-        ("denied", "Requests denied for their key or by a policy.", "code", snapshot.http.denials),
-        ("image_fetches", "Images to fetch by URL.", "outcome", snapshot.fetched_images.outcomes),
-    ):
-        family = CounterMetricFamily(f"mlxctl_{name}", text, labels=[label])
-        for value, number in counts.items():
-            family.add_metric([value], number)
-        yield family
-    yield CounterMetricFamily(
-        "mlxctl_image_fetch_bytes", "Bytes of fetched images.", value=snapshot.fetched_images.num_bytes
-    )
-    yield CounterMetricFamily(
-        "mlxctl_image_fetch_seconds", "Time of fetching images.", value=snapshot.fetched_images.seconds
-    )
-    turns = GaugeMetricFamily(
-        "mlxctl_agent_turns", "Open turns of agents; a turn waits for the agent's last one.", labels=["state"]
-    )
-    for state, number in snapshot.agent_turns.items():
-        turns.add_metric([state], number)
-    yield turns
     if snapshot.agents is not None:
-        agents = GaugeMetricFamily(
-            "mlxctl_agents",
+        yield gauge(
+            "agents",
             "Agents of the last hour by status: hot in memory, warm on disk, cold in neither.",
-            labels=["status"],
+            snapshot.agents,
+            "status",
         )
-        for status, number in snapshot.agents.items():
-            agents.add_metric([status], number)
-        yield agents
 
 
 def _models(snapshot: MetricsSnapshot) -> "Iterator[Metric]":
-    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
-
-    pool = snapshot.pool
-    yield CounterMetricFamily("mlxctl_model_loads", "Models loaded after the start.", value=pool.num_loads)
-    yield CounterMetricFamily(
-        "mlxctl_model_evictions", "Models evicted for others.", value=pool.num_evictions
-    )
-    yield CounterMetricFamily(
-        "mlxctl_model_swaps", "Loads for which other models were evicted.", value=pool.num_swaps
-    )
-    routes = CounterMetricFamily(
-        "mlxctl_model_routes",
+    pool, models = snapshot.pool, snapshot.models
+    yield counter("model_loads", "Models loaded after the start.", pool.num_loads)
+    yield counter("model_evictions", "Models evicted for others.", pool.num_evictions)
+    yield counter("model_swaps", "Loads for which other models were evicted.", pool.num_swaps)
+    yield counter(
+        "model_routes",
         "Requests by the result of resolving their model; unknown models have no name.",
-        labels=["model", "result"],
+        snapshot.routes,
+        *("model", "result"),
     )
-    for labels, number in snapshot.routes.items():
-        routes.add_metric(labels, number)
-    yield routes
-    loaded = GaugeMetricFamily("mlxctl_model_loaded", "1 when the model is in memory.", labels=["model"])
-    healthy = GaugeMetricFamily("mlxctl_model_healthy", "0 when the last load failed.", labels=["model"])
-    moe = CounterMetricFamily(
-        "mlxctl_moe_requests", "Ended requests to models with a mixture of experts.", labels=["model"]
-    )
-    for model in snapshot.models:
-        loaded.add_metric([model.name], model.state == "loaded")
-        healthy.add_metric([model.name], model.problem is None)
-        if model.name in snapshot.totals and count_experts(text_part(model.facts.config)) is not None:
-            moe.add_metric([model.name], snapshot.totals[model.name].ends.total())
-    yield from (loaded, healthy, moe)
-    weights = GaugeMetricFamily("mlxctl_model_weights_bytes", "Weights of a loaded model.", labels=["model"])
-    kv_bytes = GaugeMetricFamily(
-        "mlxctl_model_kv_bytes_per_token", "KV cache per token of a loaded model.", labels=["model"]
-    )
-    requests = GaugeMetricFamily(
-        "mlxctl_model_requests", "Requests that use a loaded model.", labels=["model"]
-    )
-    for memory in pool.models:
-        weights.add_metric([memory.name], memory.weights_bytes)
-        kv_bytes.add_metric([memory.name], memory.kv_bytes_per_token)
-        requests.add_metric([memory.name], memory.num_requests)
-    yield from (weights, kv_bytes, requests)
+    loaded = {model.name: model.state == "loaded" for model in models}
+    healthy = {model.name: model.problem is None for model in models}
+    moe = {
+        model.name: snapshot.totals[model.name].ends.total()
+        for model in models
+        if model.name in snapshot.totals and count_experts(text_part(model.facts.config)) is not None
+    }
+    yield gauge("model_loaded", "1 when the model is in memory.", loaded, "model")
+    yield gauge("model_healthy", "0 when the last load failed.", healthy, "model")
+    yield counter("moe_requests", "Ended requests to models with a mixture of experts.", moe, "model")
+    for name, text, attribute in (
+        ("weights_bytes", "Weights of a loaded model.", "weights_bytes"),
+        ("kv_bytes_per_token", "KV cache per token of a loaded model.", "kv_bytes_per_token"),
+        ("requests", "Requests that use a loaded model.", "num_requests"),
+    ):
+        values = {memory.name: getattr(memory, attribute) for memory in pool.models}
+        yield gauge(f"model_{name}", text, values, "model")
