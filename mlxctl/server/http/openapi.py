@@ -18,7 +18,7 @@ from mlxctl.protocols.compat.rerank.formatter import CohereError
 from mlxctl.protocols.json_union import JsonUnion
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.protocols.problem import PROBLEM_MEDIA_TYPE, Problem, problem_error
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.deadline import timeout_seconds
 from mlxctl.server.http.route import Operation, Route
 from mlxctl.state.settings import ServerSettings

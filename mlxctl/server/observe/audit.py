@@ -14,7 +14,7 @@ from msgspec import Struct
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.observe.access_log import finish_reason
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.state.stores.audit import AuditContent, AuditStore

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mlxctl.engine import Stats
-from mlxctl.server.metric_family import counter, gauge, histogram
+from mlxctl.server.observe.metric_family import counter, gauge, histogram
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

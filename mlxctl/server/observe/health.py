@@ -19,7 +19,7 @@ from mlxctl.ir.errors import (
     ShuttingDown,
     StoreError,
 )
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.open_requests import OpenHttpRequests
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.server.resources.agents.agent_queue import AgentQueue

@@ -15,8 +15,8 @@ from mlxctl.inference.request_totals import ModelTotals
 from mlxctl.library.text_config import text_part
 from mlxctl.library.weights import count_experts
 from mlxctl.protocols import AgentStatus
-from mlxctl.server.metric_family import counter, gauge, histogram
 from mlxctl.server.observe.engine_metrics import engine_families
+from mlxctl.server.observe.metric_family import counter, gauge, histogram
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

@@ -8,7 +8,7 @@ from falcon.asgi import Request, Response
 from mlxctl.inference import InferenceService
 from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import MlxctlError
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.observe.metric_families import HttpRequestCounts, MetricsSnapshot, metric_families
 from mlxctl.server.policy import RateLimiter
 from mlxctl.server.policy.caller import allowed_models

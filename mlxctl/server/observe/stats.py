@@ -23,7 +23,7 @@ from mlxctl.library import ModelDescription
 from mlxctl.library.catalog import Catalog
 from mlxctl.library.layer_plan import Kept, plan_layers
 from mlxctl.library.text_config import text_part
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.route import ServerOwner
 from mlxctl.server.observe.engine_metrics import hit_ratio
 from mlxctl.server.observe.metric_families import HttpRequestCounts

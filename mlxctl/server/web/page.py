@@ -15,7 +15,7 @@ from typing import NamedTuple
 import falcon
 from falcon.asgi import Request, Response
 
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.observe.health import GreetingResource
 
 HTML_NAME = "index.html"

@@ -29,7 +29,7 @@ from mlxctl.protocols import (
     parse_agent_change,
     stored_conversation,
 )
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_body
 from mlxctl.server.policy.caller import allowed_models, with_caller
 from mlxctl.server.resources.agents.agent_turns import unknown_agent

@@ -18,7 +18,7 @@ from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import PROTOCOLS
 from mlxctl.protocols.decoding import decode_body
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_body, read_json
 from mlxctl.server.http.deadline import deadline_of
 from mlxctl.server.policy.caller import allowed_models, with_caller

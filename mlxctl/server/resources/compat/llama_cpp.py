@@ -13,7 +13,7 @@ from mlxctl.ir import SamplingParams
 from mlxctl.ir.errors import InvalidRequest, QueueFull
 from mlxctl.protocols.compat.llama_cpp import schema
 from mlxctl.protocols.compat.llama_cpp.formatter import LlamaFormatter
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.server.resources.generation.generation import GenerationResource
 from mlxctl.server.resources.text.tokenization import ModelInfoResource

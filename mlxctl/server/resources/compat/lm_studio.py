@@ -25,7 +25,7 @@ from mlxctl.protocols.compat.lm_studio.stats import (
     LMStudioCompletionsFormatter,
     LMStudioModelInfo,
 )
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.open_requests import OpenHttpRequests
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.server.resources.generation.generation import GenerationResource

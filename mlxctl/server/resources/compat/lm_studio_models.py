@@ -32,7 +32,7 @@ from mlxctl.protocols.compat.lm_studio.models import (
     LMStudioLoadRequest,
     LMStudioUnload,
 )
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_json
 from mlxctl.server.http.deadline import deadline_of
 from mlxctl.server.policy.caller import allowed_models

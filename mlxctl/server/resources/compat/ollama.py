@@ -18,7 +18,7 @@ from mlxctl.library.catalog import Catalog
 from mlxctl.protocols.compat.ollama import schema
 from mlxctl.protocols.compat.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
 from mlxctl.protocols.compat.ollama.parse import model_name
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_json
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.server.resources.generation.generation import GenerationResource, ParsedRequest

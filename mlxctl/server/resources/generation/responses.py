@@ -21,7 +21,7 @@ from mlxctl.protocols import (
     encode_item_list,
 )
 from mlxctl.protocols.openai.responses.compaction import CompactionFormatter, TokenCountOfResponse
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_body
 from mlxctl.server.http.deadline import deadline_of
 from mlxctl.server.http.open_requests import OpenHttpRequests

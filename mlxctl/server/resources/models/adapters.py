@@ -8,7 +8,7 @@ from msgspec import Struct
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.lora_registry import ServedAdapter
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_json
 from mlxctl.server.http.deadline import deadline_of
 from mlxctl.server.policy.caller import allowed_models

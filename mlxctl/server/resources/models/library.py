@@ -27,7 +27,7 @@ from mlxctl.library.catalog import Catalog
 from mlxctl.library.download_journal import Download
 from mlxctl.library.short_names import full_name
 from mlxctl.library.views import Assessment, DownloadView, FitView, ModelView
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_json
 from mlxctl.server.policy.caller import allowed_models
 

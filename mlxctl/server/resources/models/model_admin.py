@@ -13,7 +13,7 @@ from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import MlxctlError
 from mlxctl.ir.models import ModelState
 from mlxctl.protocols import problem_error
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_json
 from mlxctl.server.http.deadline import Deadline, deadline_of
 from mlxctl.server.http.disconnect import call_at_end

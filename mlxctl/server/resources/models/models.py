@@ -12,7 +12,7 @@ from mlxctl.ir.errors import UnknownModel
 from mlxctl.library import ModelDescription
 from mlxctl.library.catalog import Catalog
 from mlxctl.protocols import ModelCard, ModelPage, encode_model, encode_model_list
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.policy.caller import allowed_models
 
 

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct
 
 from mlxctl.inference import InferenceService
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_json
 from mlxctl.state.settings.bounds import MAX_INTEGER
 

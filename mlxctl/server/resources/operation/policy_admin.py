@@ -10,7 +10,7 @@ from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir.errors import Conflict, InvalidRequest
 from mlxctl.ir.policy import GuardrailRules, KeyLimits, Limits
 from mlxctl.protocols import PROTOCOLS
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_json
 from mlxctl.server.policy.admin import KeyChange, NewKey, PolicyAdmin, TestedText
 from mlxctl.server.policy.caller import allowed_models

@@ -22,7 +22,7 @@ from mlxctl.protocols.tokenization import (
     parse_detokenize,
     parse_template_request,
 )
-from mlxctl.server.answer import answer
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_body
 from mlxctl.server.http.deadline import deadline_of
 from mlxctl.server.http.rate_limits import admit

@@ -45,7 +45,7 @@ def histogram(
 
     family = HistogramMetricFamily(f"mlxctl_{name}", text, labels=labels)
     for values, distribution in _by_labels(value):
-        buckets = [(floatToGoString(bound), number) for bound, number in distribution.cumulative()]
+        buckets = [(str(floatToGoString(bound)), number) for bound, number in distribution.cumulative()]  # type: ignore[no-untyped-call]
         family.add_metric(values, buckets, distribution.total)
     return family
 
