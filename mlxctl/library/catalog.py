@@ -124,7 +124,7 @@ class Catalog:
 
         Uses the KV cache format of the settings.
         """
-        chunk_tokens = self._settings.engine.prefill_chunk_max_tokens
+        chunk_tokens = self._settings.engine.prefill_pass_max_tokens
         fit = fit_model(
             self._as_served(model), self.machine, context_tokens=context_tokens, chunk_tokens=chunk_tokens
         )

@@ -41,7 +41,7 @@ def embedding_engine(
     return running_engine(
         *others,
         models=[embedder],
-        settings=settings or EngineSettings(max_rows=8, prefill_chunk_max_tokens=64),
+        settings=settings or EngineSettings(max_rows=8, prefill_pass_max_tokens=64),
         own_process=own_process,
     )
 

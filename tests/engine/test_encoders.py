@@ -40,7 +40,7 @@ def engine(
 
     It computes at most `max_slice` tokens at a time.
     """
-    chosen = EngineSettings(max_rows=8, prefill_chunk_max_tokens=max_slice)
+    chosen = EngineSettings(max_rows=8, prefill_pass_max_tokens=max_slice)
     encoders = [spec(kind) if isinstance(kind, str) else kind for kind in kinds]
     return running_engine(*others, models=encoders, settings=chosen)
 

@@ -156,7 +156,7 @@ def test_reuse_of_any_length_continues_as_a_cold_run(seed: int) -> None:
     prompts = [random_prompt(dice) for _ in range(5)]
     prompts += [replace(prompt, token_ids=prompt.token_ids[:-1], images=prompt.images) for prompt in prompts]
 
-    outputs = asyncio.run(ask_all(prompts, prefill_chunk_max_tokens=70))
+    outputs = asyncio.run(ask_all(prompts, prefill_pass_max_tokens=70))
 
     assert [output.token_ids for output in outputs] == cold(prompts)
     for place, prompt in enumerate(prompts):

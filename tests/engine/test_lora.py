@@ -22,7 +22,7 @@ from tests.engine.vision_harness import noise, prepared, seeing_engine
 from tests.tiny_models import adapters
 
 PROMPT = tuple(range(20, 60))
-SETTINGS = EngineSettings(max_rows=8, prefill_chunk_max_tokens=16)
+SETTINGS = EngineSettings(max_rows=8, prefill_pass_max_tokens=16)
 
 
 def spec_of(directory: Path, base: Path, name: str) -> LoraSpec:

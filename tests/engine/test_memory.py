@@ -79,7 +79,7 @@ def test_long_prompts_share_one_stream() -> None:
 
     async def run() -> int:
         async with running_engine(
-            "endless", settings=EngineSettings(max_rows=8, prefill_chunk_max_tokens=32)
+            "endless", settings=EngineSettings(max_rows=8, prefill_pass_max_tokens=32)
         ) as client:
             before = _stream_number()
             for start in range(20, 26):

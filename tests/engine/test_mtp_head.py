@@ -33,7 +33,7 @@ from tests.engine.test_speculation import OpenGate, assert_same
 from tests.tiny_models import adapters
 from tests.tiny_models.mtp_heads import separate_head, with_mtp_head
 
-SETTINGS = EngineSettings(max_rows=8, speculation="mtp", prefill_chunk_max_tokens=32)
+SETTINGS = EngineSettings(max_rows=8, speculation="mtp", prefill_pass_max_tokens=32)
 SEEDED = SamplingParams(temperature=0.8, seed=11)
 NUM_TOKENS = 24
 

@@ -20,7 +20,7 @@ HELLO = [{"role": "user", "content": "Hello!"}]
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
     with (
-        serving(None, "--no-any-model-name", MLXCTL_ENGINE_PREFILL_CHUNK_MAX_TOKENS="256") as running,
+        serving(None, "--no-any-model-name", MLXCTL_ENGINE_PREFILL_PASS_MAX_TOKENS="256") as running,
         httpx.Client(base_url=running.url, timeout=60) as opened,
     ):
         yield opened

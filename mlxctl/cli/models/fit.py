@@ -69,7 +69,7 @@ def _estimate(
     from mlxctl.library.measured_speeds import MeasuredSpeeds
     from mlxctl.library.text_options import text_options
 
-    library, chunk_tokens = Library(settings.library), settings.engine.prefill_chunk_max_tokens
+    library, chunk_tokens = Library(settings.library), settings.engine.prefill_pass_max_tokens
     directories = [find_directory(name, library) for name in names]
     models = [
         describe_model(found.path, name=found.name).served_with(

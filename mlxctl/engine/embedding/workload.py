@@ -53,8 +53,8 @@ class EmbeddingWorkload(Workload):
         settings = self._context.settings
         self._embedders[spec.name] = create_embedder(weights, spec.task.recipe)
         self._pacers[spec.name] = PrefillPacer(
-            slice_seconds=settings.prefill_slice_seconds,
-            max_tokens=settings.prefill_chunk_max_tokens,
+            turn_seconds=settings.prefill_turn_seconds,
+            max_tokens=settings.prefill_pass_max_tokens,
         )
 
     def close_model(self, name: str) -> None:

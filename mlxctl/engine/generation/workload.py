@@ -351,6 +351,6 @@ class GenerationWorkload(Workload):
 def _create_scheduler(settings: EngineSettings) -> Scheduler:
     return Scheduler(
         scheduler_policy(settings),
-        prefill_slice_seconds=settings.prefill_slice_seconds,
-        prefill_chunk_max_tokens=settings.prefill_chunk_max_tokens,
+        prefill_turn_seconds=settings.prefill_turn_seconds,
+        prefill_pass_max_tokens=settings.prefill_pass_max_tokens,
     )

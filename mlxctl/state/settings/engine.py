@@ -71,7 +71,7 @@ class EngineSettings:
     max_rows: int = bounded(32, least=1)
     """Maximum number of sequences that are decoded in one batch."""
 
-    prefill_slice_seconds: float = bounded(0.5, least=0.001)
+    prefill_turn_seconds: float = bounded(0.5, least=0.001)
     """Maximum duration of a turn of prefill while nothing decodes."""
 
     target_gap_ms: float | None = bounded(None, least=1.0)
@@ -87,7 +87,7 @@ class EngineSettings:
     set, gaps grow with the wait once it is four times the target.
     """
 
-    prefill_chunk_max_tokens: int = bounded(2048, least=1)
+    prefill_pass_max_tokens: int = bounded(2048, least=1)
     """Maximum number of prompt tokens in one prefill pass."""
 
     max_unread_tokens: int = bounded(1024, least=1)

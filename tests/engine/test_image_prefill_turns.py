@@ -54,11 +54,11 @@ def test_bidirectional_image_is_prefilled_in_one_slice(
 ) -> None:
     sequence = prompt((10, 30))
     sequence.prefill.finish_pass(num_computed)
-    assert sequence.slice_tokens(quota) == num_tokens
+    assert sequence.pass_tokens(quota) == num_tokens
 
 
 def test_causal_image_may_be_split() -> None:
-    assert prompt((10, 30), is_whole=False).slice_tokens(15) == 15
+    assert prompt((10, 30), is_whole=False).pass_tokens(15) == 15
 
 
 @given(
@@ -69,7 +69,7 @@ def test_slices_never_split_a_bidirectional_image(quotas: list[int], stops: list
     sequence = prompt((3, 19), (19, 35), (60, 76), stops=tuple(sorted(stops)))
     ends = []
     while sequence.prefill.num_remaining_tokens:
-        sequence.prefill.finish_pass(sequence.slice_tokens(quotas[len(ends) % len(quotas)]))
+        sequence.prefill.finish_pass(sequence.pass_tokens(quotas[len(ends) % len(quotas)]))
         ends.append(sequence.prefill.num_computed_tokens)
     assert ends[-1] == 99
     assert not any(image.start < end < image.end for end in ends for image in sequence.images)
@@ -96,7 +96,7 @@ def test_image_is_encoded_where_its_prefill_starts(
 
 
 def test_image_encoding_does_not_shorten_later_slices() -> None:
-    scheduler = Scheduler(SchedulerPolicy(max_rows=4), prefill_slice_seconds=0.5, prefill_chunk_max_tokens=64)
+    scheduler = Scheduler(SchedulerPolicy(max_rows=4), prefill_turn_seconds=0.5, prefill_pass_max_tokens=64)
     scheduler.open_model("m", ModelCosts(weights_bytes=1, kv_bytes_per_token=1))
     scheduler.add(prompt((64, 80), num_tokens=400, is_whole=False))
     sizes = []
