@@ -38,7 +38,10 @@ LITERAL = [
     "Use the <div> element and List<String> in Java",
     "<b>x</b> <br/> <!-- a comment --> </p> <kbd>Ctrl</kbd> <script>alert(1)</script>",
     "&lt;div&gt; &amp;amp; &nbsp; &#65; AT&T",
-    r"\( a \) and \[ x \] and \frac{a}{b} \\ C:\_new\*.txt \# \< \` end",
+    r"\( a word \) and \[not a link\] and \frac{a}{b} \\ C:\_new\*.txt \# \< \` end",
+    "It costs $5 and $6, or $7-$8: US$9 = A$10 (was $1,000), $2/month, not 3$ or 4$.",
+    "echo $HOME and $PATH or ${a}_${b} for $$ in $USER$ and $x = $y; $1_$2",
+    r"$$ \foo{ $$ is open, $$ too",
     "2*3*4 = 24, x**2 + y**2, f(x)*g(x)*h(x), x^{*} + y^{*}",
     "call __init__ and __name__ and snake_case_name",
     "<https://a.b/c?d=e&f=g> https://h.i/j <std::string> <me@example.org>",
@@ -59,9 +62,10 @@ def test_text_that_looks_like_markup_is_shown(source: str) -> None:
     assert letters(drawn(source)) == letters(source)
 
 
+MATH_END = re.compile(r"\\[)\]]")
 PIECES = st.sampled_from(
     [
-        *"<>&\\(){};,=+/\"':?!%$[] \n",
+        *"<>&\\(){};,=+/\"':?!%[] \n",
         *(
             "<div>",
             "</div>",
@@ -84,9 +88,7 @@ PIECES = st.sampled_from(
             "&amp;",
             "&#x41;",
             "\\(",
-            "\\)",
             "\\[",
-            "\\]",
             "\\{",
             "\\n",
             "\\\\",
@@ -97,7 +99,10 @@ PIECES = st.sampled_from(
 
 
 @settings(max_examples=120, deadline=None)
-@given(st.lists(PIECES, max_size=40).map("".join), st.integers(20, 100))
+@given(
+    st.lists(PIECES, max_size=40).map("".join).filter(lambda text: not MATH_END.search(text)),
+    st.integers(20, 100),
+)
 def test_brackets_entities_and_backslashes_are_all_shown(source: str, width: int) -> None:
     # A `+` list mark and a `=` line below text stay visible.
     shown = letters(drawn(source, width=width))

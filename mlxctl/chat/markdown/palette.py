@@ -44,6 +44,7 @@ class Palette:
                 "markdown.h2": heading,
                 **{f"markdown.h{level}": Style(bold=True) for level in range(3, 7)},
                 "markdown.code": code,
+                "markdown.math": Style(),
                 "markdown.block_quote": muted,
                 "markdown.hr": muted,
                 "markdown.item.bullet": heading,

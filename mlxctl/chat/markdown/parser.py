@@ -14,6 +14,8 @@ meant literally:
 
 - A line end is a line break; a line of dashes below a paragraph is a rule, not a heading.
 
+Math is shown in Unicode, and the items of a task list with a box.
+
 Pure.
 """
 
@@ -23,6 +25,8 @@ from collections.abc import Iterable, Iterator
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline.state_inline import Delimiter, StateInline
 from markdown_it.token import Token
+
+from mlxctl.chat.markdown.math_rules import add_math, draw_math
 
 _DISABLED = ["html_block", "html_inline", "entity", "autolink", "reference", "lheading", "image"]
 # Deeper nesting is shown without formatting.
@@ -34,6 +38,8 @@ _LINK = re.compile(
 )
 _TARGET_MARKS = frozenset(":/#.")
 _HIDDEN = re.compile(r"[\W_]+")
+_TASK = re.compile(r"\[([ xX])\](?:\s+|$)")
+_BOXES = {" ": "☐", "x": "☑", "X": "☑"}
 
 
 def parse(source: str) -> list[Token]:
@@ -45,7 +51,12 @@ def parse(source: str) -> list[Token]:
         tokens = _PARSER.parse(source)
     except RecursionError:
         return [_unformatted(source)]
-    return tokens if _letters(source) == _letters("".join(_contents(tokens))) else [_unformatted(source)]
+    if _letters(source) != _letters("".join(_contents(tokens))):
+        return [_unformatted(source)]
+    for token in _with_children(tokens):
+        draw_math(token)
+    _draw_boxes(tokens)
+    return tokens
 
 
 def code_blocks(source: str) -> list[str]:
@@ -65,6 +76,27 @@ def _contents(tokens: Iterable[Token]) -> Iterator[str]:
             yield from _contents(token.children)
         else:
             yield token.content
+
+
+def _with_children(tokens: Iterable[Token]) -> Iterator[Token]:
+    for token in tokens:
+        yield token
+        yield from _with_children(token.children or ())
+
+
+def _draw_boxes(tokens: list[Token]) -> None:
+    """Replace `[ ]` at the start of list items by a box, which is also the mark of a bullet."""
+    for item, inline in zip(tokens, tokens[2:], strict=False):
+        first = inline.children[0] if item.type == "list_item_open" and inline.children else None
+        match = _TASK.match(first.content) if first is not None and first.type == "text" else None
+        if first is None or match is None:
+            continue
+        box = _BOXES[match[1]]
+        first.content = first.content[match.end() :]
+        if item.info:
+            first.content = f"{box} {first.content}"
+        else:
+            item.markup = box
 
 
 def _unformatted(source: str) -> Token:
@@ -159,6 +191,7 @@ def _build() -> MarkdownIt:
     parser.enable(["table", "strikethrough"]).disable(_DISABLED)
     for name, rule in {"newline": _line_end, "escape": _escape, "emphasis": _emphasis, "link": _link}.items():
         parser.inline.ruler.at(name, rule)
+    add_math(parser)
     return parser
 
 

@@ -16,6 +16,7 @@ from rich.markdown import (
     ListElement,
     ListItem,
     Markdown,
+    MarkdownContext,
     MarkdownElement,
     TableElement,
 )
@@ -24,7 +25,7 @@ from rich.rule import Rule
 from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.table import Table
-from rich.text import Text
+from rich.text import Text, TextType
 
 from mlxctl.chat.markdown.palette import Palette
 from mlxctl.chat.markdown.parser import parse
@@ -73,6 +74,22 @@ class _Code(CodeBlock):
             padding=(0, 1),
             background_color=background,
         )
+
+
+class _Math(MarkdownElement):
+    """Display math, indented."""
+
+    new_line = True
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def on_text(self, context: MarkdownContext, text: TextType) -> None:  # noqa: ARG002 -- Rich API
+        self._text = str(text)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        indent = 2 if options.max_width >= _MIN_INDENTED_WIDTH else 0
+        yield Padding(Text(self._text, overflow="fold"), (0, 0, 0, indent))
 
 
 class _BlockQuote(BlockQuote):
@@ -137,8 +154,9 @@ class _MarkedListItem(ListItem):
         item = cls()
         if token.info:
             item.mark = f"{token.info}{token.markup}"
-        elif token.markup == "+":
-            item.mark = "+"
+        elif token.markup not in "-*":
+            # A `+`, or the box of a task.
+            item.mark = token.markup
         return item
 
     def render_with(self, mark: str, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -169,6 +187,7 @@ class MarkdownText(Markdown):
         "heading_open": _Heading,
         "fence": _Code,
         "code_block": _Code,
+        "math_block": _Math,
         "blockquote_open": _BlockQuote,
         "hr": _Rule,
         "table_open": _Table,
@@ -176,7 +195,7 @@ class MarkdownText(Markdown):
         "ordered_list_open": _List,
         "list_item_open": _MarkedListItem,
     }
-    inlines = Markdown.inlines | {"link_text", "link_target"}
+    inlines = Markdown.inlines | {"link_text", "link_target", "math"}
 
     def __init__(self, source: str, palette: Palette, *, continues_code: bool = False) -> None:
         self.markup = escape_prose(source)
