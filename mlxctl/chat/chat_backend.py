@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from mlxctl.chat.attachments import Attachment, with_document_tags
 from mlxctl.chat.observation import Observation
-from mlxctl.ir import GenerationRequest
+from mlxctl.ir import DocumentPart, GenerationRequest, ImagePart
 from mlxctl.ir.errors import AuthenticationFailed, CapacityError
+from mlxctl.state.installed import missing_for
 from mlxctl.state.settings import Settings
 
 DEMO_CHOICE = "mlxctl-demo"
@@ -26,17 +28,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendModel:
-    """The model in use. Unknown values are None; `context_length` is in tokens."""
+    """The model in use.
+
+    Unknown values are None; `context_length` is in tokens. `document_problem` is why no PDF can be read.
+    """
 
     name: str
     context_length: int | None = None
     supports_tools: bool | None = None
     supports_thinking: bool | None = None
     supports_images: bool | None = None
+    document_problem: str | None = None
     is_demo: bool = False
 
     @classmethod
-    def of(cls, model: "ModelInfo") -> "BackendModel":
+    def of(cls, model: "ModelInfo", *, document_problem: str | None) -> "BackendModel":
         """Copy the properties of a model of an `Inference`."""
         return cls(
             name=model.name,
@@ -44,13 +50,15 @@ class BackendModel:
             supports_tools=model.supports_tools,
             supports_thinking=model.supports_thinking,
             supports_images=model.supports_images,
+            document_problem=document_problem,
             is_demo=model.is_demo,
         )
 
-    @property
-    def image_rejection(self) -> str | None:
-        """Reason why the model rejects images; None if it accepts or unknown."""
-        return None if self.supports_images is not False else f"{self.name} accepts text only, no images"
+    def rejection(self, attached: Sequence[Attachment]) -> str | None:
+        """Return the reason why the model rejects attachments; None if it accepts them or unknown."""
+        if self.supports_images is False and any(isinstance(one, ImagePart) for one in attached):
+            return f"{self.name} accepts text only, no images"
+        return self.document_problem if any(isinstance(one, DocumentPart) for one in attached) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +136,9 @@ class LocalBackend:
         self._inference = local(self._services.inference)
         await self._services.inference.open()
         await self._inference.wait_ready()
-        return BackendModel.of(self._inference.models()[0])
+        missing = missing_for("pdf")
+        problem = f"PDF files need {missing}" if missing else None
+        return BackendModel.of(self._inference.models()[0], document_problem=problem)
 
     async def list_models(self) -> Sequence[SelectableModel]:
         return await asyncio.to_thread(_list_local_models, self._settings)
@@ -147,7 +157,7 @@ class LocalBackend:
 
     async def start(self, request: GenerationRequest) -> "AnswerStream":
         assert self._inference is not None, "open() comes first"
-        return await self._inference.generate(request)
+        return await self._inference.generate(with_document_tags(request))
 
     async def observe(self) -> Observation:
         assert self._inference is not None, "open() comes first"
@@ -202,7 +212,13 @@ class RemoteBackend:
             await self._inference.wait_ready()
         except AuthenticationFailed:
             raise key_problem(self.address, self._api_key) from None
-        return BackendModel.of(self._inference.find_model(self._model))
+        model = self._inference.find_model(self._model)
+        problem = (
+            f"the server at {self.address} cannot read PDF files; install there: pip install 'mlxctl[pdf]'"
+            if model.supports_documents is False
+            else None
+        )
+        return BackendModel.of(model, document_problem=problem)
 
     async def list_models(self) -> Sequence[SelectableModel]:
         assert self._inference is not None, "open() comes first"

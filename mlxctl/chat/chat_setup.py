@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from mlxctl.chat.attachments import Attachment
 from mlxctl.chat.chat_backend import ChatBackend
 from mlxctl.chat.conversation import ChatOptions, Conversation
 from mlxctl.chat.session_autosave import SessionAutosave
 from mlxctl.chat.tools.toolbox import ToolBox
-from mlxctl.ir import ImagePart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,4 +21,4 @@ class ChatSetup:
     tools: ToolBox
     autosave: SessionAutosave = field(default_factory=lambda: SessionAutosave(None))
     conversation: Conversation = field(default_factory=Conversation)
-    images: tuple[ImagePart, ...] = ()
+    images: tuple[Attachment, ...] = ()

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mlxctl.chat.answer_statistics import AnswerStatistics
+from mlxctl.chat.attachments import Attachment, attached_to
 from mlxctl.ir import (
     Constraint,
     ContextOverflow,
     GenerationRequest,
-    ImagePart,
     Message,
     SamplingOptions,
     TextPart,
@@ -56,10 +56,12 @@ class ChatOptions:
 class ChatMessage:
     """One message; `is_partial` marks an answer that was cancelled or failed.
 
-    Complete answers have `statistics`.
+    Complete answers have `statistics`. `shown` is the text of a question with a mark for each long paste or
+    file; None without such marks.
     """
 
     message: Message
+    shown: str | None = None
     is_partial: bool = False
     thinking_seconds: float | None = None
     statistics: AnswerStatistics | None = None
@@ -67,10 +69,11 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedQuestion:
-    """A question and its images, to be asked after the running answer."""
+    """A question and its attachments, to be asked after the running answer."""
 
     text: str
-    images: tuple[ImagePart, ...] = ()
+    images: tuple[Attachment, ...] = ()
+    shown: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +106,9 @@ class ChatEntry:
         return "\n\n".join(text for text in texts if text)
 
     @property
-    def images(self) -> tuple[ImagePart, ...]:
-        """The images of the question."""
-        return tuple(part for part in self.messages[0].message.parts if isinstance(part, ImagePart))
+    def images(self) -> tuple[Attachment, ...]:
+        """The images and PDF files of the question."""
+        return attached_to(self.messages[0].message.parts)
 
     @property
     def statistics(self) -> AnswerStatistics | None:
@@ -160,11 +163,9 @@ class Conversation:
         return next((entry for entry in answers if entry.text), None)
 
     @property
-    def images(self) -> tuple[ImagePart, ...]:
-        """The images of all questions."""
-        return tuple(
-            part for item in self._messages for part in item.message.parts if isinstance(part, ImagePart)
-        )
+    def images(self) -> tuple[Attachment, ...]:
+        """The images and PDF files of all questions."""
+        return attached_to(part for item in self._messages for part in item.message.parts)
 
     def find(self, number: str) -> ChatEntry:
         """Return the entry of this number. Raises ValueError."""
@@ -206,14 +207,17 @@ class Conversation:
             return None
         return last.prompt_tokens + (last.completion_tokens or 0)
 
-    def add_question(self, text: str, images: Sequence[ImagePart] = ()) -> ChatMessage:
-        """Add a question and its images, and return it.
+    def add_question(
+        self, text: str, images: Sequence[Attachment] = (), *, shown: str | None = None
+    ) -> ChatMessage:
+        """Add a question and its attachments, and return it.
 
         It replaces a question that failed: the model would take both for one.
         """
         if self.failed_question is not None:
             self._messages.pop()
-        self._messages.append(ChatMessage(message=Message(role="user", parts=(*images, TextPart(text=text)))))
+        message = Message(role="user", parts=(*images, TextPart(text=text)))
+        self._messages.append(ChatMessage(message=message, shown=shown))
         return self._messages[-1]
 
     def add(self, message: ChatMessage) -> None:
@@ -323,7 +327,7 @@ def describe(removed: Sequence[ChatEntry]) -> str:
         "question": sum(entry.is_question for entry in removed),
         "answer": sum(not entry.is_question for entry in removed),
         "tool call": sum(entry.num_calls for entry in removed),
-        "image": sum(len(entry.images) for entry in removed),
+        "attachment": sum(len(entry.images) for entry in removed),
     }
     parts = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items() if count]
     return f"message{'s' * (len(removed) > 1)} {numbers_of(removed)} ({', '.join(parts)})"

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from mlxctl.chat.answer_report import ReportFormat
-from mlxctl.chat.attachments import read_images
+from mlxctl.chat.attachments import read_attachments
 from mlxctl.chat.chat_backend import ChatBackend
 from mlxctl.chat.chat_setup import ChatSetup
 from mlxctl.chat.conversation import ChatOptions, Conversation
 from mlxctl.chat.export import load_exported
 from mlxctl.chat.mentions import read_mentions
 from mlxctl.chat.preferences import Preferences, preferences_file
-from mlxctl.chat.session_autosave import SessionAutosave, saved_line
+from mlxctl.chat.session_autosave import SessionAutosave
 from mlxctl.chat.terminal import redirect_stderr, screen_problem
 from mlxctl.chat.tools.demo import DemoTools
 from mlxctl.chat.tools.mcp_config import read_mcp_config
@@ -25,7 +25,7 @@ from mlxctl.chat.tools.workspace import WorkspaceTools
 from mlxctl.ir.errors import InvalidRequest, SettingsError, UsageError
 from mlxctl.state import locations
 from mlxctl.state.installed import missing_for
-from mlxctl.state.stores import SessionStore
+from mlxctl.state.stores import SessionStore, SessionSummary
 from mlxctl.terminal_text import echo
 
 
@@ -94,15 +94,15 @@ def run_chat(
 ) -> int:
     """Chat until the user quits, or answer `prompt`; return the exit code.
 
-    Piped text is added below the prompt and the files that it names as `@path`. The `images` go with the
-    first question. Raises StoreError when the conversation, a file or an image cannot be read, and
-    MlxctlError when a plain chat cannot be opened. `tools` replace the built-in ones; their calls, and those
-    that the options want confirmed, need a terminal. Without a terminal the built-in tools are those that
-    need no approval.
+    Piped text is added below the prompt and the files that it names as `@path`. The `images`, which may be
+    PDF files, go with the first question. Raises StoreError when the conversation or a file cannot be read,
+    and MlxctlError when a plain chat cannot be opened. `tools` replace the built-in ones; their calls, and
+    those that the options want confirmed, need a terminal. Without a terminal the built-in tools are those
+    that need no approval.
     """
     autosave = SessionAutosave(_store() if initial.is_saved else None)
     options, conversation = asyncio.run(load_initial_conversation(initial, options, autosave))
-    attached = read_images(images, existing=conversation.images)
+    attached = read_attachments(images, existing=conversation.images)
     if prompt:
         # Piped text is not searched: a diff may name files that the user does not want to send.
         mentioned = read_mentions(_as_text(prompt), existing_images=(*conversation.images, *attached))
@@ -181,16 +181,9 @@ def _read_piped(source: BinaryIO) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def print_chats(query: str) -> None:
-    """Print the chats that match, newest first: id, time, model, title.
-
-    Raises StoreError.
-    """
-    found = _store().search(query)
-    if not found:
-        echo("mlxctl: no saved chats", err=True)
-    for summary in found:
-        echo(saved_line(summary))
+def saved_chats() -> tuple[SessionSummary, ...]:
+    """Return the saved chats, newest first. Raises StoreError."""
+    return _store().search()
 
 
 def _store() -> SessionStore:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from mlxctl.chat.attachments import read_images
-from mlxctl.ir import ImagePart
+from mlxctl.chat.attachments import Attachment, is_pdf, read_attachments
+from mlxctl.chat.text_folding import is_long, mark_of
 from mlxctl.ir.errors import StoreError
 from mlxctl.state.locations import expand_user
 from mlxctl.state.locations.regular_file import read_regular_file
@@ -26,12 +26,14 @@ _MAX_CANDIDATES = 40
 class MentionedFiles:
     """What the mentions of a question add to it.
 
-    `text` is the question followed by the content of the text files. `unknown` mentions look like a path
-    without a file.
+    `text` is the question followed by the content of the text files; `shown` has a mark for each long paste
+    and file, and is None without any. `images` are the images and PDF files. `unknown` mentions look like a
+    path without a file.
     """
 
     text: str
-    images: tuple[ImagePart, ...] = ()
+    shown: str | None = None
+    images: tuple[Attachment, ...] = ()
     files: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
@@ -44,14 +46,14 @@ class MentionedFiles:
 
 
 def read_mentions(
-    question: str, *, shown: str | None = None, existing_images: tuple[ImagePart, ...] = ()
+    question: str, *, shown: str | None = None, existing_images: tuple[Attachment, ...] = ()
 ) -> MentionedFiles:
     """Read the files that the question names.
 
     Only `shown` is searched, by default the question: what was typed, without pasted text. `existing_images`
-    of the chat count toward the limit of images. Raises StoreError for a file that cannot be sent.
+    of the chat count toward the limit of attachments. Raises StoreError for a file that cannot be sent.
     """
-    texts: list[str] = []
+    texts, folded = [question], [shown or question]
     images: list[Path] = []
     unknown: list[str] = []
     files = dict.fromkeys(match[1] or match[2] for match in _MENTION.finditer(shown or question))
@@ -64,15 +66,17 @@ def read_mentions(
                 unknown.append(name)
             continue
         found.append(str(path))
-        if path.suffix.lower() in _IMAGE_SUFFIXES:
+        if _is_attached(path):
             images.append(path)
             continue
         text = _read_text(path, MAX_FILE_BYTES - num_bytes)
         num_bytes += len(text.encode())
         texts.append(_block(path, text))
+        folded.append(mark_of(str(path), text) if is_long(text) else texts[-1])
     return MentionedFiles(
-        text="\n\n".join([question, *texts]),
-        images=read_images(images, existing=existing_images),
+        text="\n\n".join(texts),
+        shown="\n\n".join(folded) if folded != texts else None,
+        images=read_attachments(images, existing=existing_images),
         files=tuple(found),
         unknown=tuple(unknown),
     )
@@ -93,6 +97,14 @@ def _existing(name: str) -> Path | None:
     return None
 
 
+def _is_attached(path: Path) -> bool:
+    """Whether a file is sent as a part of its own, not as text."""
+    try:
+        return path.suffix.lower() in _IMAGE_SUFFIXES or is_pdf(path)
+    except OSError as error:
+        raise StoreError(f"cannot read @{path}: {error.strerror}") from None
+
+
 def _read_text(path: Path, most: int) -> str:
     if not path.is_file():
         kind = "directory" if path.is_dir() else "device"
@@ -104,7 +116,7 @@ def _read_text(path: Path, most: int) -> str:
     if len(data) > most:
         raise StoreError(f"@{path}: the files of a question have more than {MAX_FILE_BYTES // 1_000_000} MB")
     if b"\0" in data:
-        raise StoreError(f"@{path} is not a text file")
+        raise StoreError(f"@{path} is not a text, image or PDF file; save it as one of these")
     return data.decode("utf-8", errors="replace")
 
 

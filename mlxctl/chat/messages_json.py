@@ -1,22 +1,25 @@
 """Conversations as OpenAI chat messages, for exported files and saved chats.
 
-Answers may have the additional fields `reasoning_content`, `is_partial`, `thinking_seconds` and `statistics`.
+Questions may have the additional field `shown`, answers `reasoning_content`, `is_partial`, `thinking_seconds`
+and `statistics`.
 """
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from mlxctl.chat.answer_statistics import AnswerStatistics
+from mlxctl.chat.attachments import Attachment, attached_to
 from mlxctl.chat.conversation import ChatMessage
 from mlxctl.ir import ImagePart, Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from mlxctl.ir.errors import InvalidRequest, StoreError
 
 
 def to_messages(chat: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return chat messages; images become data URLs."""
+    """Return chat messages; images and PDF files become data URLs."""
     return [message for item in chat for message in _encode_message(item)]
 
 
@@ -57,6 +60,8 @@ def _encode_message(item: ChatMessage) -> Iterable[dict[str, Any]]:
             yield {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
         return
     body: dict[str, Any] = {"role": message.role, "content": _content(message)}
+    if item.shown is not None:
+        body["shown"] = item.shown
     if message.thinking:
         body["reasoning_content"] = message.thinking
     if item.thinking_seconds is not None:
@@ -74,14 +79,20 @@ def _encode_message(item: ChatMessage) -> Iterable[dict[str, Any]]:
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:
-    images = [part for part in message.parts if isinstance(part, ImagePart)]
-    if not images:
+    attached = attached_to(message.parts)
+    if not attached:
         return message.text
-    urls = [f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}" for image in images]
-    return [
-        *({"type": "image_url", "image_url": {"url": url}} for url in urls),
-        {"type": "text", "text": message.text},
-    ]
+    return [*map(_attached, attached), {"type": "text", "text": message.text}]
+
+
+def _attached(part: Attachment) -> dict[str, Any]:
+    data = base64.b64encode(part.data).decode()
+    if isinstance(part, ImagePart):
+        return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{data}"}}
+    return {
+        "type": "file",
+        "file": {"filename": part.filename, "file_data": f"data:application/pdf;base64,{data}"},
+    }
 
 
 def _read(message: Mapping[str, Any]) -> ChatMessage:
@@ -101,8 +112,10 @@ def _read(message: Mapping[str, Any]) -> ChatMessage:
         case role:
             raise ValueError(f"unknown role {role!r}")
     seconds, statistics = message.get("thinking_seconds"), message.get("statistics")
+    shown = message.get("shown")
     return ChatMessage(
         message=Message(role=message["role"], parts=tuple(parts)),
+        shown=None if shown is None else _string(shown),
         is_partial=message.get("is_partial") is True,
         thinking_seconds=None if seconds is None else float(seconds),
         statistics=None if statistics is None else msgspec.convert(statistics, AnswerStatistics),
@@ -121,14 +134,21 @@ def _call(call: Mapping[str, Any]) -> ToolCallPart:
 
 
 def _question(content: object) -> Iterable[Part]:
-    # PERF: only conversations with images need the protocols package; not imported before the first frame.
-    from mlxctl.protocols.media import image_from_data_url
+    # PERF: only chats with attachments need the protocols package; not imported before the first frame.
+    from mlxctl.protocols.media import document_from_data_url, image_from_data_url
 
-    parts = content if isinstance(content, list) else []
-    images = [part for part in parts if part["type"] == "image_url"]
-    for image in images:
-        yield image_from_data_url(_string(image["image_url"]["url"]), "image_url")
-    yield TextPart(text=_text([part for part in parts if part not in images] if parts else content))
+    texts = []
+    for part in content if isinstance(content, list) else []:
+        match part["type"]:
+            case "image_url":
+                yield image_from_data_url(_string(part["image_url"]["url"]), "image_url")
+            case "file":
+                document = document_from_data_url(_string(part["file"]["file_data"]), "file_data")
+                name = part["file"].get("filename")
+                yield document if name is None else replace(document, param=_string(name), filename=name)
+            case _:
+                texts.append(part)
+    yield TextPart(text=_text(texts if isinstance(content, list) else content))
 
 
 def _text(content: object) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from mlxctl.chat.answer_report import AnswerReport, ReportFormat
+from mlxctl.chat.attachments import describe_attached
 from mlxctl.chat.chat_backend import BackendModel, retry_seconds
 from mlxctl.chat.chat_commands import SlashCommand, UnknownCommand, read_input
 from mlxctl.chat.chat_setup import ChatSetup
@@ -94,7 +95,7 @@ class PlainChat(PlainCommands):
             await tools
             for problem in self._tools.problems:
                 self._terminal.print_diagnostic(f"mlxctl: {problem}")
-            if self._images and (reason := model.image_rejection):
+            if reason := model.rejection(self._images):
                 raise InvalidRequest(reason, param="image")
             if self._is_interactive:
                 name = escape_line(model.name)
@@ -156,11 +157,11 @@ class PlainChat(PlainCommands):
         finally:
             loop.remove_signal_handler(signal.SIGINT)
 
-    async def _ask(self, question: str) -> bool:
-        """Ask with the attached images; return whether there is an answer."""
+    async def _ask(self, question: str, *, shown: str | None = None) -> bool:
+        """Ask with the attached files; return whether there is an answer."""
         if self._conversation.failed_question is not None:
             self._terminal.print_diagnostic("(The question that failed is replaced by this one.)")
-        self._conversation.add_question(question, self._images)
+        self._conversation.add_question(question, self._images, shown=shown)
         self._images = ()
         return await self._answer_last()
 
@@ -218,10 +219,13 @@ class PlainChat(PlainCommands):
             missing = ", ".join(found.unknown)
             if not await self._terminal.confirm(f"No file {missing}. Send the question without it?"):
                 return False
+        if self._model is not None and (reason := self._model.rejection(found.images)):
+            self._terminal.print_diagnostic(f"mlxctl: {reason}")
+            return False
         self._images = (*self._images, *found.images)
         for note in found.notes:
             self._terminal.print_diagnostic(note)
-        return await self._ask(found.text)
+        return await self._ask(found.text, shown=found.shown)
 
     async def _answer_interruptibly(self, model: BackendModel) -> None:
         """Answer; Ctrl-C cancels and keeps the partial answer."""
@@ -250,7 +254,8 @@ class PlainChat(PlainCommands):
                 self._say_remedy(error)
                 if rejected is not None and rejected.images:
                     self._terminal.print_diagnostic(
-                        f"The question and its images ({len(rejected.images)}) are removed from the chat."
+                        f"The question and its files ({describe_attached(rejected.images)}) are removed from "
+                        "the chat."
                     )
         finally:
             loop.remove_signal_handler(signal.SIGINT)

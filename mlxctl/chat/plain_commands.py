@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
-from mlxctl.chat.attachments import check_is_file, read_images
+from mlxctl.chat.attachments import check_is_file, describe_attached, read_attachments
 from mlxctl.chat.chat_backend import BackendModel
 from mlxctl.chat.chat_commands import SlashCommand
 from mlxctl.chat.chat_setup import ChatSetup
@@ -35,7 +35,7 @@ Ctrl-C stops an answer, at the prompt it quits. Ctrl-D quits.
 /set NAME VALUE    set temperature, max_tokens, thinking, ...
 /system TEXT       set the system prompt
 /tools on          offer files, a shell, a clock and a calculator; each call that acts outside asks first
-/image FILE        attach an image to the next question
+/attach FILE       attach an image or a PDF to the next question
 /editor            write the question in $EDITOR
 /stats             show or hide tokens and speed after each answer
 /save FILE         save the chat as .md or .json
@@ -155,12 +155,13 @@ class PlainCommands:
 
     def _attach(self, name: str) -> None:
         if not name:
-            raise ValueError("/image needs the name of an image file")
-        if self._model is not None and (reason := self._model.image_rejection):
-            raise ValueError(reason)
+            raise ValueError("/attach needs the name of an image or PDF file")
         existing = (*self._conversation.images, *self._images)
-        self._images = (*self._images, *read_images([Path(name)], existing=existing))
-        self._say(f"{len(self._images)} image{'s' * (len(self._images) != 1)} with the next question.")
+        attached = (*self._images, *read_attachments([Path(name)], existing=existing))
+        if self._model is not None and (reason := self._model.rejection(attached)):
+            raise ValueError(reason)
+        self._images = attached
+        self._say(f"{describe_attached(attached)} with the next question.")
 
     async def _choose_model(self, name: str) -> None:
         if name:

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from textual.app import SuspendNotSupported
+from textual.content import Content
 from textual.screen import ModalScreen, Screen
 from textual.worker import Worker
 
-from mlxctl.chat.attachments import check_is_file, read_images
+from mlxctl.chat.attachments import Attachment, check_is_file, describe_attached, read_attachments
 from mlxctl.chat.chat_backend import BackendModel
 from mlxctl.chat.chat_setup import ChatSetup
 from mlxctl.chat.conversation import ChatMessage, ChatOptions, Conversation, QueuedQuestion
@@ -31,8 +32,9 @@ from mlxctl.chat.widgets.composer import Composer
 from mlxctl.chat.widgets.find_bar import FindBar
 from mlxctl.chat.widgets.notice import Notice
 from mlxctl.chat.widgets.transcript import ChatTranscript
-from mlxctl.ir import ImagePart, ToolCallPart, ToolResultPart
+from mlxctl.ir import ToolCallPart, ToolResultPart
 from mlxctl.ir.errors import StoreError
+from mlxctl.terminal_text import escape_line
 
 Answer = TypeVar("Answer")
 
@@ -202,12 +204,12 @@ class ChatActions(Screen[None]):
         )
 
     def action_attach(self) -> None:
-        """Attach an image to the next question."""
+        """Attach an image or a PDF to the next question."""
         from mlxctl.chat.screens.path import PathScreen
 
-        hint = "PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF or HEIC. Leave empty to remove attached images."
+        hint = "PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF, HEIC or PDF. Leave empty to remove attached files."
         self.app.push_screen(
-            PathScreen("Attach an image (Enter attaches, Esc cancels)", hint=hint), self._attach_image
+            PathScreen("Attach an image or a PDF (Enter attaches, Esc cancels)", hint=hint), self._attach_file
         )
 
     async def _run_with_argument(self, action: str, argument: str) -> None:
@@ -217,7 +219,7 @@ class ChatActions(Screen[None]):
                 if self._can_switch:
                     self._switch_to(argument)
             case "attach":
-                self._attach_image(Path(argument))
+                self._attach_file(Path(argument))
             case "export":
                 self._export(Path(argument))
             case "sessions":
@@ -298,38 +300,39 @@ class ChatActions(Screen[None]):
     def _is_waiting_for_tools(self) -> bool:
         return self._model is not None and bool(self._tools.opening)
 
-    def _attach_image(self, path: Path | None) -> None:
+    def _attach_file(self, path: Path | None) -> None:
         if path is None:
             self._show_attached(())
             return
-        if reason := self._image_rejection:
-            self.notify(reason, severity="error", markup=False)
-            return
         try:
             existing = (*self._conversation.images, *self._attached)
-            self._show_attached((*self._attached, *read_images([path], existing=existing)))
+            attached = (*self._attached, *read_attachments([path], existing=existing))
         except StoreError as error:
             self.notify(str(error), severity="error", markup=False)
+            return
+        if reason := self._rejection(attached):
+            self.notify(reason, severity="error", markup=False)
+        else:
+            self._show_attached(attached)
 
-    @property
-    def _image_rejection(self) -> str | None:
-        """Why the model does not accept images, with a remedy; else None."""
-        reason = self._model.image_rejection if self._model is not None else None
+    def _rejection(self, attached: Sequence[Attachment]) -> str | None:
+        """Return why the model does not accept attachments, with a remedy; else None."""
+        reason = self._model.rejection(attached) if self._model is not None else None
         return f"{reason}. /model chooses another model." if reason is not None else None
 
-    def _take_attached(self) -> tuple[ImagePart, ...]:
+    def _take_attached(self) -> tuple[Attachment, ...]:
         images = self._attached
         self._show_attached(())
         return images
 
-    def _show_attached(self, images: tuple[ImagePart, ...]) -> None:
+    def _show_attached(self, images: tuple[Attachment, ...]) -> None:
         self._attached = images
-        self.query_one(Composer).border_title = self._describe_input()
+        # Not as markup: a file's name may have brackets.
+        self.query_one(Composer).border_title = Content(escape_line(self._describe_input()))
 
     def _describe_input(self) -> str:
         """Return what the next question has besides its text."""
-        count = len(self._attached)
-        return f"with {count} image{'' if count == 1 else 's'}" if count else ""
+        return f"with {describe_attached(self._attached)}" if self._attached else ""
 
     async def _confirm_call(self, call: ToolCallPart, tool: Tool | None) -> ToolResultPart | None:
         """Ask the user about a tool call; None runs it."""

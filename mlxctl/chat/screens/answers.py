@@ -14,6 +14,7 @@ from mlxctl.chat.error_text import remedy, sentence
 from mlxctl.chat.event_batching import batch_events
 from mlxctl.chat.gc_tuning import collect_recent
 from mlxctl.chat.history_loader import HistoryLoader, replay
+from mlxctl.chat.mentions import MentionedFiles
 from mlxctl.chat.screens.actions import ChatActions
 from mlxctl.chat.turn_updates import ToolReturned, ToolStarted, Update
 from mlxctl.chat.widgets.answer import AnswerWidget
@@ -21,7 +22,6 @@ from mlxctl.chat.widgets.composer import Composer
 from mlxctl.chat.widgets.notice import Notice
 from mlxctl.chat.widgets.question import QuestionWidget
 from mlxctl.chat.widgets.queue_line import QueueLine
-from mlxctl.ir import ImagePart
 from mlxctl.ir.errors import (
     CapacityError,
     ConnectionLost,
@@ -53,12 +53,13 @@ class ChatAnswers(ChatActions):
     _history: HistoryLoader
     _is_complete = False
 
-    async def _ask_or_queue(self, question: str, images: tuple[ImagePart, ...]) -> None:
+    async def _ask_or_queue(self, question: MentionedFiles) -> None:
         """Ask now, or queue the question while an answer is running.
 
-        Attached images go with the question.
+        Attached files go with the question.
         """
-        queued = QueuedQuestion(text=question, images=(*self._take_attached(), *images))
+        images = (*self._take_attached(), *question.images)
+        queued = QueuedQuestion(text=question.text, images=images, shown=question.shown)
         if self._is_busy or self._queue:
             self._queue.append(queued)
             self._show_queue()
@@ -107,7 +108,7 @@ class ChatAnswers(ChatActions):
 
         At once, without waiting for the screen: a question that is sent meanwhile is queued.
         """
-        question = self._conversation.add_question(queued.text, queued.images)
+        question = self._conversation.add_question(queued.text, queued.images, shown=queued.shown)
         self._save()
         self._answer_worker = self._answer(asked=question, replaced=replaced)
 

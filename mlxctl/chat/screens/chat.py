@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.worker import Worker
 
+from mlxctl.chat.attachments import Attachment
 from mlxctl.chat.backend_connection import HINTS, open_backend, ready_text
 from mlxctl.chat.chat_backend import BackendModel
 from mlxctl.chat.chat_commands import (
@@ -41,7 +42,6 @@ from mlxctl.chat.widgets.queue_line import QueueLine
 from mlxctl.chat.widgets.status_line import Status, StatusLine
 from mlxctl.chat.widgets.too_small import MIN_HEIGHT, MIN_WIDTH, TooSmall
 from mlxctl.chat.widgets.transcript import ChatTranscript
-from mlxctl.ir import ImagePart
 from mlxctl.ir.errors import MlxctlError, ServerUnreachable, StoreError
 
 _STATUS_SECONDS = 0.1
@@ -146,7 +146,9 @@ class ChatScreen(MessageActions):
                 await self._run_command(command, argument)
             case str() as question:
                 try:
-                    mentioned = await self._read_mentions(question, submitted.shown)
+                    # Of `//word` one slash is sent.
+                    shown = submitted.shown[len(submitted.text) - len(question) :]
+                    mentioned = await self._read_mentions(question, shown)
                 except StoreError as error:
                     reason: str | None = str(error)
                 else:
@@ -163,7 +165,7 @@ class ChatScreen(MessageActions):
         self.query_one(Composer).add_to_history(typed)
         if mentioned.files:
             self.notify(f"Sent with the question: {', '.join(mentioned.files)}", markup=False)
-        await self._ask_or_queue(mentioned.text, mentioned.images)
+        await self._ask_or_queue(mentioned)
 
     def _confirm_unknown(self, mentioned: MentionedFiles, typed: str) -> None:
         """Ask about mentions without a file.
@@ -184,13 +186,13 @@ class ChatScreen(MessageActions):
         images = (*self._conversation.images, *self._attached)
         return await asyncio.to_thread(read_mentions, question, shown=shown, existing_images=images)
 
-    def _question_rejection(self, images: tuple[ImagePart, ...]) -> str | None:
+    def _question_rejection(self, images: tuple[Attachment, ...]) -> str | None:
         if len(self._queue) >= MAX_QUEUED:
             return f"{MAX_QUEUED} questions are queued already. Up takes the last one back."
         if self._opened.is_set() and self._model is None:
             return "There is no model to ask. See the error above."
-        if (self._attached or images) and (reason := self._image_rejection):
-            return f"{reason} /image without a file removes the attached images."
+        if reason := self._rejection((*self._attached, *images)):
+            return f"{reason} /attach without a file removes the attached files."
         return None
 
     async def _run_command(self, command: ChatCommand, argument: str) -> None:

@@ -12,6 +12,7 @@ from textual.widgets import TextArea
 from mlxctl.chat.chat_commands import completions, matching_commands
 from mlxctl.chat.mentions import common_prefix, complete_path
 from mlxctl.chat.messages import CommandTyped, InterruptPressed, PasteFolded, QuestionSubmitted
+from mlxctl.chat.text_folding import is_long, mark_of
 from mlxctl.chat.widgets.text_input import run_own_binding
 from mlxctl.terminal_text import escape_control_characters
 
@@ -63,8 +64,6 @@ class InputHistory:
         return self._draft if self._index == len(self._sent) else self._sent[self._index]
 
 
-_FOLD_CHARACTERS = 4000
-_FOLD_LINES = 60
 _NEW_LINE_KEYS = ("ctrl+j", "shift+enter", "alt+enter")
 
 
@@ -111,7 +110,7 @@ class Composer(TextArea):
 
     def set_text(self, text: str) -> None:
         """Replace the text; the cursor goes to the end."""
-        self.text = self._fold(text) if _is_long(text) else text
+        self.text = self._fold(text) if is_long(text) else text
         self.move_cursor(self.document.end)
 
     def restore_question(self, text: str) -> None:
@@ -265,7 +264,7 @@ class Composer(TextArea):
         """Fold a long paste."""
         # Terminals send pasted line ends as CR.
         text = event.text.replace("\r\n", "\n").replace("\r", "\n")
-        if _is_long(text):
+        if is_long(text):
             event.prevent_default()
             event.stop()
             self.insert(self._fold(text))
@@ -288,12 +287,6 @@ class Composer(TextArea):
         )
 
     def _fold(self, text: str) -> str:
-        num_lines = text.count("\n") + 1
-        lines = f"{num_lines:,} line{'s' * (num_lines > 1)}"
-        mark = f"[paste {next(self._paste_numbers)}: {lines}, {len(text):,} characters]"
+        mark = mark_of(f"paste {next(self._paste_numbers)}", text)
         self._folded[mark] = text
         return mark
-
-
-def _is_long(text: str) -> bool:
-    return len(text) > _FOLD_CHARACTERS or text.count("\n") >= _FOLD_LINES

@@ -5,6 +5,7 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.widgets import Static
 
+from mlxctl.chat.attachments import describe_attached
 from mlxctl.chat.conversation import ChatEntry
 from mlxctl.chat.messages import TextTyped
 
@@ -57,8 +58,7 @@ class MessageBar(Static, can_focus=True):
 def describe_entry(entry: ChatEntry) -> str:
     """Return kind and statistics of a message on one line."""
     if entry.is_question:
-        images = f", {len(entry.images)} image{'s' * (len(entry.images) != 1)}" if entry.images else ""
-        return f"your question{images}"
+        return ", ".join(filter(None, ("your question", describe_attached(entry.images))))
     parts = ["answer"]
     if seconds := sum(item.thinking_seconds or 0.0 for item in entry.messages):
         parts.append(f"thought for {seconds:.1f} s")

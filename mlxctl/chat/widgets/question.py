@@ -1,5 +1,6 @@
 """A question as typed, without markup."""
 
+from mlxctl.chat.attachments import attached_to, describe_attached
 from mlxctl.chat.conversation import ChatMessage
 from mlxctl.chat.widgets.searchable import SearchableStatic
 from mlxctl.terminal_text import escape_prose
@@ -18,9 +19,10 @@ class QuestionWidget(SearchableStatic):
     """
 
     def __init__(self, question: ChatMessage) -> None:
-        text, num_images = question.message.text, question.message.num_images
-        images = f"[{num_images} image{'' if num_images == 1 else 's'}]\n" if num_images else ""
-        super().__init__(images + escape_prose(_shortened(text)), markup=False)
+        text = question.message.text
+        attached = describe_attached(attached_to(question.message.parts))
+        head = f"[{attached}]\n" if attached else ""
+        super().__init__(escape_prose(head + _shortened(question.shown or text)), markup=False)
         self.question = question
         self.search_text = text
 
