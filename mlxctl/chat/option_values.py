@@ -65,7 +65,12 @@ NUMBER_OPTIONS = {
 }
 
 THINKING: Mapping[ThinkingChoice, str] = {"default": "Model default", "on": "On", "off": "Off"}
-OVERFLOW = get_args(ContextOverflow)
+OVERFLOW: Mapping[ContextOverflow | None, str] = {
+    None: "Server default",
+    "error": "Error",
+    "drop_oldest": "Drop oldest",
+    "compact": "Compact",
+}
 """What the server does with a conversation that is too long."""
 TOOLS = {"off": "Off", "on": "On, ask before calls that act outside", "ask": "On, ask before each call"}
 """Choices for the tools."""
@@ -160,7 +165,7 @@ _READERS: dict[str, Callable[[ChatOptions, str], ChatOptions]] = {
     "stop": lambda options, text: replace(options, stop=read_stop(text)),
     "json_schema": lambda options, text: replace(options, json_schema=read_schema(text)),
     "overflow": lambda options, text: replace(
-        options, context_overflow=_choose("overflow", text, OVERFLOW) if text else None
+        options, context_overflow=_choose("overflow", text, get_args(ContextOverflow)) if text else None
     ),
     "tools": lambda options, text: with_tools(options, _choose("tools", text or "off", TOOLS)),
 }

@@ -3,9 +3,9 @@
 Nothing is applied before every value is valid.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from textual import on
@@ -15,9 +15,10 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Select, Static, TextArea
 
-from mlxctl.chat.conversation import ChatOptions, ThinkingChoice
+from mlxctl.chat.conversation import ChatOptions
 from mlxctl.chat.option_values import (
     NUMBER_OPTIONS,
+    OVERFLOW,
     THINKING,
     TOOLS,
     read_schema,
@@ -26,6 +27,9 @@ from mlxctl.chat.option_values import (
     with_tools,
 )
 from mlxctl.chat.widgets.text_input import TextInput
+from mlxctl.ir import ContextOverflow
+
+Choice = TypeVar("Choice")
 
 
 class SettingsScreen(ModalScreen[ChatOptions | None]):
@@ -90,6 +94,14 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
                     id="thinking",
                     compact=True,
                 )
+                yield Label("Context overflow")
+                yield Select[ContextOverflow | None](
+                    [(label, choice) for choice, label in OVERFLOW.items()],
+                    value=self._options.context_overflow,
+                    allow_blank=False,
+                    id="overflow",
+                    compact=True,
+                )
             with Horizontal():
                 yield Label("Tools")
                 # Not a checkbox: its states differ only in color.
@@ -126,7 +138,8 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
             **numbers,
             stop=stop,
             json_schema=schema,
-            thinking=self._chosen_thinking(),
+            thinking=self._chosen("thinking", THINKING),
+            context_overflow=self._chosen("overflow", OVERFLOW),
         )
         self.dismiss(with_tools(options, str(self.query_one("#tools", Select).value)))
 
@@ -134,9 +147,9 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
     def action_cancel(self) -> None:
         self.dismiss(None)
 
-    def _chosen_thinking(self) -> ThinkingChoice:
-        chosen = self.query_one("#thinking", Select).value
-        return next(choice for choice in THINKING if choice == chosen)
+    def _chosen(self, name: str, choices: Mapping[Choice, str]) -> Choice:
+        chosen = self.query_one(f"#{name}", Select).value
+        return next(choice for choice in choices if choice == chosen)
 
 
 def _pairs(names: Sequence[str]) -> Iterator[Sequence[str]]:
