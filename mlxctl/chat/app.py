@@ -15,6 +15,7 @@ from mlxctl.chat.messages import InterruptPressed, QuestionSubmitted
 from mlxctl.chat.preferences import Preferences
 from mlxctl.chat.screens.chat import ChatScreen
 from mlxctl.chat.terminal_app import TerminalApp
+from mlxctl.chat.widgets.chat_sidebar import ChatSidebar
 
 
 class ChatApp(TerminalApp):
@@ -34,7 +35,7 @@ class ChatApp(TerminalApp):
         """List the palette's commands; above a dialog only the application's own."""
         is_chat = isinstance(screen, ChatScreen)
         for command in COMMANDS:
-            if command.action != "app.command_palette" and (is_chat or command.action.startswith("app.")):
+            if command.names and (is_chat or command.action.startswith("app.")):
                 name = f"/{command.names[0]}"
                 yield SystemCommand(
                     f"{name}  {command.help}",
@@ -46,6 +47,11 @@ class ChatApp(TerminalApp):
     async def submit(self, submitted: QuestionSubmitted) -> None:
         """Pass the input on to the chat, which is below all dialogs."""
         await self._chat.submit(submitted)
+
+    @on(ChatSidebar.Chosen)
+    async def continue_chat(self, chosen: ChatSidebar.Chosen) -> None:
+        """Continue a saved chat, which may wait for the layout of the screen."""
+        await self._chat.continue_saved(chosen.chat)
 
     @on(InterruptPressed)
     def interrupt(self) -> None:

@@ -90,7 +90,7 @@ def with_document_tags(request: GenerationRequest) -> GenerationRequest:
         if not isinstance(part, DocumentPart):
             return (part,)
         head, end = document_tags(part.filename)
-        return (head, part, end)
+        return (head, replace(part, filename=None), end)
 
     def read(message: Message) -> Message:
         return replace(message, parts=tuple(new for part in message.parts for new in tagged(part)))

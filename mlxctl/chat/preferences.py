@@ -61,6 +61,7 @@ class RememberedSampling(msgspec.Struct, frozen=True, omit_defaults=True):
 class _Stored(msgspec.Struct, omit_defaults=True):
     theme: str | None = None
     shows_statistics: bool = True
+    shows_sidebar: bool = True
     sampling: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -92,6 +93,17 @@ class Preferences:
         """Save whether later chats show statistics."""
         stored = self._read()
         stored.shows_statistics = value
+        self._write(stored)
+
+    @property
+    def shows_sidebar(self) -> bool:
+        """Whether wide terminals list the saved chats."""
+        return self._read().shows_sidebar
+
+    def save_shows_sidebar(self, value: bool) -> None:
+        """Save whether later chats show the list of chats."""
+        stored = self._read()
+        stored.shows_sidebar = value
         self._write(stored)
 
     def save_theme(self, name: str) -> None:

@@ -42,6 +42,11 @@ class SessionAutosave:
         """Whether chats are saved."""
         return self._store is not None
 
+    @property
+    def chat_id(self) -> str:
+        """The id of the current chat, which may not be saved yet."""
+        return self._id
+
     def start_new_chat(self) -> None:
         """Use a new id from now on."""
         self._id = secrets.token_hex(6)

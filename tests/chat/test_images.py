@@ -13,7 +13,7 @@ from PIL import Image
 from server.process import ServerProcess, serving
 from textual.widgets import Input
 
-from mlxctl.chat.attachments import MAX_IMAGE_BYTES, read_images
+from mlxctl.chat.attachments import MAX_ATTACHED_BYTES, read_attachments
 from mlxctl.chat.chat_backend import LocalBackend, RemoteBackend
 from mlxctl.chat.chat_setup import ChatSetup
 from mlxctl.chat.conversation import ChatOptions, Conversation
@@ -63,10 +63,10 @@ def write_png(path: Path, color: tuple[int, int, int]) -> Path:
 
 async def attach(screen: Screen, path: Path | str) -> None:
     await screen.press("f8")
-    await screen.wait_for("Attach an image (")
+    await screen.wait_for("Attach an image or a PDF (")
     screen.app.screen.query_one(Input).value = str(path)
     await screen.press("enter")
-    await screen.wait_gone("Attach an image (")
+    await screen.wait_gone("Attach an image or a PDF (")
 
 
 def test_saved_chat_keeps_images_for_a_vision_model(
@@ -138,21 +138,21 @@ def test_undecodable_image_returns_with_its_question(server: ServerProcess, red:
 def too_big(path: Path) -> Path:
     with path.open("wb") as file:
         file.write(one_color_png((1, 2, 3)))
-        file.truncate(MAX_IMAGE_BYTES + 1)
+        file.truncate(MAX_ATTACHED_BYTES + 1)
     return path
 
 
 @pytest.mark.parametrize("kind", ["png", "jpeg", "gif", "webp", "bmp", "tiff", "avif"])
 def test_image_of_every_decoded_format_can_be_attached(tmp_path: Path, kind: str) -> None:
     Image.new("RGB", (4, 4)).save(tmp_path / "image", kind)
-    assert [image.media_type for image in read_images([tmp_path / "image"])] == [f"image/{kind}"]
+    assert [image.media_type for image in read_attachments([tmp_path / "image"])] == [f"image/{kind}"]
 
 
 def test_image_file_errors_are_distinguished(server: ServerProcess, tmp_path: Path) -> None:
     (tmp_path / "notes.png").write_text("no image at all")
     half = write_png(tmp_path / "half.png", (1, 2, 3))
     with half.open("r+b") as file:
-        file.truncate(MAX_IMAGE_BYTES // 2 + 1)
+        file.truncate(MAX_ATTACHED_BYTES // 2 + 1)
     too_big(tmp_path / "big.png")
 
     async def interact(screen: Screen) -> None:
@@ -199,7 +199,7 @@ def test_plain_chat_continues_after_a_rejected_image(server: ServerProcess, red:
     source, answers, diagnostics = TerminalInput(f"{QUESTION}\n{QUESTION}\n"), io.StringIO(), io.StringIO()
     backend = RemoteBackend(server.url, model="pixtral_colors")
     setup = ChatSetup(
-        backend=backend, options=ChatOptions(temperature=0), tools=ToolBox(), images=read_images([red])
+        backend=backend, options=ChatOptions(temperature=0), tools=ToolBox(), images=read_attachments([red])
     )
     chat = PlainChat(setup, terminal=PlainTerminal(source, answers, diagnostics))
     assert asyncio.run(chat.run()) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.chat.attachments import read_image
+from mlxctl.chat.attachments import read_attachment
 from mlxctl.chat.mentions import MAX_FILE_BYTES, complete_path, read_mentions
 from mlxctl.chat.tools.toolbox import ToolBox
 from mlxctl.chat.tools.workspace import WorkspaceTools
@@ -73,7 +73,9 @@ def test_pasted_text_names_no_files() -> None:
     assert read_mentions("pasted: @notes.md", shown="[paste 1: 1 line, 17 characters]").files == ()
 
 
-@pytest.mark.parametrize(("name", "reason"), [("src", "is a directory"), ("blob", "is not a text file")])
+@pytest.mark.parametrize(
+    ("name", "reason"), [("src", "is a directory"), ("blob", "is not a text, image or PDF file")]
+)
 def test_unreadable_file_is_an_error(directory: Path, name: str, reason: str) -> None:
     (directory / "blob").write_bytes(b"\x00\x01")
     with pytest.raises(StoreError, match=reason):
@@ -96,7 +98,7 @@ def test_a_file_without_end_is_not_waited_for() -> None:
     with pytest.raises(StoreError, match="may never end"):
         read_mentions("@endless.txt")
     with pytest.raises(StoreError, match="may never end"):
-        read_image(Path("endless.txt"))
+        read_attachment(Path("endless.txt"))
     call = ToolCallPart(id="c", name="read_file", arguments='{"path": "endless.txt"}')
     result = asyncio.run(ToolBox([WorkspaceTools(Path())]).run(call))
     assert (result.is_error, "may never end" in result.text) == (True, True)

@@ -8,7 +8,7 @@ import pytest
 from snapshot_location import TextSnapshots
 from syrupy.assertion import SnapshotAssertion
 from textual import events
-from textual.widgets import Input
+from textual.widgets import Input, Select
 
 from mlxctl.chat.chat_backend import BackendModel
 from mlxctl.chat.widgets.composer import Composer
@@ -167,6 +167,7 @@ def test_settings_become_request_options() -> None:
         await screen.wait_for("Apply")
         for name, value in values.items():
             screen.app.screen.query_one(f"#{name}", Input).value = value
+        screen.app.screen.query_one("#overflow", Select).value = "compact"
         await screen.press("ctrl+s")
         await screen.wait_for("Ask something")
         await screen.ask("Hi")
@@ -179,6 +180,7 @@ def test_settings_become_request_options() -> None:
     assert (sampling.repetition_penalty, sampling.frequency_penalty, request.stop) == (1.2, None, ("a", "b"))
     assert request.constraint is not None
     assert request.constraint.value == {"type": "object"}
+    assert request.context_overflow == "compact"
 
 
 @pytest.mark.parametrize(("name", "value"), [("stop", "[1]"), ("json_schema", "[]"), ("seed", "1.5")])
@@ -218,7 +220,7 @@ def test_long_paste_is_folded_and_sent_in_full() -> None:
         screen.app.screen.query_one(Composer).post_message(events.Paste(pasted))
         await screen.wait_for("[paste 1: 1 line, 500,000 characters]")
         await screen.press("enter")
-        await screen.wait_for("Long.")
+        assert "[paste 1: 1 line, 500,000 characters]" in await screen.wait_for("Long.")
 
     drive(backend, interact)
     assert backend.requests[0].messages[0].text == pasted.strip()

@@ -21,6 +21,7 @@ from mlxctl.chat.plain_terminal import PlainTerminal
 from mlxctl.chat.session_autosave import SessionAutosave
 from mlxctl.chat.tools.toolbox import ToolBox
 from mlxctl.ir import (
+    DocumentPart,
     ImagePart,
     Message,
     TextDelta,
@@ -59,12 +60,12 @@ def results() -> st.SearchStrategy[ChatMessage]:
 
 
 def questions() -> st.SearchStrategy[ChatMessage]:
-    images = st.lists(
-        st.builds(ImagePart, data=st.binary(min_size=1, max_size=8), media_type=st.just("image/png")),
-        max_size=2,
-    )
-    parts = st.tuples(images, st.builds(TextPart, text=TEXTS))
-    return parts.map(lambda found: ChatMessage(message=Message(role="user", parts=(*found[0], found[1]))))
+    data = st.binary(min_size=1, max_size=8)
+    images = st.builds(ImagePart, data=data, media_type=st.just("image/png"))
+    attached = st.lists(images | st.builds(DocumentPart, data=data, filename=TEXTS), max_size=2)
+    parts = st.tuples(attached, st.builds(TextPart, text=TEXTS))
+    messages = parts.map(lambda found: Message(role="user", parts=(*found[0], found[1])))
+    return st.builds(ChatMessage, message=messages, shown=st.none() | TEXTS)
 
 
 @given(st.lists(st.tuples(questions(), answers(), results(), answers()), max_size=3), st.text(max_size=10))

@@ -28,6 +28,7 @@ from mlxctl.chat.session_autosave import SavedChat
 from mlxctl.chat.terminal_app import TerminalApp
 from mlxctl.chat.throughput_meter import ThroughputMeter
 from mlxctl.chat.tools.toolbox import Tool, refusal
+from mlxctl.chat.widgets.chat_sidebar import ChatSidebar
 from mlxctl.chat.widgets.composer import Composer
 from mlxctl.chat.widgets.find_bar import FindBar
 from mlxctl.chat.widgets.notice import Notice
@@ -69,13 +70,25 @@ class ChatActions(Screen[None]):
         """Choose a saved chat to continue."""
         from mlxctl.chat.screens.sessions import SessionsScreen
 
-        async def continue_chat(chat: SavedChat | None) -> None:
-            if chat is not None:
-                await self._stop_and_save()
-                self._autosave.continue_chat(chat)
-                await self._show_saved(chat.system_prompt, chat.messages)
+        self.app.push_screen(SessionsScreen(self._autosave), self.continue_saved)
 
-        self.app.push_screen(SessionsScreen(self._autosave), continue_chat)
+    async def continue_saved(self, chat: SavedChat | None) -> None:
+        """Continue a saved chat in place of this one; None changes nothing."""
+        if chat is not None:
+            await self._stop_and_save()
+            self._autosave.continue_chat(chat)
+            await self._show_saved(chat.system_prompt, chat.messages)
+
+    def action_sidebar(self) -> None:
+        """Focus the list of chats; hide it, if it has the focus."""
+        sidebar = self.query_one(ChatSidebar)
+        self._show_sidebar(not sidebar.has_focus)
+        self.set_focus(sidebar if self.has_class("-with-sidebar") else self.query_one(Composer))
+        cast("TerminalApp", self.app).preferences.save_shows_sidebar(self.has_class("-with-sidebar"))
+
+    def _show_sidebar(self, is_shown: bool) -> None:
+        self.set_class(is_shown and self._autosave.is_enabled, "-with-sidebar")
+        self.call_after_refresh(self.query_one(ChatSidebar).reload)
 
     async def _load_file(self, path: Path) -> None:
         """Continue a conversation that was exported as .json, as a new chat."""

@@ -8,6 +8,7 @@ from typing import cast
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.containers import Center, Vertical
 from textual.worker import Worker
 
 from mlxctl.chat.attachments import Attachment
@@ -31,6 +32,7 @@ from mlxctl.chat.screens.answers import DISCONNECTED, MAX_QUEUED
 from mlxctl.chat.screens.message_actions import MessageActions
 from mlxctl.chat.terminal_app import TerminalApp
 from mlxctl.chat.tools.toolbox import OPENING_SECONDS
+from mlxctl.chat.widgets.chat_sidebar import ChatSidebar
 from mlxctl.chat.widgets.command_hints import CommandHints
 from mlxctl.chat.widgets.composer import Composer
 from mlxctl.chat.widgets.find_bar import FindBar
@@ -48,6 +50,14 @@ _STATUS_SECONDS = 0.1
 _CHECK_SECONDS = 5.0
 _TWICE_SECONDS = 2.0
 _MIN_HEIGHT_WITH_HEADER = 18
+WIDE_COLUMNS = 140
+"""Width from which the text is in the middle, beside the list of chats."""
+
+
+class InputColumn(Vertical):
+    """The input and the lines above it, as wide as the text."""
+
+    DEFAULT_CSS = "InputColumn { height: auto; }"
 
 
 class ChatScreen(MessageActions):
@@ -56,7 +66,9 @@ class ChatScreen(MessageActions):
     DEFAULT_CSS = """
     ChatScreen { layers: base top; &.-too-small > * { display: none;
         } &.-too-small > TooSmall { display: block; }
-        &.-low > ChatHeader { display: none; } }
+        &.-low > ChatHeader { display: none; }
+        &.-wide { & > ChatTranscript { align-horizontal: center; } & InputColumn { max-width: 108; } }
+        &.-wide.-with-sidebar > ChatSidebar { display: block; } }
     """
     BINDINGS = [  # noqa: RUF012 -- Textual API
         *(
@@ -81,12 +93,10 @@ class ChatScreen(MessageActions):
         yield ChatHeader()
         yield transcript
         yield FindBar(transcript, load_history=self._load_all_history)
-        yield MessageBar()
-        yield QueueLine()
-        yield CommandHints()
-        yield Composer(self._take_back)
+        yield Center(InputColumn(MessageBar(), QueueLine(), CommandHints(), Composer(self._take_back)))
         yield StatusLine()
         yield KeyFooter()
+        yield ChatSidebar(self._autosave)
         yield TooSmall()
 
     async def on_mount(self) -> None:
@@ -95,11 +105,13 @@ class ChatScreen(MessageActions):
         self._interrupted_at = self._escaped_at = 0.0
         self.query_one(Composer).focus()
         self._show_attached(self._attached)
-        self._show_statistics(cast("TerminalApp", self.app).preferences.shows_statistics)
+        preferences = cast("TerminalApp", self.app).preferences
+        self._show_statistics(preferences.shows_statistics)
+        self._show_sidebar(preferences.shows_sidebar)
         await self._transcript.add(self._opening_notice)
         if not self._conversation.messages:
             await self._transcript.add(Notice(HINTS))
-        if remembered := cast("TerminalApp", self.app).preferences.sampling.describe():
+        if remembered := preferences.sampling.describe():
             await self._transcript.add(Notice(f"Remembered settings: {remembered} (/settings changes them)"))
         self._show_status()
         self.set_interval(_STATUS_SECONDS, self._show_status)
@@ -111,13 +123,25 @@ class ChatScreen(MessageActions):
         was_too_small = self.has_class("-too-small")
         self.set_class(event.size.width < MIN_WIDTH or event.size.height < MIN_HEIGHT, "-too-small")
         self.set_class(event.size.height < _MIN_HEIGHT_WITH_HEADER, "-low")
+        if (event.size.width >= WIDE_COLUMNS) != self.has_class("-wide"):
+            self.toggle_class("-wide")
+            self.refresh_bindings()
+            self.call_after_refresh(self._fit_width)
         self.call_after_refresh(self._show_status)
         if was_too_small and not self.has_class("-too-small"):
             # Hidden widgets lose the focus.
             self.call_after_refresh(self.query_one(Composer).focus)
 
+    def _fit_width(self) -> None:
+        """List the chats that became visible; a hidden list loses the focus."""
+        if self.focused is None:
+            self.query_one(Composer).focus()
+        self.query_one(ChatSidebar).reload()
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 -- Textual API
-        """Enable the stop action only while there is something to stop."""
+        """Enable the stop action only while there is something to stop, the sidebar where there is room."""
+        if action == "sidebar":
+            return self.has_class("-wide") and self._autosave.is_enabled
         return self._can_stop if action == "stop" else True
 
     @property
@@ -130,6 +154,12 @@ class ChatScreen(MessageActions):
             self.refresh_bindings()
             if changed.worker.is_finished:
                 self.call_later(self._continue_queue)
+        elif changed.worker.group == "save" and changed.worker.is_finished:
+            self.query_one(ChatSidebar).reload()
+
+    def on_screen_resume(self) -> None:
+        """List the chats again: a dialog may have deleted some."""
+        self.query_one(ChatSidebar).reload()
 
     async def submit(self, submitted: QuestionSubmitted) -> None:
         """Run a slash command or ask; rejected input returns to the composer.
@@ -258,6 +288,7 @@ class ChatScreen(MessageActions):
         """Replace the conversation on the screen."""
         self._leave_message()
         self._conversation = conversation
+        self.query_one(ChatSidebar).reload()
         self._reset_metrics(conversation.num_context_tokens)
         await self._history.cancel()
         await self._transcript.clear()
