@@ -48,7 +48,9 @@ _FONTS = words(
     mathnormal boldsymbol bm pmb operatorname operatorname* mathop mathbin mathrel mathord mathopen mathclose
     cancel bcancel ensuremath smash"""
 )
-_COLORS = frozenset({"color", "textcolor"})
+# Their arguments are not shown.
+_SETTINGS = words("color textcolor label hspace vspace hspace* vspace* phantom hphantom vphantom mspace")
+_FRACTIONS = words("frac dfrac tfrac cfrac")
 _ROOTS = {"": "√", "2": "√", "3": "∛", "4": "∜"}
 _BRACKETS = {"p": "()", "b": "[]", "B": "{}", "v": "||", "V": "‖‖", "": ("", ""), "small": ("", "")}
 _MATRIX = re.compile(r"(p|b|B|v|V|small|)matrix\*?")
@@ -89,10 +91,7 @@ class _Reader:
         self._depth = 0
         self._row_end = row_end
         self._commands: Mapping[str, Callable[[], str]] = {
-            "frac": self._fraction,
-            "dfrac": self._fraction,
-            "tfrac": self._fraction,
-            "cfrac": self._fraction,
+            **dict.fromkeys(_FRACTIONS, self._fraction),
             "binom": self._binomial,
             "dbinom": self._binomial,
             "tbinom": self._binomial,
@@ -184,9 +183,9 @@ class _Reader:
             return "".join(in_alphabet(letter, ALPHABETS[name]) for letter in self._argument())
         if name in ACCENTS:
             return self._accented(name)
-        if name in _COLORS:
+        if name in _SETTINGS:
             self._argument()
-            return ""
+            return " " if "space" in name else ""
         if self._peek() == "{":
             return f"{sign}{{{self._argument()}}}"
         return sign
@@ -211,7 +210,12 @@ class _Reader:
     def _fraction(self) -> str:
         above, below = self._argument(), self._argument()
         # `1/2a` would be read as half of a.
-        return f"{_factor(above)}/{f'({below})' if _PRODUCT.match(below) else _factor(below)}"
+        bottom = f"({below})" if _PRODUCT.match(below) else _factor(below)
+        return f"{_factor(above)}/{bottom}{self._space_before_factor()}"
+
+    def _space_before_factor(self) -> str:
+        """Return a space where what follows would seem to belong to a fraction or root."""
+        return " " if re.match(r"\w|\\[A-Za-z]|\(", self._peek()) else ""
 
     def _binomial(self) -> str:
         return f"C({self._argument()}, {self._argument()})"
@@ -219,7 +223,9 @@ class _Reader:
     def _root(self) -> str:
         degree, inside = self._optional(), self._argument()
         sign = _ROOTS.get(degree) or f"{_scripted('^', degree)}√"
-        return f"{sign}{inside if len(inside) == 1 or inside.isdigit() else f'({inside})'}"
+        if len(inside) > 1 and not inside.isdigit():
+            return f"{sign}({inside})"
+        return f"{sign}{inside}{self._space_before_factor()}"
 
     def _script(self, mark: str) -> str:
         return _scripted(mark, self._argument())
@@ -289,10 +295,10 @@ class _Reader:
 
 
 def _needs_space(before: str, sign: str, part: str) -> bool:
-    """Whether a function's name would run into a letter or a digit."""
+    """Whether a function's name, or a fraction, would run into a letter or a digit."""
     name = re.search(r"[a-zA-Z]+$", before)
     is_argument = name is not None and name[0] in FUNCTIONS and sign not in "^_" and part[:1].isalnum()
-    return is_argument or (sign[1:] in FUNCTIONS and before[-1:].isalnum())
+    return is_argument or (before[-1:].isalnum() and (sign[1:] in FUNCTIONS or sign[1:] in _FRACTIONS))
 
 
 def _scripted(mark: str, text: str) -> str:

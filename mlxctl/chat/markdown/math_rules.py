@@ -114,7 +114,7 @@ def _find(text: str, start: int) -> _Found | None:
         content = text[start + 2 : end]
         return _Found(content, end + 2) if end > 0 and _is_math(content) else None
     match = _DOLLARS.match(text, start)
-    is_after_word = start > 0 and (text[start - 1].isalnum() or text[start - 1] in "$\\}")
+    is_after_word = start > 0 and (text[start - 1].isalnum() or text[start - 1] in "$\\})]+?")
     if match is None or is_after_word or not _is_math(match[1], is_strict=True):
         return None
     return _Found(match[1], match.end())
@@ -127,8 +127,10 @@ def _is_math(content: str, *, is_strict: bool = False) -> bool:
     make it a text with prices or variables, unless it has a command or a script.
     """
     content = content.strip()
-    if not content or _SCRIPT.search(content):
-        return bool(content)
+    if not any(character.isalnum() for character in content):
+        return False
+    if _SCRIPT.search(content):
+        return True
     words = [word for word in _WORD.findall(_BRACES.sub(" ", content)) if word not in FUNCTIONS]
     if is_strict and content[0].isdigit():
         return not words

@@ -331,7 +331,10 @@ class ChatActions(Screen[None]):
     def _rejection(self, attached: Sequence[Attachment]) -> str | None:
         """Return why the model does not accept attachments, with a remedy; else None."""
         reason = self._model.rejection(attached) if self._model is not None else None
-        return f"{reason}. /model chooses another model." if reason is not None else None
+        if reason is None or self._model is None:
+            return None
+        is_of_model = reason != self._model.document_problem
+        return f"{reason}. /model chooses another model." if is_of_model else f"{reason}."
 
     def _take_attached(self) -> tuple[Attachment, ...]:
         images = self._attached

@@ -222,7 +222,8 @@ class ChatScreen(MessageActions):
         if self._opened.is_set() and self._model is None:
             return "There is no model to ask. See the error above."
         if reason := self._rejection((*self._attached, *images)):
-            return f"{reason} /attach without a file removes the attached files."
+            hint = " /attach without a file removes the attached files." if self._attached else ""
+            return f"{reason}{hint}"
         return None
 
     async def _run_command(self, command: ChatCommand, argument: str) -> None:
