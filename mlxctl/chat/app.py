@@ -32,10 +32,13 @@ class ChatApp(TerminalApp):
         return ChatScreen(self._setup)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """List the palette's commands; above a dialog only the application's own."""
+        """List what can be done now; above a dialog only the application's own commands."""
         is_chat = isinstance(screen, ChatScreen)
         for command in COMMANDS:
-            if command.names and (is_chat or command.action.startswith("app.")):
+            can_run = (
+                screen.check_action(command.action, ()) if is_chat else command.action.startswith("app.")
+            )
+            if can_run and command.action != "app.command_palette":
                 name = f"/{command.names[0]}"
                 yield SystemCommand(
                     f"{name}  {command.help}",

@@ -35,7 +35,9 @@ COMMANDS = (
         "edit_last", "ctrl+l", "^L", "Edit", ("edit",), "Edit the last question and send it again", "[N]"
     ),
     ChatCommand("find", "ctrl+f", "^F", "Find", ("find",), "Find text in this chat"),
-    ChatCommand("sidebar", "f9", "F9", "Chats", (), "Go to the list of chats, or hide it (wide terminals)"),
+    ChatCommand(
+        "sidebar", "f9", "F9", "Chats", ("sidebar",), "Go to the list of chats or hide it (140 columns)"
+    ),
     ChatCommand("models", "f4", "F4", "", ("model", "models"), "Choose another model", "[NAME]"),
     ChatCommand(
         "settings", "f2", "F2", "", ("set", "settings"), "System prompt, sampling, tools", "[NAME VALUE]"

@@ -231,6 +231,8 @@ class ChatScreen(MessageActions):
             await self._run_with_argument(command.action, argument)
         elif command.action == "app.quit":
             self.app.exit()
+        elif command.action == "sidebar" and not self.check_action("sidebar", ()):
+            self.action_sessions()
         else:
             await self.run_action(command.action)
 
