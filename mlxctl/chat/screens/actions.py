@@ -82,7 +82,7 @@ class ChatActions(Screen[None]):
     def action_sidebar(self) -> None:
         """Focus the list of chats; hide it, if it has the focus."""
         sidebar = self.query_one(ChatSidebar)
-        self._show_sidebar(not sidebar.has_focus)
+        self._show_sidebar(self.focused is not sidebar)
         self.set_focus(sidebar if self.has_class("-with-sidebar") else self.query_one(Composer))
         cast("TerminalApp", self.app).preferences.save_shows_sidebar(self.has_class("-with-sidebar"))
 
