@@ -54,16 +54,16 @@ def read_attachment(path: Path) -> Attachment:
         raise StoreError(f"{path.name!r} is larger than {MAX_ATTACHED_BYTES // 1_000_000} MB")
     if media_type := image_media_type(data):
         return ImagePart(data=data, media_type=media_type)
-    if _PDF_START in data[:_HEAD_BYTES]:
+    if is_pdf(data):
         return DocumentPart(data=data, param=path.name, filename=path.name)
     raise StoreError(
         f"{path.name!r} is not a PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF or HEIC image, and not a PDF file"
     )
 
 
-def is_pdf(path: Path) -> bool:
-    """Whether a regular file starts as PDF files do. Raises OSError."""
-    return path.is_file() and _PDF_START in read_regular_file(path, _HEAD_BYTES)
+def is_pdf(data: bytes) -> bool:
+    """Whether a file starts as PDF files do."""
+    return _PDF_START in data[:_HEAD_BYTES]
 
 
 def attached_to(parts: Iterable[Part]) -> tuple[Attachment, ...]:

@@ -66,10 +66,12 @@ def read_mentions(
                 unknown.append(name)
             continue
         found.append(str(path))
-        if _is_attached(path):
+        most = MAX_FILE_BYTES - num_bytes
+        data = None if path.suffix.lower() in _IMAGE_SUFFIXES else _read(path, most + 1)
+        if data is None or is_pdf(data):
             images.append(path)
             continue
-        text = _read_text(path, MAX_FILE_BYTES - num_bytes)
+        text = _as_text(path, data, most)
         num_bytes += len(text.encode())
         texts.append(_block(path, text))
         folded.append(mark_of(str(path), text) if is_long(text) else texts[-1])
@@ -97,22 +99,17 @@ def _existing(name: str) -> Path | None:
     return None
 
 
-def _is_attached(path: Path) -> bool:
-    """Whether a file is sent as a part of its own, not as text."""
-    try:
-        return path.suffix.lower() in _IMAGE_SUFFIXES or is_pdf(path)
-    except OSError as error:
-        raise StoreError(f"cannot read @{path}: {error.strerror}") from None
-
-
-def _read_text(path: Path, most: int) -> str:
+def _read(path: Path, num_bytes: int) -> bytes:
     if not path.is_file():
         kind = "directory" if path.is_dir() else "device"
         raise StoreError(f"@{path} is a {kind}; only files can be sent")
     try:
-        data = read_regular_file(path, most + 1)
+        return read_regular_file(path, num_bytes)
     except OSError as error:
         raise StoreError(f"cannot read @{path}: {error.strerror}") from None
+
+
+def _as_text(path: Path, data: bytes, most: int) -> str:
     if len(data) > most:
         raise StoreError(f"@{path}: the files of a question have more than {MAX_FILE_BYTES // 1_000_000} MB")
     if b"\0" in data:

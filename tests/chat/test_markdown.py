@@ -40,7 +40,7 @@ LITERAL = [
     "&lt;div&gt; &amp;amp; &nbsp; &#65; AT&T",
     r"\( a word \) and \[not a link\] and \frac{a}{b} \\ C:\_new\*.txt \# \< \` end",
     "It costs $5 and $6, or $7-$8: US$9 = A$10 (was $1,000), $2/month, not 3$ or 4$.",
-    "echo $HOME and $PATH or ${a}_${b} for $$ in $USER$ and $x = $y; $1_$2",
+    "echo $HOME and $PATH or ${a}-${b} for $$ in $USER$ and $x = $y; $1-$2",
     r"$$ \foo{ $$ is open, $$ too",
     "2*3*4 = 24, x**2 + y**2, f(x)*g(x)*h(x), x^{*} + y^{*}",
     "call __init__ and __name__ and snake_case_name",

@@ -128,7 +128,7 @@ class _Reader:
             part = self._part(sign)
             if _needs_space(shown, sign, part):
                 part = f" {part}"
-            elif shown.endswith((" ", "(", "[", "{")) or not shown:
+            elif shown.endswith((" ", "(", "[", "{")):
                 part = part.lstrip(" ")
             shown += part
         self._depth -= 1

@@ -89,7 +89,11 @@ class _Math(MarkdownElement):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         indent = 2 if options.max_width >= _MIN_INDENTED_WIDTH else 0
-        yield Padding(Text(self._text, overflow="fold"), (0, 0, 0, indent))
+        text = Text(self._text, overflow="fold")
+        for line in console.render_lines(text, options.update(width=options.max_width - indent)):
+            # In one segment: blank ones at the start are not drawn.
+            yield Segment(" " * indent + "".join(segment.text for segment in line))
+            yield Segment("\n")
 
 
 class _BlockQuote(BlockQuote):
