@@ -102,7 +102,7 @@ def chat(
             _print_chats(as_json=as_json)
             raise typer.Exit
         if as_json:
-            raise SettingsError("--json needs --list; `mlxctl run --json` prints an answer as JSON")
+            raise UsageError("--json needs --list; `mlxctl run --json` prints an answer as JSON")
         if prompt is not None and model is None and is_model_name(prompt):
             raise UsageError(
                 f"{prompt!r} is a model, and `chat` takes a prompt: mlxctl chat --model {shlex.quote(prompt)}"
