@@ -20,7 +20,9 @@ ConfigFile = Annotated[
 ]
 ServerUrl = Annotated[
     str | None,
-    typer.Option("--url", metavar="URL", help="The server.  [default: the one that runs here]"),
+    typer.Option(
+        "--url", metavar="URL", help="The server.  [default: the one that `mlxctl serve` starts here]"
+    ),
 ]
 ApiKey = Annotated[
     str | None, typer.Option("--api-key", metavar="KEY", envvar="MLXCTL_API_KEY", help="Key for that server.")

@@ -16,7 +16,7 @@ Option = typer.Option
 def top(
     url: Annotated[
         str | None,
-        Option(help="Server to monitor.  [default: the one that runs here]", metavar="URL"),
+        Option(help="Server to monitor.  [default: the one that `mlxctl serve` starts]", metavar="URL"),
     ] = None,
     api_key: Annotated[
         str | None, Option(help="Key for that server.", envvar="MLXCTL_API_KEY", metavar="KEY")
