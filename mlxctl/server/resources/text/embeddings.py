@@ -9,7 +9,6 @@ from falcon.asgi import Request, Response
 from mlxctl.inference import InferenceService
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
 from mlxctl.protocols import WireProtocol
-from mlxctl.protocols.compat.rerank.formatter import RerankFormatter
 from mlxctl.server.http.body import read_body
 from mlxctl.server.http.deadline import deadline_of
 from mlxctl.server.http.open_requests import OpenHttpRequests
@@ -63,7 +62,7 @@ class EmbeddingsResource:
             allowed = allowed_models(request)
             if not packed.head.model:
                 # Requests of llama.cpp and Text Embeddings Inference name no model: those servers have one.
-                reranks = isinstance(formatter, RerankFormatter)
+                reranks = packed.head.query is not None
                 packed = packed.with_model(self._inference.default_embedder(allowed, reranks=reranks))
             manager = self._inference.manager
             packed = packed.with_model(
