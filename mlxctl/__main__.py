@@ -34,13 +34,13 @@ def _run() -> None:
     # PERF: shells call these at each TAB, and importing Typer takes longer than reading the names.
     match sys.argv[1:]:
         case ["completion", "models"]:
-            from mlxctl.models.library import completion_names
+            from mlxctl.library.library import completion_names
 
             echo_words(completion_names())
             return
         case ["completion", "agents"]:
-            from mlxctl.locations import agents_file
-            from mlxctl.stores.agent_ids import read_agent_ids
+            from mlxctl.state.locations import agents_file
+            from mlxctl.state.stores.agent_ids import read_agent_ids
 
             echo_words(read_agent_ids(agents_file()))
             return

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grimp
 
-from mlxctl import errors
+from mlxctl.ir import errors
 
 ROOT = Path(__file__).parent.parent
 TOP_LEVEL = {
@@ -78,7 +78,7 @@ def test_first_docstring_lines_have_at_most_twelve_words() -> None:
 
 # What prints, and the modules that may use it: they escape what a terminal would obey.
 PRINTERS = {
-    "print": {"terminal_text.py", "tui/plain_terminal.py", "tui/question_reader.py"},
+    "print": {"terminal_text.py", "chat/plain_terminal.py", "chat/question_reader.py"},
     "Console": {"cli/console.py"},
     "typer.echo": set(),
     "typer.secho": set(),
@@ -110,7 +110,7 @@ def test_commands_print_only_what_is_escaped() -> None:
 
 
 def test_no_registry_and_no_foreign_weights_are_committed() -> None:
-    ours = [ROOT / "mlxctl" / "demo" / "model", ROOT / "tests" / "tiny_models" / "trained"]
+    ours = [ROOT / "mlxctl" / "library" / "demo" / "model", ROOT / "tests" / "tiny_models" / "trained"]
     weights = [
         path for path in committed() if path.suffix in {".safetensors", ".gguf", ".npz", ".bin", ".pt"}
     ]
@@ -119,13 +119,16 @@ def test_no_registry_and_no_foreign_weights_are_committed() -> None:
 
 
 def test_committed_models_stay_small() -> None:
-    for directory, limit in (("mlxctl/demo/model", 8_000_000), ("tests/tiny_models/trained", 6_000_000)):
+    for directory, limit in (
+        ("mlxctl/library/demo/model", 8_000_000),
+        ("tests/tiny_models/trained", 6_000_000),
+    ):
         assert sum(path.stat().st_size for path in (ROOT / directory).rglob("*") if path.is_file()) < limit
 
 
 def test_server_process_imports_neither_mlx_nor_transformers() -> None:
     loaded = "print([name for name in ('mlx', 'mlx_lm', 'transformers') if name in sys.modules])"
-    program = f"import mlxctl.bootstrap, mlxctl.server, sys; {loaded}"
+    program = f"import mlxctl.server.wiring, mlxctl.server, sys; {loaded}"
     output = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout

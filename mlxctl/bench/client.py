@@ -15,9 +15,9 @@ from typing import Annotated, Any
 import msgspec
 
 from mlxctl.bench.endpoint import ChatEndpoint
-from mlxctl.errors import ConnectionLost, MlxctlError, SequenceFailed, ServerUnreachable
 from mlxctl.inference.remote.errors import error_of_response
-from mlxctl.server_answers import UNREADABLE
+from mlxctl.inference.remote.server_answers import UNREADABLE
+from mlxctl.ir.errors import ConnectionLost, MlxctlError, SequenceFailed, ServerUnreachable
 
 _CONNECT_SECONDS = 5.0
 # A marker may be split between two reads; the tail must hold the complete line with the usage.

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from mlxctl.bench.figures import Better, Unit
 from mlxctl.bench.result import MeasuredServer, Measurement, Result
-from mlxctl.errors import SettingsError
+from mlxctl.ir.errors import SettingsError
 
 # Two runs are not paired, so every round of one is compared with every round of the other. A difference
 # counts when this share of the pairs agrees on its direction; with five rounds each, chance alone does that

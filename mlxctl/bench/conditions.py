@@ -7,7 +7,7 @@ from typing import Literal
 
 from mlxctl.bench.comparison import Comparison, FigureChange
 from mlxctl.bench.formatting import format_value
-from mlxctl.errors import SettingsError
+from mlxctl.ir.errors import UsageError
 
 _FORM = re.compile(
     r"\s*(?P<name>[A-Za-z]\w*)\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[+-]?\d+(?:\.\d+)?)\s*(?P<unit>%|ms|s)?\s*"
@@ -29,10 +29,10 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str) -> "Condition":
-        """Parse a condition. Raises SettingsError with the syntax."""
+        """Parse a condition. Raises UsageError with the syntax."""
         match = _FORM.fullmatch(text)
         if match is None:
-            raise SettingsError(f"condition {text!r} cannot be read: {_HELP}")
+            raise UsageError(f"condition {text!r} cannot be read: {_HELP}")
         unit = match["unit"]
         return cls(
             text=text.strip(),
@@ -46,18 +46,18 @@ class Condition:
     def check(self, comparison: Comparison) -> "ConditionResult":
         """Return whether the comparison meets the condition.
 
-        Raises SettingsError for an unknown figure or a wrong unit.
+        Raises UsageError for an unknown figure or a wrong unit.
         """
         change = comparison.find(self.name)
         if change is None:
-            raise SettingsError(_unknown(self, comparison))
+            raise UsageError(_unknown(self, comparison))
         if self.is_duration and change.unit != "s":
-            raise SettingsError(
+            raise UsageError(
                 f"condition {self.text!r}: {self.name} is measured in {change.unit}, not in seconds"
             )
         value = change.change if self.is_relative else change.after
         if value is None:
-            raise SettingsError(
+            raise UsageError(
                 f"condition {self.text!r}: {self.name} was 0 before, so there is no relative change"
             )
         is_met = _holds(value, self.sign, self.limit)

@@ -11,8 +11,8 @@ from typing import Any
 
 import mlxctl
 from mlxctl import __version__
-from mlxctl.installed import version_of
-from mlxctl.models.machine import Machine
+from mlxctl.library.machine import Machine
+from mlxctl.state.installed import version_of
 
 STACK = ("mlx", "mlx-lm", "granian", "falcon", "msgspec")
 _GIT_SECONDS = 5.0

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from mlxctl.bench.figures import Better, Spread, Unit
 from mlxctl.bench.result import ClientCost, MeasuredServer, Result
-from mlxctl.models.weights import format_parameters
+from mlxctl.library.weights import format_parameters
 
 _TICKS = "▁▂▃▄▅▆▇█"
 _MAX_TICKS = 10

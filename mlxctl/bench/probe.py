@@ -26,8 +26,8 @@ from mlxctl.bench.runner import (
     measurements,
 )
 from mlxctl.bench.scenarios import Chart
-from mlxctl.errors import EngineDied, SettingsError
-from mlxctl.models import describe_model, this_machine
+from mlxctl.ir.errors import EngineDied, SettingsError
+from mlxctl.library import describe_model, this_machine
 
 _STOP_SECONDS = 10.0
 

@@ -16,7 +16,7 @@ from mlxctl.bench.formatting import (
 from mlxctl.bench.result import Result
 from mlxctl.bench.scenarios import Chart
 from mlxctl.bench.svg import Bar, draw_bars
-from mlxctl.errors import SettingsError
+from mlxctl.ir.errors import SettingsError
 
 PAGE = "report.md"
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from mlxctl.bench.figures import Better, Chart, Figure, Spread, Unit
-from mlxctl.errors import SettingsError
+from mlxctl.ir.errors import SettingsError
 
 _MAX_FILE_BYTES = 64 * 1024**2
 

@@ -17,9 +17,9 @@ from mlxctl.bench.scenarios import Scenario
 from mlxctl.bench.server_facts import describe_server
 from mlxctl.bench.server_process import ServerSubprocess
 from mlxctl.bench.target import BenchTarget, open_target
-from mlxctl.models import Machine, ModelDescription, fit_model, this_machine
-from mlxctl.models.fingerprint import fingerprint
-from mlxctl.stores import MeasuredSpeed
+from mlxctl.library import Machine, ModelDescription, fit_model, this_machine
+from mlxctl.library.fingerprint import fingerprint
+from mlxctl.state.stores import MeasuredSpeed
 
 # Context length of the predicted ceiling; most scenarios have short contexts.
 _CEILING_CONTEXT_TOKENS = 512

@@ -16,7 +16,7 @@ from mlxctl.bench.prompts import Prompts
 from mlxctl.bench.result import ClientCost, Measurement, PairedRatio
 from mlxctl.bench.scenarios import Scenario
 from mlxctl.bench.target import BenchTarget
-from mlxctl.errors import MlxctlError
+from mlxctl.ir.errors import MlxctlError
 
 # With fewer rounds a ratio cannot be distinguished from chance.
 _MIN_ROUNDS = 3

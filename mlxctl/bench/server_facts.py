@@ -11,8 +11,8 @@ import msgspec
 
 from mlxctl.bench.result import EngineFacts, MeasuredServer
 from mlxctl.bench.target import BenchTarget
-from mlxctl.errors import ConnectionLost, UnknownResource
-from mlxctl.server_answers import decode_answer, read_answer_async
+from mlxctl.inference.remote.server_answers import decode_answer, read_answer_async
+from mlxctl.ir.errors import ConnectionLost, UnknownResource
 
 _SECONDS = 10.0
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import httpx
 
-from mlxctl.errors import EngineDied, SettingsError
-from mlxctl.log_format import find_reason
+from mlxctl.ir.errors import EngineDied, SettingsError
+from mlxctl.state.log_format import find_reason
 
 _START_SECONDS = 600.0
 _STOP_SECONDS = 30.0

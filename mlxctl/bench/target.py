@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from mlxctl.bench.client import Stream, run_stream
 from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.bench.prompts import Prompts, user
-from mlxctl.errors import CapacityError, InvalidRequest, ServerUnreachable, SettingsError
 from mlxctl.inference.remote import RemoteInference, RemoteModel
+from mlxctl.ir.errors import CapacityError, InvalidRequest, ServerUnreachable, SettingsError
 
 _CALIBRATION_WORDS = 200
 # Margin for the template, and for words with more tokens than those of the calibration.

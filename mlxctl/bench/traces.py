@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from mlxctl.errors import SettingsError
+from mlxctl.ir.errors import SettingsError
 
 MAX_FILES = 1000
 MAX_FILE_BYTES = 256 << 20

@@ -8,7 +8,7 @@ from mlxctl.bench.result import Result
 from mlxctl.bench.run import RunOptions, ServerChoice, run_bench
 from mlxctl.bench.runner import Observer
 from mlxctl.bench.scenarios import Speculation
-from mlxctl.models.draft_models import Drafters
+from mlxctl.library.draft_models import Drafters
 
 TASKS = ("code", "json", "prose", "batch")
 """Tasks of the scenario, as its figures name them."""

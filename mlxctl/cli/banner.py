@@ -8,12 +8,12 @@ from pathlib import Path
 
 from mlxctl import __version__
 from mlxctl.cli.lan_urls import lan_urls, print_qr_code
-from mlxctl.errors import describe_bytes
 from mlxctl.inference import ServedModel
-from mlxctl.models import Fit
+from mlxctl.ir.errors import describe_bytes
+from mlxctl.library import Fit
 from mlxctl.server import Address
-from mlxctl.server.access import describe_access
-from mlxctl.settings import Settings
+from mlxctl.server.policy.access import describe_access
+from mlxctl.state.settings import Settings
 from mlxctl.terminal_text import echo
 
 _log = logging.getLogger(__name__)

@@ -36,7 +36,7 @@ def cancel(
     A key may cancel its own requests, an admin key every request. The client gets an error.
     """
     with report_errors():
-        from mlxctl.inspector.connection import ServerConnection
+        from mlxctl.cli.inspector.connection import ServerConnection
 
         with ServerConnection(server_url(url), api_key=api_key) as server:
             found = server.request("DELETE", f"/requests/{quote(request_id, safe='')}", CancelledRequest)

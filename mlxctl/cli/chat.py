@@ -5,7 +5,7 @@ Checks type and range of sampling values; the server or engine checks the rest.
 
 import os
 import shlex
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,15 +14,16 @@ import typer
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import is_model_name, open_library
-from mlxctl.cli.options import ApiKey, MaxTokens, System, Temperature, TopP, setting
+from mlxctl.cli.options import ApiKey, MaxTokens, System, Temperature, TopP, print_json, setting
 from mlxctl.cli.running_server import any_server, check_url, server_with
 from mlxctl.cli.served_directories import name_to_load
-from mlxctl.errors import SettingsError
-from mlxctl.settings import ModelSettings, resolve
+from mlxctl.ir.errors import UsageError
+from mlxctl.state.settings import ModelSettings, resolve
+from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
-    from mlxctl.tui.chat_backend import ChatBackend
-    from mlxctl.tui.launch import InitialConversation
+    from mlxctl.chat.chat_backend import ChatBackend
+    from mlxctl.chat.launch import InitialConversation
 
 app = create_app()
 Option = typer.Option
@@ -68,7 +69,7 @@ def chat(
     ] = None,
     image: Annotated[
         list[Path] | None,
-        Option(help="Attach an image to the first question; may be repeated.", metavar="FILE"),
+        Option(help="Attach an image or a PDF to the first question; may be repeated.", metavar="FILE"),
     ] = None,
     last: Annotated[bool, Option("--continue", "-c", help="Continue the last chat.")] = False,
     session: Annotated[
@@ -79,6 +80,7 @@ def chat(
         Path | None, Option("--open", help="Continue a chat that was exported as .json.", metavar="FILE")
     ] = None,
     listing: Annotated[bool, Option("--list", help="List the saved chats and exit.")] = False,
+    as_json: Annotated[bool, Option("--json", help="With --list: print JSON instead of text.")] = False,
     save: Annotated[
         bool, Option("--save/--no-save", help="Save the chat, to search and continue it later.")
     ] = True,
@@ -93,14 +95,16 @@ def chat(
     without --model with the model that it serves.
     """
     with report_errors():
-        from mlxctl.tui.conversation import ChatOptions
-        from mlxctl.tui.launch import InitialConversation, open_toolbox, print_chats, run_chat
+        from mlxctl.chat.conversation import ChatOptions
+        from mlxctl.chat.launch import InitialConversation, open_toolbox, run_chat
 
         if listing:
-            print_chats("")
+            _print_chats(as_json=as_json)
             raise typer.Exit
+        if as_json:
+            raise UsageError("--json needs --list; `mlxctl run --json` prints an answer as JSON")
         if prompt is not None and model is None and is_model_name(prompt):
-            raise SettingsError(
+            raise UsageError(
                 f"{prompt!r} is a model, and `chat` takes a prompt: mlxctl chat --model {shlex.quote(prompt)}"
             )
         has_built_in = tools or ask_tools
@@ -127,14 +131,29 @@ def chat(
         )
 
 
+def _print_chats(*, as_json: bool) -> None:
+    """Print the saved chats, newest first; in JSON, times are unix seconds. Raises StoreError."""
+    from mlxctl.chat.launch import saved_chats
+    from mlxctl.chat.session_autosave import saved_line
+
+    found = saved_chats()
+    if as_json:
+        print_json([asdict(summary) for summary in found])
+        return
+    if not found:
+        echo("mlxctl: no saved chats", err=True)
+    for summary in found:
+        echo(saved_line(summary))
+
+
 def _check_initial(initial: "InitialConversation") -> None:
-    """Raise SettingsError for options that exclude each other."""
+    """Raise UsageError for options that exclude each other."""
     if sum((initial.is_last, initial.chat_id is not None, initial.file is not None)) > 1:
-        raise SettingsError(
+        raise UsageError(
             "--continue, --session and --open exclude each other: choose one conversation to continue"
         )
     if not initial.is_saved and (initial.is_last or initial.chat_id is not None):
-        raise SettingsError("--no-save cannot be combined with --continue or --session")
+        raise UsageError("--no-save cannot be combined with --continue or --session")
 
 
 def _open_backend(
@@ -142,10 +161,10 @@ def _open_backend(
 ) -> "ChatBackend":
     """Return a server that has the model, or a local engine.
 
-    With `url` it is the server there. Raises SettingsError.
+    With `url` it is the server there. Raises UsageError.
     """
+    from mlxctl.chat.chat_backend import LocalBackend, RemoteBackend
     from mlxctl.cli.models.pull import offer_downloads
-    from mlxctl.tui.chat_backend import LocalBackend, RemoteBackend
 
     check_url(url, is_local=is_local)
     if url:

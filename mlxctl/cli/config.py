@@ -11,8 +11,8 @@ import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
-from mlxctl.errors import SettingsError
-from mlxctl.settings import Settings, describe_field, replace_settings_file, resolve, settings_file
+from mlxctl.ir.errors import SettingsError
+from mlxctl.state.settings import Settings, describe_field, replace_settings_file, resolve, settings_file
 from mlxctl.terminal_text import echo
 
 app = create_app(

@@ -1,6 +1,6 @@
 """Errors of a command.
 
-One line on standard error and exit code 1.
+One line on standard error; exit code 2 for a wrong call, else 1.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 import typer
 
-from mlxctl.errors import MlxctlError, ServerUnreachable
+from mlxctl.ir.errors import MlxctlError, ServerUnreachable, UsageError
 from mlxctl.terminal_text import echo
 
 
 @contextmanager
 def report_errors(describe: Callable[[str], str] = "mlxctl: {}".format) -> Iterator[None]:
-    """Print an expected error without a stack trace and exit with 1.
+    """Print an expected error without a stack trace and exit.
 
     A MlxctlError, or a file or directory that the user may not use.
 
@@ -27,7 +27,8 @@ def report_errors(describe: Callable[[str], str] = "mlxctl: {}".format) -> Itera
             "; `mlxctl serve` starts one, --url names another" if isinstance(error, ServerUnreachable) else ""
         )
         echo(describe(f"{error}{hint}"), err=True)
-        raise typer.Exit(1) from None
+        # As the parser ends for what it rejects.
+        raise typer.Exit(2 if isinstance(error, UsageError) else 1) from None
     except PermissionError as error:
         # Any path that the user gives may be below a directory that the user cannot enter.
         if error.filename is None:

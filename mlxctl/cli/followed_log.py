@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from mlxctl.locations import older_log_file
+from mlxctl.state.locations import older_log_file
 
 # Lines have times and ids, so another file hardly has the same text at the same offset.
 _NUM_COMPARED_BYTES = 256

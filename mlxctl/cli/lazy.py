@@ -29,8 +29,8 @@ COMMANDS = {
     "serve": LazyCommand("mlxctl.cli.serve", "Serve models over OpenAI- and Anthropic-compatible APIs."),
     "chat": LazyCommand("mlxctl.cli.chat", "Chat with a model in the terminal."),
     "run": LazyCommand("mlxctl.cli.run", "Answer one prompt, or chat; downloads the model if needed."),
-    "launch": LazyCommand("mlxctl.cli.launch", "Start a coding agent with a model of this machine."),
-    "service": LazyCommand("mlxctl.cli.service", "Run the server in the background, from login on."),
+    "launch": LazyCommand("mlxctl.cli.launch.commands", "Start a coding agent with a model of this machine."),
+    "service": LazyCommand("mlxctl.cli.service.commands", "Run the server in the background, from login on."),
     "logs": LazyCommand("mlxctl.cli.logs", "Print the log of the server in the background."),
     "top": LazyCommand("mlxctl.cli.top", "Monitor a running server: speed, queue, batch, cache, requests."),
     "cancel": LazyCommand("mlxctl.cli.cancel", "Cancel a request of a running server."),
@@ -51,7 +51,7 @@ COMMANDS = {
     "scheduler": LazyCommand("mlxctl.cli.scheduler", "The scheduler's settings of a running server."),
     "bench": LazyCommand("mlxctl.cli.bench", "Benchmark a server, or two servers side by side."),
     "config": LazyCommand("mlxctl.cli.config", "Create the settings file, and show the settings in effect."),
-    "doctor": LazyCommand("mlxctl.cli.doctor", "Check this installation, and suggest fixes."),
+    "doctor": LazyCommand("mlxctl.cli.doctor.commands", "Check this installation, and suggest fixes."),
     "completion": LazyCommand("mlxctl.cli.completion", "Print a shell completion script."),
 }
 

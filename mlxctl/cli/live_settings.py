@@ -23,17 +23,17 @@ def print_settings(found: LiveSettings, *, as_json: bool) -> None:
 def read_changes(texts: Iterable[str]) -> dict[str, Any]:
     """Return the values of NAME=VALUE texts by name.
 
-    The server checks both. Raises InvalidRequest.
+    The server checks both. Raises UsageError.
     """
     return dict(map(_change, texts))
 
 
 def _change(text: str) -> tuple[str, Any]:
-    from mlxctl.errors import InvalidRequest
+    from mlxctl.ir.errors import UsageError
 
     name, is_pair, value = text.partition("=")
     if not is_pair or not name:
-        raise InvalidRequest(f"expected NAME=VALUE, got {text!r}")
+        raise UsageError(f"expected NAME=VALUE, got {text!r}")
     try:
         return name, json.loads(value)
     except json.JSONDecodeError:

@@ -5,10 +5,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
-from mlxctl.settings import Settings, describe_default, describe_field, resolve
+from mlxctl.cli.served_directories import cards
+from mlxctl.state.settings import Settings, describe_default, describe_field, resolve
 from mlxctl.terminal_text import echo
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -49,12 +51,21 @@ def read_settings(
 
 
 def server_url(url: str | None) -> str:
-    """Return `url`, or that of the server that `mlxctl serve` starts.
+    """Return `url`, or that of this user's running server.
 
-    Raises SettingsError.
+    That is the one on the port of the settings, else the one that was started first; without any it is the
+    address of the settings. Raises SettingsError.
     """
-    server = read_settings().server
-    return url or f"{'https' if server.tls_cert else 'http'}://{server.host}:{server.port}"
+    if url:
+        return url
+    from mlxctl.cli.launch.background_server import default_url
+
+    expected = default_url(read_settings())
+    urls = [card.url for card in cards()]
+    same = [each for each in urls if urlsplit(each).port == urlsplit(expected).port]
+    if len(urls) > 1 and not same:
+        echo(f"mlxctl: several servers run here, and this is {urls[0]}; --url names one of them", err=True)
+    return next(iter([*same, *urls]), expected)
 
 
 def print_json(value: Any) -> None:

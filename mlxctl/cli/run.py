@@ -15,11 +15,11 @@ from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, MaxTokens, System, Temperature, TopP
 from mlxctl.cli.running_server import check_url, server_with
 from mlxctl.cli.served_directories import name_to_load
-from mlxctl.settings import resolve
+from mlxctl.state.settings import resolve
 from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
-    from mlxctl.tui.chat_backend import ChatBackend
+    from mlxctl.chat.chat_backend import ChatBackend
 
 app = create_app()
 Option = typer.Option
@@ -47,7 +47,7 @@ def run(
     top_p: TopP = None,
     max_tokens: MaxTokens = None,
     image: Annotated[
-        list[Path] | None, Option(help="Attach an image; may be repeated.", metavar="FILE")
+        list[Path] | None, Option(help="Attach an image or a PDF; may be repeated.", metavar="FILE")
     ] = None,
     as_json: Annotated[
         bool, Option("--json", help="Print the answer, token counts and times as one JSON object.")
@@ -67,8 +67,8 @@ def run(
     goes to standard output, progress and statistics to standard error.
     """
     with report_errors():
-        from mlxctl.tui.conversation import ChatOptions
-        from mlxctl.tui.launch import InitialConversation, run_chat
+        from mlxctl.chat.conversation import ChatOptions
+        from mlxctl.chat.launch import InitialConversation, run_chat
 
         options = ChatOptions(
             system_prompt=system, temperature=temperature, top_p=top_p, max_tokens=max_tokens
@@ -93,8 +93,8 @@ def _open_backend(
 
     With `url` it is the server there. Raises SettingsError.
     """
+    from mlxctl.chat.chat_backend import LocalBackend, RemoteBackend
     from mlxctl.cli.models import open_library
-    from mlxctl.tui.chat_backend import LocalBackend, RemoteBackend
 
     check_url(url, is_local=is_local)
     if url:

@@ -17,22 +17,22 @@ from urllib.parse import urlsplit
 
 from mlxctl.cli.models import open_library
 from mlxctl.cli.served_directories import cards, find_served, serves
-from mlxctl.errors import (
+from mlxctl.ir.errors import (
     AuthenticationFailed,
     ClientNotReady,
     MlxctlError,
     ModelNotFoundOnDisk,
     ServerUnreachable,
-    SettingsError,
+    UsageError,
 )
-from mlxctl.locations import expand_user
-from mlxctl.settings import Settings
+from mlxctl.state.locations import expand_user
+from mlxctl.state.settings import Settings
 from mlxctl.terminal_text import echo, escape_line
 
 if TYPE_CHECKING:
-    from mlxctl.models import NamedDirectory
-    from mlxctl.stores.server_cards import ServerCard
-    from mlxctl.tui.chat_backend import ChatBackend
+    from mlxctl.chat.chat_backend import ChatBackend
+    from mlxctl.library import NamedDirectory
+    from mlxctl.state.stores.server_cards import ServerCard
 
 _CONNECT_SECONDS = 0.5
 # Another program may listen there and not answer. A server with a card runs, and may be busy.
@@ -80,7 +80,7 @@ class RunningServer:
 
     def backend(self, name: str, *, is_quiet: bool = False) -> "ChatBackend":
         """Return the server as the backend of a chat, and say so."""
-        from mlxctl.tui.chat_backend import RemoteBackend
+        from mlxctl.chat.chat_backend import RemoteBackend
 
         if not is_quiet:
             echo(f"mlxctl: using the server at {self.url}; --local loads the model here", err=True)
@@ -88,9 +88,9 @@ class RunningServer:
 
 
 def check_url(url: str | None, *, is_local: bool) -> None:
-    """Raise SettingsError for a server together with the local engine."""
+    """Raise UsageError for a server together with the local engine."""
     if url and is_local:
-        raise SettingsError("--url and --local exclude each other: choose the server or the local engine")
+        raise UsageError("--url and --local exclude each other: choose the server or the local engine")
 
 
 def server_with(
@@ -158,7 +158,7 @@ def running_servers(settings: Settings, api_key: str | None) -> list[RunningServ
     found = sorted(cards(), key=lambda card: urlsplit(card.url).port != port)
     servers = [_open(card.url, card, settings, api_key) for card in found]
     if not (found and urlsplit(found[0].url).port == port) and _is_listening(settings.server.host, port):
-        from mlxctl.launch.background_server import default_url
+        from mlxctl.cli.launch.background_server import default_url
 
         servers.insert(0, _open(default_url(settings), None, settings, api_key))
     return [server for server in servers if server is not None]
@@ -177,7 +177,7 @@ def _open(
     url: str, card: "ServerCard | None", settings: Settings, api_key: str | None
 ) -> RunningServer | None:
     """Return the server at `url`; None if it cannot be used."""
-    from mlxctl.launch.background_server import list_models
+    from mlxctl.cli.launch.background_server import list_models
 
     # SEC: keys of the settings are for servers of this user.
     own_key = next(iter(settings.server.api_keys), None) if card is not None else None
@@ -209,7 +209,7 @@ def _open(
 
 def _is_of_another_user(url: str) -> bool:
     """Whether the process that the server names belongs to another user."""
-    from mlxctl.inspector.connection import ServerConnection
+    from mlxctl.cli.inspector.connection import ServerConnection
 
     # It may say nothing to callers without a key, and its process may be on another machine.
     with suppress(MlxctlError, TypeError, KeyError, ValueError, OverflowError, ProcessLookupError):

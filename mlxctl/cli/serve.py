@@ -17,9 +17,9 @@ import typer
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import GroupedCommand, create_app
 from mlxctl.cli.options import ConfigFile, read_settings, setting
-from mlxctl.errors import SettingsError
-from mlxctl.log_format import LogFormat, json_line
-from mlxctl.settings import (
+from mlxctl.ir.errors import UsageError
+from mlxctl.state.log_format import LogFormat, json_line
+from mlxctl.state.settings import (
     AdapterSettings,
     AuditSettings,
     EngineSettings,
@@ -34,7 +34,7 @@ from mlxctl.settings import (
     describe_field,
     settings_file,
 )
-from mlxctl.settings.secret_files import exposed_files
+from mlxctl.state.settings.secret_files import exposed_files
 from mlxctl.terminal_text import echo
 
 
@@ -206,7 +206,7 @@ def serve(
 
 def _offer_downloads(settings: Settings) -> None:
     from mlxctl.cli.models.pull import offer_downloads
-    from mlxctl.models import Library
+    from mlxctl.library import Library
 
     named = (settings.model.path, *settings.pool.models, settings.model.draft)
     offer_downloads([str(path) for path in named if path is not None], Library(settings.library))
@@ -217,9 +217,9 @@ def _log_line(message: str, log_format: LogFormat, level: int) -> str:
 
 
 def resolve_options(models: list[str], config: Path | None, flags: Mapping[str, Any]) -> Settings:
-    """Return the settings with these models and options. Raises SettingsError."""
+    """Return the settings with these models and options. Raises UsageError."""
     if repeated := [name for name in models if models.count(name) > 1]:
-        raise SettingsError(f"model {repeated[0]!r} is given twice")
+        raise UsageError(f"model {repeated[0]!r} is given twice")
     values = {**flags, "path": next(iter(models), None), "models": models[1:]}
     return read_settings(config, _by_section(values), _FLAG_NAMES)
 

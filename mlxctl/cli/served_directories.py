@@ -3,19 +3,19 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlxctl import locations
-from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
-from mlxctl.locations import expand_user
+from mlxctl.ir.errors import BrokenModel, ModelNotFoundOnDisk
+from mlxctl.state import locations
+from mlxctl.state.locations import expand_user
 from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
-    from mlxctl.models import Library, NamedDirectory
-    from mlxctl.stores.server_cards import ServedDirectory, ServerCard
+    from mlxctl.library import Library, NamedDirectory
+    from mlxctl.state.stores.server_cards import ServedDirectory, ServerCard
 
 
 def cards() -> "list[ServerCard]":
     """Return the cards of the servers that run."""
-    from mlxctl.stores.server_cards import running_cards
+    from mlxctl.state.stores.server_cards import running_cards
 
     return running_cards(locations.server_cards_directory())
 
@@ -25,7 +25,7 @@ def find_directory(name: str, library: "Library") -> "NamedDirectory":
 
     The name is that of a running server, or of the library. Raises ModelNotFoundOnDisk.
     """
-    from mlxctl.models import NamedDirectory
+    from mlxctl.library import NamedDirectory
 
     if name in library.aliases or not (expand_user(name) / "config.json").is_file():
         served = (model for card in cards() for model in card.models if model.name == name)
@@ -89,7 +89,7 @@ def find_served(card: "ServerCard", directory: Path) -> "ServedDirectory | None"
 
 
 def _fingerprint(path: Path) -> str | None:
-    from mlxctl.models.fingerprint import fingerprint
+    from mlxctl.library.fingerprint import fingerprint
 
     try:
         return fingerprint(path)

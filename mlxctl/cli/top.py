@@ -27,7 +27,7 @@ def top(
 ) -> None:
     """Monitor a running server: speed, queue, batch, cache, requests."""
     with report_errors():
-        from mlxctl.tui.monitor import run_top
+        from mlxctl.chat.monitor import run_top
 
         run_top(
             server_url(url),

@@ -6,7 +6,7 @@ Imports none of them.
 import platform
 
 from mlxctl import __version__
-from mlxctl.installed import version_of
+from mlxctl.state.installed import version_of
 
 _REQUIRED = ("mlx", "mlx-lm", "tokenizers", "transformers")
 # Printed only if installed.

@@ -11,12 +11,12 @@ from mlxctl.engine.audio.workload import TranscriptionWorkload
 from mlxctl.engine.backend import current_backend, describe_device
 from mlxctl.engine.embedding.workload import EmbeddingWorkload
 from mlxctl.engine.generation.workload import GenerationWorkload
+from mlxctl.engine.host.mailbox import FrontGoneError, Mailbox
+from mlxctl.engine.host.process_memory import MachineMemory, ProcessOverhead, return_free_memory
+from mlxctl.engine.host.waker import Waker
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading import loader
-from mlxctl.engine.mailbox import FrontGoneError, Mailbox
 from mlxctl.engine.memory import EngineMemory
-from mlxctl.engine.process_memory import MachineMemory, ProcessOverhead, return_free_memory
-from mlxctl.engine.waker import Waker
 from mlxctl.engine.wire.commands import Cancel, LoadModel, Stop, UnloadModel
 from mlxctl.engine.wire.messages import AnyCommand
 from mlxctl.engine.wire.reports import (
@@ -28,11 +28,11 @@ from mlxctl.engine.wire.reports import (
     ModelUnloaded,
 )
 from mlxctl.engine.workload import Workload, WorkloadContext
-from mlxctl.errors import ModelError, ModelNotFoundOnDisk, NotEnoughMemory
 from mlxctl.ir import ModelSpec
+from mlxctl.ir.errors import ModelError, ModelNotFoundOnDisk, NotEnoughMemory
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.packing import Packing
-from mlxctl.settings import EngineSettings, cache_policy
+from mlxctl.state.settings import EngineSettings, cache_policy
 
 WORKLOADS = (GenerationWorkload, EmbeddingWorkload, TranscriptionWorkload)
 """All kinds of work, in the order of their steps."""

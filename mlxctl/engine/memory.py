@@ -9,14 +9,14 @@ from typing import Protocol
 import mlx.core as mx
 
 from mlxctl.engine.backend import Backend
+from mlxctl.engine.host.process_memory import MachineMemory, ProcessOverhead
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import Loader, ModelLoad
 from mlxctl.engine.prefix_caches import PrefixCaches
-from mlxctl.engine.process_memory import MachineMemory, ProcessOverhead
-from mlxctl.errors import describe_bytes
 from mlxctl.ir import ModelSpec
 from mlxctl.ir.cache_policy import CachePolicy
 from mlxctl.ir.conversation_size import PREFIX_CACHE_SHARE
+from mlxctl.ir.errors import describe_bytes
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.packing import Packing
 

@@ -5,13 +5,13 @@ MLX thread only.
 
 import time
 from collections.abc import Callable
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
+from pathlib import Path
 
 from mlxctl.engine.wire.reports import DiskFigures
-from mlxctl.installed import version_of
 from mlxctl.ir import KVFormat, ModelSpec, TextGenerationTask
 from mlxctl.ir.cache_policy import CachePolicy
-from mlxctl.models.fingerprint import fingerprint
+from mlxctl.library.fingerprint import fingerprint
 from mlxctl.prefix_cache.cache import PrefixCache, StorageFormat
 from mlxctl.prefix_cache.disk.reader import FetchedRecord
 from mlxctl.prefix_cache.disk.tier import DiskTier
@@ -19,11 +19,15 @@ from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Packing, Record
 from mlxctl.prefix_cache.records import CacheLayout
 from mlxctl.prefix_cache.splitting import split_record
+from mlxctl.state.installed import version_of
 
 # Time at the engine's end to write cached prefixes to disk.
 _FLUSH_SECONDS = 8.0
 # Packings of this run whose records are still read where they are exact enough.
 _MAX_PACKINGS = 4
+# Weights of up to this size in all are read as a whole, not told apart by their times, so that a small model
+# that is installed again finds its records. Reading so much takes about 0.1 s.
+_MAX_DIGESTED_BYTES = 64 * 1024**2
 # Changes with the meaning of stored records.
 _RECORDS_VERSION = 2
 
@@ -91,8 +95,11 @@ class PrefixCaches:
 
     @property
     def model_names(self) -> dict[bytes, str]:
-        """The model names of the cached prefixes, by namespace."""
-        return dict(self._names)
+        """The model names of the cached prefixes, by namespace.
+
+        Those on disk may be of earlier runs: of a model that is not loaded, or of other weights of this name.
+        """
+        return self._names if self.disk is None else self.disk.model_names | self._names
 
     def hits(self) -> tuple[dict[str, int], int]:
         """Return hits by kind and reused tokens, over all models."""
@@ -167,16 +174,14 @@ def prefix_namespaces(spec: ModelSpec) -> NamespaceOf:
     """Return the digests of everything that keys and values depend on.
 
     They stay the same when the directory is moved or renamed. The fingerprint covers a sample of every
-    tensor, which distinguishes weights of equal sizes and times; sizes and times cover weights edited in
-    place. Packing and quantization of the cache are part of it. Raises BrokenModel.
+    tensor, which distinguishes weights of equal sizes and times; sizes and times cover large weights edited
+    in place. Packing and quantization of the cache are part of it. Raises BrokenModel.
     """
     home = spec.path.resolve()
     kv_format = spec.task.options.kv_format if isinstance(spec.task, TextGenerationTask) else None
     model = blake2b(b"%d:" % _RECORDS_VERSION + (version_of("mlx-lm") or "").encode())
     model.update(fingerprint(home).encode())
-    for file in sorted(home.glob("*.safetensors")):
-        status = file.stat()
-        model.update(f"{file.name}:{status.st_size}:{status.st_mtime_ns}".encode())
+    _add_weights(model, sorted(home.glob("*.safetensors")))
 
     def namespace_of(packing: Packing | None) -> bytes:
         digest = model.copy()
@@ -189,3 +194,14 @@ def prefix_namespaces(spec: ModelSpec) -> NamespaceOf:
         return digest.digest()
 
     return namespace_of
+
+
+def _add_weights(digest: "blake2b", files: list[Path]) -> None:
+    statuses = [file.stat() for file in files]
+    is_small = sum(status.st_size for status in statuses) <= _MAX_DIGESTED_BYTES
+    for file, status in zip(files, statuses, strict=True):
+        if is_small:
+            with file.open("rb") as stream:
+                digest.update(file.name.encode() + file_digest(stream, blake2b).digest())
+        else:
+            digest.update(f"{file.name}:{status.st_size}:{status.st_mtime_ns}".encode())

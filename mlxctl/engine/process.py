@@ -15,11 +15,11 @@ import time
 import msgspec
 
 from mlxctl.engine.backend import prefer_openblas
+from mlxctl.engine.host.process_memory import ProcessOverhead
 from mlxctl.engine.loading.loader import import_mlx_lm
 from mlxctl.engine.loading.transformers_placeholder import import_mlx_lm_alone
-from mlxctl.engine.process_memory import ProcessOverhead
-from mlxctl.log_format import JsonFormatter, LogFormat, TextFormatter
-from mlxctl.settings import EngineSettings
+from mlxctl.state.log_format import JsonFormatter, LogFormat, TextFormatter
+from mlxctl.state.settings import EngineSettings
 
 # Time to write cached prefixes to disk after the front has ended.
 _LONELY_SECONDS = 20.0
@@ -71,8 +71,8 @@ def _blas(settings: EngineSettings) -> str:
 def _run(
     connection: socket.socket, settings: EngineSettings, blas: str, overhead: ProcessOverhead | None
 ) -> None:
+    from mlxctl.engine.host.mailbox import Mailbox
     from mlxctl.engine.loop import EngineLoop
-    from mlxctl.engine.mailbox import Mailbox
 
     EngineLoop(Mailbox(connection), settings, blas=blas, overhead=overhead).run()
 

@@ -13,7 +13,7 @@ from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.wire.messages import AnyReport
 from mlxctl.ir import ModelSpec
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 
 DecodeObserver = Callable[[float, bool], None]
 """Takes the seconds of a decode step, and whether no prompt was prefilled beside it."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from mlxctl.engine import EngineClient
-from mlxctl.errors import CapacityError, EngineError
 from mlxctl.inference.cache.inspector import CachedPrompt
 from mlxctl.inference.cache.recent_prompts import RecordedPrompt
 from mlxctl.ir import GenerationRequest
+from mlxctl.ir.errors import CapacityError, EngineError
 from mlxctl.ir.tokens import Salt
 
 MAX_AGENTS = 64
@@ -34,10 +34,14 @@ _WAIT_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastPrompt:
-    """The newest prompt of an agent; `at` is the clock's time."""
+    """The newest prompt of an agent; `at` is the clock's time.
+
+    With cache_mode `off` it has `num_tokens`, and no ids.
+    """
 
     at: float
     model: str
+    num_tokens: int
     token_ids: "array[int]"
     salts: tuple[Salt, ...]
 
@@ -77,7 +81,11 @@ class ActiveAgents:
         """
         key = (head.caller, head.cache.namespace, agent)
         self._prompts[key] = LastPrompt(
-            at=self._clock(), model=recorded.model, token_ids=recorded.prompt_ids, salts=recorded.salts
+            at=self._clock(),
+            model=recorded.model,
+            num_tokens=recorded.num_prompt_tokens,
+            token_ids=recorded.prompt_ids,
+            salts=recorded.salts,
         )
         self._prompts.move_to_end(key)
         while len(self._prompts) > 1 and self._is_full():
@@ -111,13 +119,20 @@ class ActiveAgents:
             self._prompts.popitem(last=False)
         found = []
         for prompt in list(self._prompts.values()):
+            if not prompt.token_ids:
+                found.append(
+                    CachedPrompt(
+                        num_prompt_tokens=prompt.num_tokens, num_cached_tokens=0, num_tokens_on_disk=0
+                    )
+                )
+                continue
             try:
                 kept = await self._engine.look_up(prompt.model, prompt.token_ids, prompt.salts)
             except (CapacityError, EngineError):
                 return None
             found.append(
                 CachedPrompt(
-                    num_prompt_tokens=len(prompt.token_ids),
+                    num_prompt_tokens=prompt.num_tokens,
                     num_cached_tokens=kept.usage.num_cached_tokens,
                     num_tokens_on_disk=kept.num_on_disk,
                 )

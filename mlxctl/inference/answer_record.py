@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from mlxctl.engine import RowUpdate
-from mlxctl.errors import MlxctlError, RequestCancelled
 from mlxctl.inference.cache.recent_prompts import RecordedPrompt
 from mlxctl.inference.request_entry import RequestEntry
 from mlxctl.ir import Finished, StreamEvent
+from mlxctl.ir.errors import MlxctlError, RequestCancelled
 
 
 class AnswerRecord:
@@ -58,7 +58,8 @@ class AnswerRecord:
 
     def complete(self) -> None:
         """Record that the engine has ended the sequence."""
-        self._prompt.answer_ids = self._answer_ids
+        if not self._prompt.is_off:
+            self._prompt.answer_ids = self._answer_ids
         self._on_complete(self._answer_ids)
 
     def finish(self, events: Iterable[StreamEvent]) -> None:

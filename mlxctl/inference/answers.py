@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mlxctl.adapters import PreparedInput
+from mlxctl.formats.adapters import PreparedInput
 from mlxctl.inference.generation import Generation
 from mlxctl.ir import Finished, SamplingParams, StreamEvent, TextResult, Usage
 

@@ -1,6 +1,5 @@
 """Embedding of one request's texts. Event-loop thread only."""
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.inference.preparation import PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts
 from mlxctl.inference.request_context import current_request
@@ -9,6 +8,7 @@ from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.screening import Screened
 from mlxctl.inference.session import ModelSession
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
+from mlxctl.ir.errors import InvalidRequest
 
 
 async def embed(

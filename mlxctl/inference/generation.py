@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from mlxctl.adapters import StreamProcessor
 from mlxctl.engine import RowUpdate, Score, TokenStream
-from mlxctl.errors import MlxctlError
+from mlxctl.formats.adapters import StreamProcessor
 from mlxctl.inference.answer_record import AnswerRecord
 from mlxctl.inference.prompt_echo import PromptEcho
 from mlxctl.ir import (
@@ -21,6 +20,7 @@ from mlxctl.ir import (
     TokenScore,
     Usage,
 )
+from mlxctl.ir.errors import MlxctlError
 
 
 class Generation:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from mlxctl.formats.parsers.json_escapes import EscapeDecoder
 from mlxctl.inference.answers import AnswerEvents, Answers
 from mlxctl.inference.generation import Generation
 from mlxctl.inference.screening import OutputRules
@@ -21,7 +22,6 @@ from mlxctl.ir import (
     ToolCallEnded,
     ToolCallStarted,
 )
-from mlxctl.parsers.json_escapes import EscapeDecoder
 
 
 class JsonFilter:

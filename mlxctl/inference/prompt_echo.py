@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from mlxctl.adapters import PreparedInput
-from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.engine import RowUpdate
+from mlxctl.formats.adapters import PreparedInput
+from mlxctl.formats.adapters.answer_reader import AnswerReader
 from mlxctl.ir import TextDelta, TokenLogprob, TokenScore
 
 DescribeScores = Callable[[Sequence[TokenScore]], tuple[TokenLogprob, ...]]

@@ -6,9 +6,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlxctl.errors import KeyRevoked
 from mlxctl.inference.request_entry import RequestEntry, StopCause
 from mlxctl.inference.text_rules import TextRules
+from mlxctl.ir.errors import KeyRevoked
 from mlxctl.ir.timed_phases import Phase
 
 MAX_ENTRIES = 256

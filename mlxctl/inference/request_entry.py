@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mlxctl.engine import PrefillFigures
-from mlxctl.errors import EngineError, RequestCancelled
+from mlxctl.ir.errors import EngineError, RequestCancelled
 
 MAX_EVENTS = 64
 """Number of prefill slices, and of interruptions, of one request that are recorded."""

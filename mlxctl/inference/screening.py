@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from mlxctl.errors import GuardrailMatched
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts
 from mlxctl.inference.request_context import current_request
 from mlxctl.inference.text_rules import TextFilter
+from mlxctl.ir.errors import GuardrailMatched
 from mlxctl.ir.timed_phases import timed
 
 Content = TypeVar("Content", PackedRequest, PackedTexts, str)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mlxctl.engine import EngineClient, EngineStatus, Hello, Stats
-from mlxctl.errors import MlxctlError, PermissionDenied, UnknownResource
 from mlxctl.inference.active_agents import ActiveAgents
 from mlxctl.inference.answers import Answers
 from mlxctl.inference.cache import CacheInspector
@@ -36,9 +35,10 @@ from mlxctl.ir import (
     TranscriptionResult,
 )
 from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
+from mlxctl.ir.errors import MlxctlError, PermissionDenied, UnknownResource
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.timed_phases import add_phases
-from mlxctl.settings import PoolSettings, VisionSettings
+from mlxctl.state.settings import PoolSettings, VisionSettings
 
 NO_POOL = PoolSettings()
 
@@ -165,6 +165,11 @@ class InferenceService:
         if max_queue is not None:
             self._engine.max_queue = max_queue
         self._engine.configure_scheduler(policy)
+
+    @property
+    def stats_age_seconds(self) -> float:
+        """Time since the engine reported what `engine_stats` returned last."""
+        return self._engine.stats_age_seconds
 
     async def engine_stats(self) -> Stats:
         """Return the engine's counters. Raises EngineRecovering, EngineDied."""
@@ -327,7 +332,7 @@ class InferenceService:
         return await self.manager.registered_name(name or self.default_model(allowed), allowed, "text")
 
     def default_embedder(self, allowed: AllowedModels, *, reranks: bool) -> str:
-        """Return the model of vector or score requests that name none.
+        """Return the model of embedding and reranking requests that name none.
 
         It is the first one of the purpose, if it `reranks` the first reranker.
         """

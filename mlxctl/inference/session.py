@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
 
-from mlxctl.adapters import PreparedInput, StreamProcessor
-from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.engine import (
     AudioWindow,
     EngineClient,
@@ -18,8 +16,10 @@ from mlxctl.engine import (
     TokenStream,
     TranscribedWindow,
 )
-from mlxctl.errors import ContextOverBudget, EngineDied, describe_bytes
+from mlxctl.formats.adapters import PreparedInput, StreamProcessor
+from mlxctl.formats.adapters.answer_reader import AnswerReader
 from mlxctl.ir import FinishReason, GenerationRequest
+from mlxctl.ir.errors import ContextOverBudget, EngineDied, describe_bytes
 from mlxctl.ir.tokens import Salt, pack
 
 MIN_OUTPUT_TOKENS = 256

@@ -5,7 +5,6 @@ import hashlib
 from functools import partial
 
 from mlxctl.engine import EngineClient
-from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.inference.active_agents import ActiveAgents
 from mlxctl.inference.answer_record import AnswerRecord
 from mlxctl.inference.answers import choice_of
@@ -18,6 +17,7 @@ from mlxctl.inference.request_context import PromptFacts, current_request
 from mlxctl.inference.request_entry import RequestContent
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.session import ModelSession
+from mlxctl.ir.errors import InvalidRequest, MlxctlError
 from mlxctl.ir.tokens import prompt_salts
 
 
@@ -86,6 +86,8 @@ class Submissions:
         entry = self._log.begin(head.model, num_prompt_tokens=num_prompt_tokens, caller=head.caller)
         entry.session_id, entry.num_images = head.cache.session_id, len(prepared.images)
         entry.adapter = "+".join(choice.name for choice in head.adapters or ()) or None
+        # The exact tokens of an answer matter to the prefix cache only.
+        opened = b"" if head.cache.mode == "off" else preparation.opened[number]
         answer_ids: list[int] = []
         if (context := current_request.get()) is not None and context.keeps_content:
             entry.content = RequestContent(
@@ -107,7 +109,7 @@ class Submissions:
             entry,
             recorded,
             answer_ids=answer_ids,
-            on_complete=partial(self._preparation.record_answer, session.name, preparation.opened[number]),
+            on_complete=partial(self._preparation.record_answer, session.name, opened),
             on_end=lease.share().release,
         )
         return Generation(

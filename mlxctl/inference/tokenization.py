@@ -4,12 +4,12 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
-from mlxctl.errors import InvalidRequest, SequenceFailed
 from mlxctl.inference.image_fetching import ImageFetcher
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.limits import SHORT_BYTES
 from mlxctl.ir.allowed_models import AllowedModels
+from mlxctl.ir.errors import InvalidRequest, SequenceFailed
 from mlxctl.ir.timed_phases import timed
 
 

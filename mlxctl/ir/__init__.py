@@ -1,7 +1,7 @@
 """Intermediate representation: pure values shared by all packages.
 
-Requests, messages, events, results, model facts. No wire names, no mlx, no storage ids, no I/O. Every package
-may import it; it imports only msgspec and the standard library.
+Requests, messages, events, results, model facts, errors. No wire names, no mlx, no storage ids, no I/O. Every
+folder may import it; it imports only msgspec and the standard library.
 """
 
 from typing import TYPE_CHECKING

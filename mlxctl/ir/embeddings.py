@@ -58,15 +58,14 @@ class EmbeddingRequest:
     `dimensions` None means the model's full length. `prompt_name` is the key of the prompt before every text,
     None for the model's usual one; token ids get none. Without it, `purpose` (such as "search_query") selects
     the prompt of that name, if the model has one. With `may_cut` a text that is too long is truncated,
-    otherwise it raises an error; with `max_tokens` it is truncated to that length. With `queries` the inputs
-    are documents, of which a cross-encoder gives one score each; another model's first vectors are the
-    queries'. There is one query for all documents, or one for each. Documents are truncated to
-    `max_document_tokens`.
+    otherwise it raises an error; with `max_tokens` it is truncated to that length. With a `query` the inputs
+    are documents, of which a cross-encoder gives one score each; another model's first vector is the
+    query's. Documents are truncated to `max_document_tokens`.
     """
 
     model: str
     inputs: tuple[str | tuple[int, ...], ...]
-    queries: tuple[str, ...] = ()
+    query: str | None = None
     dimensions: int | None = None
     prompt_name: str | None = None
     purpose: str | None = None

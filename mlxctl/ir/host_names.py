@@ -3,7 +3,7 @@
 import ipaddress
 from urllib.parse import urlsplit
 
-from mlxctl.errors import SettingsError
+from mlxctl.ir.errors import UsageError
 
 
 def is_loopback(host: str) -> bool:
@@ -28,11 +28,11 @@ def is_http_url(url: str) -> bool:
 def server_root(url: str) -> str:
     """Return the URL of a server without `/v1`.
 
-    `http://` may be left out. Raises SettingsError for what is no URL of a server.
+    `http://` may be left out. Raises UsageError for what is no URL of a server.
     """
     whole = url if "://" in url else f"http://{url}"
     if not is_http_url(whole):
-        raise SettingsError(f"{url!r} is not a server URL; write http://HOST:PORT")
+        raise UsageError(f"{url!r} is not a server URL; write http://HOST:PORT")
     return whole.rstrip("/").removesuffix("/v1").rstrip("/")
 
 

@@ -44,11 +44,12 @@ class RemoteImagePart:
 class DocumentPart:
     """A PDF file that is still to be read.
 
-    The field `param` of the request holds it.
+    The field `param` of the request holds it. The `filename` is known in a chat; requests have it as text.
     """
 
     data: bytes
     param: str = field(default="messages", compare=False)
+    filename: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

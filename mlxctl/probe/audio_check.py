@@ -6,13 +6,13 @@ A model that writes the same text for any audio fails.
 import asyncio
 import re
 
-from mlxctl.adapters.media.audio_files import AudioFile
-from mlxctl.errors import InvalidRequest, NoVoice
+from mlxctl.formats.adapters.media.audio_files import AudioFile
 from mlxctl.ir import ModelCapabilities, ProbeVerdict
+from mlxctl.ir.errors import InvalidRequest, NoVoice
 from mlxctl.probe.interview import Interview
 from mlxctl.probe.questions import SPOKEN_SENTENCES
 from mlxctl.probe.speech_samples import NO_SYNTHESIZER, find_synthesizer
-from mlxctl.stores import Finding
+from mlxctl.state.stores import Finding
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 

@@ -5,7 +5,7 @@ import msgspec
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ProbeVerdict, ThinkingOptions, text_message
 from mlxctl.probe.interview import GREEDY, Interview
 from mlxctl.probe.questions import CHAT_QUESTION
-from mlxctl.stores import Finding
+from mlxctl.state.stores import Finding
 
 _MAX_TOKENS = 256
 

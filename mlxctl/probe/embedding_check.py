@@ -5,11 +5,11 @@ import operator
 from collections.abc import Sequence
 from itertools import combinations
 
-from mlxctl.errors import EngineError
 from mlxctl.ir import ModelCapabilities
+from mlxctl.ir.errors import EngineError
 from mlxctl.probe.interview import Interview, ProbeVector
 from mlxctl.probe.questions import EMBEDDING_TEXTS
-from mlxctl.stores import Finding
+from mlxctl.state.stores import Finding
 
 # In half precision, vectors differ slightly between batch and single text; leaking padding changes them more.
 _SAME_COSINE = 0.995

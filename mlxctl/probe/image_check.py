@@ -18,7 +18,7 @@ from mlxctl.ir import (
 )
 from mlxctl.probe.interview import GREEDY, Interview
 from mlxctl.probe.questions import COLOR_QUESTION, COLORS
-from mlxctl.stores import Finding
+from mlxctl.state.stores import Finding
 
 _MAX_TOKENS = 256
 _SIDE = 64

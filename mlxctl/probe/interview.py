@@ -7,10 +7,9 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlxctl.adapters import ModelAdapter, PreparedInput, create_adapter
-from mlxctl.adapters.media.audio_files import AudioFile
 from mlxctl.engine import AudioWindow, EngineClient, ModelLoaded
-from mlxctl.errors import DeadlineExceeded, EngineDied
+from mlxctl.formats.adapters import ModelAdapter, PreparedInput, create_adapter
+from mlxctl.formats.adapters.media.audio_files import AudioFile
 from mlxctl.inference.session import ModelSession
 from mlxctl.ir import (
     Collector,
@@ -21,8 +20,9 @@ from mlxctl.ir import (
     SamplingOptions,
     TextResult,
 )
+from mlxctl.ir.errors import DeadlineExceeded, EngineDied
 from mlxctl.probe.observer import ProbeObserver
-from mlxctl.stores import Exchange
+from mlxctl.state.stores import Exchange
 
 GREEDY = SamplingOptions(temperature=0.0, seed=0)
 UNKNOWN_CAPABILITIES = ModelCapabilities()

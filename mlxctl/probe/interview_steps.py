@@ -6,8 +6,8 @@ A failed step gives findings that say so.
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from mlxctl.errors import CapacityError, EngineError, RequestError
 from mlxctl.ir import ModelCapabilities
+from mlxctl.ir.errors import CapacityError, EngineError, RequestError
 from mlxctl.probe.audio_check import check_transcription
 from mlxctl.probe.chat_check import check_chat, check_template
 from mlxctl.probe.embedding_check import check_embeddings
@@ -18,7 +18,7 @@ from mlxctl.probe.rerank_check import check_reranking
 from mlxctl.probe.schema_check import check_schema
 from mlxctl.probe.thinking_check import check_thinking
 from mlxctl.probe.tool_results import check_tools
-from mlxctl.stores import Finding, to_capabilities
+from mlxctl.state.stores import Finding, to_capabilities
 
 QUESTIONS_VERSION = 7
 """Version of the questions; a model probed with an older one is probed again."""

@@ -4,7 +4,7 @@ from mlxctl.ir import GenerationRequest, ModelCapabilities, ProbeVerdict, Thinki
 from mlxctl.ir.conversation_size import ConversationSize
 from mlxctl.probe.interview import GREEDY, Interview
 from mlxctl.probe.questions import BATCH_QUESTIONS
-from mlxctl.stores import Finding
+from mlxctl.state.stores import Finding
 
 _BATCH_TOKENS = 48
 # Shorter answers hardly share a decode step with the other one.

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from mlxctl.stores import Finding
+from mlxctl.state.stores import Finding
 
 
 class ProbeObserver(Protocol):

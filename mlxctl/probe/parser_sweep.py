@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mlxctl.formats.parsers import TOOL_PARSER_IDS, extract, thinking_parser, tool_parser
 from mlxctl.ir import Message
-from mlxctl.parsers import TOOL_PARSER_IDS, extract, thinking_parser, tool_parser
 from mlxctl.probe.call_judgment import CallJudgment, can_call_tools, is_undecided, judge
 from mlxctl.probe.interview import ProbeTranscript
 from mlxctl.probe.questions import ToolQuestion

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mlxctl import __version__
-from mlxctl.adapters import create_adapter
-from mlxctl.errors import BrokenModel, RequestError
-from mlxctl.installed import version_of
+from mlxctl.formats.adapters import create_adapter
 from mlxctl.ir import GenerationRequest, ModelFacts, text_message
-from mlxctl.models import ModelDescription, NamedDirectory, describe_model, read_model
-from mlxctl.models.cross_encoder import is_cross_encoder
-from mlxctl.models.detection import Detection
-from mlxctl.models.fingerprint import fingerprint
-from mlxctl.models.transcription_recipe import supports_transcription
+from mlxctl.ir.errors import BrokenModel, RequestError
+from mlxctl.library import ModelDescription, NamedDirectory, describe_model, read_model
+from mlxctl.library.cross_encoder import is_cross_encoder
+from mlxctl.library.detection import Detection
+from mlxctl.library.fingerprint import fingerprint
+from mlxctl.library.transcription_recipe import supports_transcription
+from mlxctl.state.installed import version_of
 
 _UNSUPPORTED_KINDS = ("reranker", "speech-to-text", "text-to-speech")
 

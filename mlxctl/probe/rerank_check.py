@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from mlxctl.ir import ModelCapabilities, ProbeVerdict
 from mlxctl.probe.interview import Interview
 from mlxctl.probe.questions import RERANKING_PAIRS
-from mlxctl.stores import Exchange, Finding
+from mlxctl.state.stores import Exchange, Finding
 
 # In half precision, scores differ slightly between batch and single pair; leaking padding changes them more.
 # Relative for logits above 1.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from mlxctl.engine import EngineClient, EngineProcess
 from mlxctl.engine.client.launcher import Launcher
-from mlxctl.errors import MlxctlError, StoreError
 from mlxctl.ir import ModelFacts
-from mlxctl.models import NamedDirectory
+from mlxctl.ir.errors import MlxctlError, StoreError
+from mlxctl.library import NamedDirectory
 from mlxctl.probe.interview import Interview
 from mlxctl.probe.interview_steps import (
     EMBEDDING_STEPS,
@@ -23,8 +23,8 @@ from mlxctl.probe.media_checks import check_modalities, unsupported_findings
 from mlxctl.probe.observer import ProbeObserver
 from mlxctl.probe.probed_model import ProbeSubject, read_subject, versions
 from mlxctl.probe.targets import ProbeTarget
-from mlxctl.settings import EngineSettings
-from mlxctl.stores import CapabilityStore, Finding, ProbeRecord
+from mlxctl.state.settings import EngineSettings
+from mlxctl.state.stores import CapabilityStore, Finding, ProbeRecord
 
 _MAX_QUEUE = 8
 

@@ -13,7 +13,7 @@ from mlxctl.ir import (
 )
 from mlxctl.probe.interview import GREEDY, Interview, ProbeTranscript
 from mlxctl.probe.questions import SCHEMA, SCHEMA_QUESTION, fits_schema
-from mlxctl.stores import Finding
+from mlxctl.state.stores import Finding
 
 _MAX_TOKENS = 256
 _CONSTRAINT = Constraint(kind="json_schema", value=SCHEMA, param="response_format", is_strict=True)

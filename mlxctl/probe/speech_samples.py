@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from shutil import which
 
-from mlxctl.errors import NoVoice
-from mlxctl.installed import file_of
+from mlxctl.ir.errors import NoVoice
+from mlxctl.state.installed import file_of
 
 NO_SYNTHESIZER = (
     "no speech synthesizer is installed: macOS has say; elsewhere, pip install 'mlxctl[audio]' (espeak-ng)"

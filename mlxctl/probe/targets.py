@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mlxctl.errors import ModelNotFoundOnDisk
-from mlxctl.models import Library, NamedDirectory
+from mlxctl.ir.errors import ModelNotFoundOnDisk
+from mlxctl.library import Library, NamedDirectory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from mlxctl.adapters import ModelAdapter
+from mlxctl.formats.adapters import ModelAdapter
+from mlxctl.formats.parsers import THINKING_PARSER_IDS, extract, thinking_parser
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ProbeVerdict, ThinkingOptions, text_message
-from mlxctl.parsers import THINKING_PARSER_IDS, extract, thinking_parser
 from mlxctl.probe.interview import GREEDY, Interview, ProbeTranscript
 from mlxctl.probe.questions import THINKING_QUESTIONS
-from mlxctl.stores import Finding
+from mlxctl.state.stores import Finding
 
 _MAX_TOKENS = 512
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from mlxctl.adapters import ModelAdapter
+from mlxctl.formats.adapters import ModelAdapter
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, ToolDelivery, text_message
 from mlxctl.probe.call_judgment import CallJudgment, judge
 from mlxctl.probe.interview import GREEDY, Interview, ProbeTranscript, read

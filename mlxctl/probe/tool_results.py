@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
+from mlxctl.formats.parsers import THINKING_PARSER_IDS, TOOL_PARSER_IDS, thinking_parser, tool_parser
 from mlxctl.ir import ModelCapabilities, ProbeVerdict, ToolDelivery
-from mlxctl.parsers import THINKING_PARSER_IDS, TOOL_PARSER_IDS, thinking_parser, tool_parser
 from mlxctl.probe.interview import Interview
 from mlxctl.probe.parser_sweep import ParserResult
 from mlxctl.probe.tool_check import ToolAttempt, ToolCheck, ToolFailure
-from mlxctl.stores import Finding
+from mlxctl.state.stores import Finding
 
 # <name>, </name>, <name=value>, <name attribute="…">, <|name|>
 _TAG = re.compile(r"</?[A-Za-z_][\w.:-]{0,63}(?:[ =][^<>\n]{0,200})?/?>|<[|｜][^<>|｜\s]{1,64}[|｜]>")

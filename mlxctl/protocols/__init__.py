@@ -1,7 +1,7 @@
 """Wire formats: request bodies to GenerationRequest, events and results to response bytes.
 
 Runs on the front's event loop; large bodies are parsed in preparation processes. Knows no HTTP and no model;
-imports only `ir` and `errors`.
+imports only `ir`.
 """
 
 from mlxctl.protocols.anthropic.errors import anthropic_error

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.integral_floats import max_replacements, with_integers
 from mlxctl.protocols.validation_errors import explain
 

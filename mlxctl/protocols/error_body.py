@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from mlxctl.errors import (
+from mlxctl.ir.errors import (
     AuthenticationFailed,
     CapacityError,
     EncodedBody,

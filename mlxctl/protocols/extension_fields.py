@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import CacheMode, CacheOptions, ContextOverflow, GenerationRequest
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.lora import MAX_STACKED_ADAPTERS, LoraChoice
 from mlxctl.protocols.priority import Priority
 

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from mlxctl.errors import MlxctlError
 from mlxctl.ir import GenerationRequest, StreamEvent, TextResult, Usage
+from mlxctl.ir.errors import MlxctlError
 
 
 class Formatter(Protocol):

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TypeVar, get_args
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ContextOverflow
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.priority import PRIORITY_CLASSES
 
 PRIORITY_HEADER = "x-mlxctl-priority"

@@ -9,8 +9,8 @@ import re
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import AudioPart, DocumentPart, ImagePart, RemoteImagePart, TextPart
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.images import image_media_type
 
 PDF = "application/pdf"

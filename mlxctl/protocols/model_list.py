@@ -8,8 +8,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import AdapterVerdict, ProbeVerdict
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.models import ModelState
 from mlxctl.protocols.openai.lists import parse_limit
 

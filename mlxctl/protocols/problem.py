@@ -5,7 +5,7 @@ from http import HTTPStatus
 import msgspec
 from msgspec import Struct
 
-from mlxctl.errors import MlxctlError
+from mlxctl.ir.errors import MlxctlError
 from mlxctl.protocols.error_body import ErrorBody, error_headers
 from mlxctl.protocols.openai.errors import OpenAIErrorDetail, error_detail, error_status
 

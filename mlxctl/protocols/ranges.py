@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.sampling_ranges import AdditivePenalty as AdditivePenalty
 from mlxctl.ir.sampling_ranges import MaxTokens as MaxTokens
 from mlxctl.ir.sampling_ranges import MinP as MinP

@@ -7,19 +7,17 @@ from typing import Literal
 
 from mlxctl.protocols.anthropic.errors import anthropic_error
 from mlxctl.protocols.anthropic.messages import AnthropicMessagesFormatter
+from mlxctl.protocols.compat.llama_cpp.errors import llama_error
+from mlxctl.protocols.compat.llama_cpp.formatter import LlamaFormatter
+from mlxctl.protocols.compat.lm_studio.chat import LMStudioNativeChatFormatter
+from mlxctl.protocols.compat.ollama.formatter import OllamaFormatter, ollama_error
+from mlxctl.protocols.compat.rerank.formatter import cohere_error
 from mlxctl.protocols.error_body import ErrorBody
 from mlxctl.protocols.formatter import Formatter
-from mlxctl.protocols.llama_cpp.errors import llama_error
-from mlxctl.protocols.llama_cpp.formatter import LlamaFormatter
-from mlxctl.protocols.lm_studio_chat import LMStudioNativeChatFormatter
-from mlxctl.protocols.ollama.formatter import OllamaFormatter, ollama_error
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
 from mlxctl.protocols.openai.errors import openai_error
 from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
-from mlxctl.protocols.rerank import cohere_error
-from mlxctl.protocols.sglang import SGLangFormatter
-from mlxctl.protocols.tei import tei_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +27,7 @@ class WireProtocol:
     `render_error(error, request_id=...)` returns the response; not every vendor's shape has the id.
     """
 
-    vendor: Literal["openai", "anthropic", "ollama", "llama_cpp", "cohere", "tei", "sglang"]
+    vendor: Literal["openai", "anthropic", "ollama", "llama_cpp", "cohere"]
     render_error: Callable[..., ErrorBody]
 
 
@@ -54,7 +52,6 @@ OLLAMA = WireProtocol(vendor="ollama", render_error=ollama_error)
 ANTHROPIC = WireProtocol(vendor="anthropic", render_error=anthropic_error)
 LLAMA_CPP = WireProtocol(vendor="llama_cpp", render_error=llama_error)
 COHERE = WireProtocol(vendor="cohere", render_error=cohere_error)
-TEI = WireProtocol(vendor="tei", render_error=tei_error)
 
 PROTOCOLS: Mapping[str, GenerationProtocol] = {
     "chat": GenerationProtocol(
@@ -87,11 +84,6 @@ PROTOCOLS: Mapping[str, GenerationProtocol] = {
         vendor="llama_cpp",
         render_error=llama_error,
         create_formatter=partial(LlamaFormatter, route="infill"),
-    ),
-    "sglang": GenerationProtocol(
-        vendor="sglang",
-        render_error=partial(openai_error, prompt_field="text"),
-        create_formatter=SGLangFormatter,
     ),
     "ollama_chat": GenerationProtocol(
         vendor="ollama", render_error=ollama_error, create_formatter=partial(OllamaFormatter, route="chat")

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import Repetition, SamplingOptions, ToneCurveOptions
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.extension_fields import ExtensionFields
 from mlxctl.protocols.ranges import (
     AdditivePenalty,

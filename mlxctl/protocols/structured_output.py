@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import Constraint
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import check_nesting
 from mlxctl.protocols.sampling_fields import SamplingFields
 

@@ -6,8 +6,8 @@ Of several fields the first one that is set counts; each protocol has its own or
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ThinkingOptions
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import check_nesting
 
 _Value = TypeVar("_Value")

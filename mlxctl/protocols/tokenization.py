@@ -10,8 +10,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct, field
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.openai.chat_parsing import check_supported, to_generation_request

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ToolChoice
+from mlxctl.ir.errors import InvalidRequest
 
 
 def check_unique_names(names_with_paths: Sequence[tuple[str, str]]) -> None:

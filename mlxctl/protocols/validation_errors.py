@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import inspect
 
-from mlxctl.errors import InvalidRequest, shortened
+from mlxctl.ir.errors import InvalidRequest, shortened
 
 _JSON_NAMES = {
     "str": "a string",

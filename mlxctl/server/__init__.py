@@ -3,8 +3,8 @@
 Runs on the front's event loop. Knows protocols by their formatters, models by name.
 """
 
-from mlxctl.server.address import Address
 from mlxctl.server.app import create_app
+from mlxctl.server.http.address import Address
 from mlxctl.server.process import Announcer, run
 
 __all__ = ["Address", "Announcer", "create_app", "run"]

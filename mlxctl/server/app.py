@@ -6,13 +6,14 @@ from typing import Any
 
 from falcon.asgi import App, Request, Response
 
-from mlxctl.bootstrap import Services
 from mlxctl.protocols import OLLAMA, anthropic_error, openai_error
-from mlxctl.server.access_log import AccessLog
-from mlxctl.server.agent_queue import AgentQueue
-from mlxctl.server.audit import AuditRecorder
-from mlxctl.server.disconnect import Application, DisconnectWatch
-from mlxctl.server.error_handlers import ErrorHandlers
+from mlxctl.server.http.disconnect import Application, DisconnectWatch
+from mlxctl.server.http.error_handlers import ErrorHandlers
+from mlxctl.server.http.open_requests import OpenHttpRequests
+from mlxctl.server.http.root_path import RootPath
+from mlxctl.server.http.route import Route, RouteContext, ServerOwner
+from mlxctl.server.http.unknown_paths import UnknownPaths
+from mlxctl.server.http.upload_turns import UploadTurns
 from mlxctl.server.middleware.allowed_hosts import AllowedHosts
 from mlxctl.server.middleware.authentication import Authentication
 from mlxctl.server.middleware.body_memory import BodyAccounts, BodyMemory
@@ -22,15 +23,14 @@ from mlxctl.server.middleware.header_limit import HeaderLimit
 from mlxctl.server.middleware.request_id import RequestId
 from mlxctl.server.middleware.request_recording import RequestRecording
 from mlxctl.server.middleware.unused_bodies import UnusedBodies
-from mlxctl.server.open_requests import OpenHttpRequests
-from mlxctl.server.responses_socket import ResponsesSocket
-from mlxctl.server.root_path import RootPath
-from mlxctl.server.route import Route, RouteContext, ServerOwner
+from mlxctl.server.observe.access_log import AccessLog
+from mlxctl.server.observe.audit import AuditRecorder
+from mlxctl.server.observe.tracing import RequestTracing
+from mlxctl.server.resources.agents.agent_queue import AgentQueue
+from mlxctl.server.resources.generation.responses_socket import ResponsesSocket
 from mlxctl.server.routes import admin, all_routes, health, page
-from mlxctl.server.tracing import RequestTracing
-from mlxctl.server.unknown_paths import UnknownPaths
-from mlxctl.server.upload_turns import UploadTurns
-from mlxctl.settings import ServerSettings
+from mlxctl.server.wiring import Services
+from mlxctl.state.settings import ServerSettings
 
 
 def create_app(
@@ -55,7 +55,10 @@ def create_app(
     )
     app: App[Request, Response] = App(middleware=_middleware(settings, routes, context))
     for route in routes:
-        resource = route.resource(context)
+        resource: Any = route.resource(context)
+        if hasattr(resource, "on_get"):
+            # The server sends no body.
+            resource.on_head = resource.on_get
         for path in route.paths:
             app.add_route(path, resource)
     app.add_sink(UnknownPaths(routes).refuse, prefix="")

@@ -6,10 +6,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mlxctl.errors import MlxctlError
-from mlxctl.server.disconnect import Receive, Scope, Send
+from mlxctl.ir.errors import MlxctlError
 from mlxctl.server.hosted_application import HostedApplication
-from mlxctl.settings import Settings, resolve
+from mlxctl.server.http.disconnect import Receive, Scope, Send
+from mlxctl.state.settings import Settings, resolve
 
 
 class EmbeddedServer:

@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Self
 
-from mlxctl import locations
-from mlxctl.bootstrap import Services, build_services
-from mlxctl.errors import SettingsError
-from mlxctl.server.access import check_keys
+from mlxctl.ir.errors import SettingsError
 from mlxctl.server.app import create_app
-from mlxctl.server.disconnect import Application
-from mlxctl.server.open_requests import OpenHttpRequests
-from mlxctl.server.route import ServerOwner
-from mlxctl.server.tracing import RequestTracing
-from mlxctl.settings import Settings
+from mlxctl.server.http.disconnect import Application
+from mlxctl.server.http.open_requests import OpenHttpRequests
+from mlxctl.server.http.route import ServerOwner
+from mlxctl.server.observe.tracing import RequestTracing
+from mlxctl.server.policy.access import check_keys
+from mlxctl.server.wiring import Services, build_services
+from mlxctl.state import locations
+from mlxctl.state.settings import Settings
 
 # Time for the last responses to leave after the engine has ended.
 _LAST_RESPONSES_SECONDS = 1.0

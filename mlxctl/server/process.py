@@ -10,19 +10,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from mlxctl.certificates import check_server_files
-from mlxctl.errors import SettingsError, describe_bytes
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.ir.allowed_models import EVERY_MODEL
-from mlxctl.models import Fit
-from mlxctl.models.catalog import Catalog
-from mlxctl.server.address import Address, claim_address
+from mlxctl.ir.errors import UsageError, describe_bytes
+from mlxctl.library import Fit
+from mlxctl.library.catalog import Catalog
 from mlxctl.server.hosted_application import HostedApplication
-from mlxctl.server.listener import Listener
-from mlxctl.server.log_output import logging_to_standard_error
+from mlxctl.server.http.address import Address, claim_address
+from mlxctl.server.http.listener import Listener
+from mlxctl.server.http.tls_key import tls_key_password, unencrypted_key
+from mlxctl.server.observe.log_output import logging_to_standard_error
 from mlxctl.server.published_card import PublishedCard
-from mlxctl.server.tls_key import tls_key_password, unencrypted_key
-from mlxctl.settings import EngineSettings, Settings
+from mlxctl.state.certificates import check_server_files
+from mlxctl.state.settings import EngineSettings, Settings
 
 _COLLECTION_THRESHOLDS = (700, 10, 10)
 # glibc's <malloc.h>.
@@ -98,10 +98,10 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
 
 
 def _check_memory_limit(engine: EngineSettings) -> None:
-    """Raise SettingsError for a limit that the machine cannot give."""
+    """Raise UsageError for a limit that the machine cannot give."""
     machine, limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), engine.memory_limit_bytes
     if limit is not None and limit > machine:
-        raise SettingsError(
+        raise UsageError(
             f"--memory-limit: expected at most {describe_bytes(machine)}, the memory of this machine, "
             f"got {describe_bytes(limit)}"
         )

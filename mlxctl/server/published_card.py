@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from mlxctl import locations
-from mlxctl.errors import BrokenModel
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.ir.allowed_models import EVERY_MODEL
-from mlxctl.models.fingerprint import fingerprint
-from mlxctl.server.address import Address
-from mlxctl.stores.server_cards import CardFile, ServedDirectory, ServerCard
+from mlxctl.ir.errors import BrokenModel
+from mlxctl.library.fingerprint import fingerprint
+from mlxctl.server.http.address import Address
+from mlxctl.state import locations
+from mlxctl.state.stores.server_cards import CardFile, ServedDirectory, ServerCard
 
 _log = logging.getLogger(__name__)
 

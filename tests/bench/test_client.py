@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mlxctl.bench.client import Stream, StreamReceiver, run_stream
 from mlxctl.bench.endpoint import ChatEndpoint
-from mlxctl.errors import (
+from mlxctl.ir.errors import (
     AuthenticationFailed,
     ConnectionLost,
     InvalidRequest,

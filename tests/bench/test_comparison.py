@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mlxctl.bench.comparison import compare_results, is_noise
 from mlxctl.bench.conditions import Condition
-from mlxctl.errors import SettingsError
+from mlxctl.ir.errors import SettingsError
 from tests.bench.sample_results import FAST, RATES, THROUGHPUT, sample_result
 
 BEFORE = sample_result(

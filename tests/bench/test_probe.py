@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl import demo
 from mlxctl.bench.probe import run_probe_bench
-from mlxctl.errors import SettingsError
+from mlxctl.ir.errors import SettingsError
+from mlxctl.library import demo
 from tests.bench.recording_observer import RecordingObserver
 
 

@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from mlxctl.bench.report import make_report
 from mlxctl.bench.svg import Bar, draw_bars
-from mlxctl.errors import SettingsError
+from mlxctl.ir.errors import SettingsError
 from tests.bench.sample_results import CEILING, FAST, RATES, SLOW, THROUGHPUT, sample_result
 from tests.snapshot_location import TextSnapshots
 

@@ -14,8 +14,8 @@ from mlxctl.bench.result import EngineFacts, Result, encode_result, load_result,
 from mlxctl.bench.run import RunOptions, ServerChoice, measured_speed, run_bench
 from mlxctl.bench.scenarios import Latency, Throughput
 from mlxctl.bench.target import open_target
-from mlxctl.errors import CapacityError, ConnectionLost, SettingsError, UnknownModel
-from mlxctl.models import DEMO_MODEL, describe_model, this_machine
+from mlxctl.ir.errors import CapacityError, ConnectionLost, SettingsError, UnknownModel
+from mlxctl.library import DEMO_MODEL, describe_model, this_machine
 from tests.bench.fixed_rate_server import fixed_rate_server
 from tests.bench.recording_observer import RecordingObserver
 from tests.inference.scripted_server import ScriptedServer, listening

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from mlxctl.bench.traces import TraceRequest, TraceSession, read_traces, reusable
 from mlxctl.cli import app
-from mlxctl.errors import SettingsError
+from mlxctl.ir.errors import SettingsError
 from tests import tiny_models
 from tests.server.process import serving
 

@@ -14,7 +14,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_model
 from tokenizers import Tokenizer
 
-from mlxctl import demo
+from mlxctl.library import demo
 from mlxctl.prefix_cache.packing import pack_record, unpack_record
 from mlxctl.prefix_cache.records import CacheLayout
 from tests import tiny_models

@@ -9,9 +9,9 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.utils import load_model
 
-from mlxctl import demo
-from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.decoding import caches as kv
 from mlxctl.ir import KVFormat
+from mlxctl.library import demo
 from tests import tiny_models
 from tests.benchmarks.packing import conversations, random_tokens
 from tests.benchmarks.rounds import Finding, Ratio

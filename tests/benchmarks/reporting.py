@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mlxctl.bench.environment import describe_environment
-from mlxctl.models import this_machine
+from mlxctl.library import this_machine
 from tests.benchmarks.rounds import Finding
 
 _WIDE = 160

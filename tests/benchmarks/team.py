@@ -20,10 +20,10 @@ from mlxctl.bench.prompts import Prompts
 from mlxctl.bench.scenarios import Throughput
 from mlxctl.bench.target import BenchTarget
 from mlxctl.ir.policy import SCOPES, ApiKey, KeyLimits, Limits
-from mlxctl.policy.backend import RequestFacts, decide_locally
-from mlxctl.policy.key_table import KeyTable, secret_digest
-from mlxctl.policy.rate_limits import RateLimiter
-from mlxctl.stores.audit_files import AuditFiles, AuditQuery, AuditRecord
+from mlxctl.server.policy.backend import RequestFacts, decide_locally
+from mlxctl.server.policy.key_table import KeyTable, secret_digest
+from mlxctl.server.policy.rate_limits import RateLimiter
+from mlxctl.state.stores.audit_files import AuditFiles, AuditQuery, AuditRecord
 from tests.benchmarks.load import chat_body
 from tests.benchmarks.rounds import Finding, Ratio
 from tests.benchmarks.servers import Server, mlxctl_server

@@ -17,14 +17,14 @@ from contextlib import asynccontextmanager
 
 from textual.pilot import Pilot
 
+from mlxctl.chat.app import ChatApp
+from mlxctl.chat.chat_setup import ChatSetup
+from mlxctl.chat.conversation import ChatMessage, ChatOptions, Conversation
+from mlxctl.chat.tools.toolbox import ToolBox
+from mlxctl.chat.widgets.status_line import StatusLine
 from mlxctl.ir import Finished, GenerationRequest, StreamEvent, TextDelta, Usage, text_message
-from mlxctl.tui.app import ChatApp
-from mlxctl.tui.chat_setup import ChatSetup
-from mlxctl.tui.conversation import ChatMessage, ChatOptions, Conversation
-from mlxctl.tui.tools.toolbox import ToolBox
-from mlxctl.tui.widgets.status_line import StatusLine
 from tests.benchmarks.rounds import Finding, Ratio
-from tests.tui.scripted_backend import ScriptedBackend
+from tests.chat.scripted_backend import ScriptedBackend
 
 _TOKENS_PER_SECOND = 200
 _SECONDS = 4

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests import tiny_models
-from tests.models.tiny_hub import TinyHub, running
+from tests.library.tiny_hub import TinyHub, running
 from tests.server.process import ServerProcess, serving
 
 KEY = "web-page-key"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from mlxctl.tui.export import load_exported
+from mlxctl.chat.export import load_exported
 from tests.browser.chat_section import ask, open_chat
 from tests.server.process import ServerProcess
 

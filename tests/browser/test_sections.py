@@ -29,10 +29,24 @@ def test_running_download_shows_progress_and_is_cancelled(page: Page, server: Se
 
 def test_download_starts_from_the_page(page: Page, server: ServerProcess) -> None:
     page.goto(f"{server.url}/#models")
-    page.get_by_label("Repository").fill("org/other")
+    page.get_by_label("Model to download").fill("qwen3:9b")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("short names near it: qwen3:4b")
+    page.get_by_label("Model to download").fill("https://huggingface.co/org/other")
     page.keyboard.press("Enter")
     row = page.get_by_role("row").filter(has_text="org/other")
     expect(row).to_contain_text("the hub has no repository 'org/other'")
+    row.get_by_role("button", name="Dismiss").click()
+    expect(row).to_have_count(0)
+
+
+def test_failed_download_is_tried_again(page: Page, server: ServerProcess) -> None:
+    httpx.post(f"{server.url}/downloads", json={"repo": "org/missing"}).raise_for_status()
+    page.goto(f"{server.url}/#models")
+    row = page.get_by_role("row").filter(has_text="org/missing")
+    with page.expect_response(lambda answer: answer.request.method == "POST") as answer:
+        row.get_by_role("button", name="Retry").click()
+    assert (answer.value.status, answer.value.json()["repo"]) == (202, "org/missing")
 
 
 def test_library_says_what_fits(page: Page, server: ServerProcess) -> None:

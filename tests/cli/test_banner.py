@@ -9,10 +9,10 @@ import pytest
 from mlxctl.cli.banner import Banner
 from mlxctl.inference import ServedModel
 from mlxctl.inference.models.served_model import ModelMemory
-from mlxctl.models import DEMO_MODEL, Machine, describe_model, fit_model, read_model
+from mlxctl.library import DEMO_MODEL, Machine, describe_model, fit_model, read_model
 from mlxctl.server import Address
-from mlxctl.settings import PoolSettings, ServerSettings, Settings
-from mlxctl.stores import MeasuredSpeed
+from mlxctl.state.settings import PoolSettings, ServerSettings, Settings
+from mlxctl.state.stores import MeasuredSpeed
 from tests import tiny_models
 
 SPEED = MeasuredSpeed(

@@ -11,17 +11,17 @@ import pytest
 from tokenizers import Tokenizer
 from typer.testing import CliRunner
 
-from mlxctl import demo
 from mlxctl.cli import app
-from mlxctl.inspector.disk_explanation import explain_on_disk
-from mlxctl.inspector.local_models import LocalModels
+from mlxctl.cli.inspector.disk_explanation import explain_on_disk
+from mlxctl.cli.inspector.local_models import LocalModels
 from mlxctl.ir.tokens import Salt, Tokens, pack
+from mlxctl.library import demo
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, chunk_key, root_key
 from mlxctl.prefix_cache.disk.inspection import DiskEntry, DiskInspector
 from mlxctl.prefix_cache.disk.manifest import Manifest
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record
-from mlxctl.settings import resolve
+from mlxctl.state.settings import resolve
 from tests.prefix_cache.disk_records import (
     NAMESPACE,
     closed,

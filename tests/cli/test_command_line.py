@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.cli.lazy import COMMANDS
-from mlxctl.settings import ServerSettings
+from mlxctl.state.settings import ServerSettings
 
 runner = CliRunner()
 
@@ -140,9 +140,46 @@ def test_arguments_in_the_wrong_place_get_the_fix(arguments: list[str], fix: str
     assert fix in run.output
 
 
-@pytest.mark.parametrize("arguments", [["serve", "--port", "eighty"], ["serve", "--no-such-flag"], ["sevre"]])
-def test_usage_error_exits_with_2(arguments: list[str]) -> None:
-    assert runner.invoke(app, arguments).exit_code == 2
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        # What the parser rejects, and what mlxctl does.
+        ("serve --port eighty", 2),
+        ("serve --no-such-flag", 2),
+        ("sevre", 2),
+        ("serve --port 99999", 2),
+        ("serve --api-key ''", 2),
+        ("serve --kv-bits 3", 2),
+        ("serve demo --model demo", 2),
+        ("serve demo --config nothing.toml", 2),
+        ("serve demo --speculation draft", 2),
+        ("run demo hi --url http://127.0.0.1:9 --local", 2),
+        ("run demo ''", 2),
+        ("chat --no-save --continue", 2),
+        ("chat demo", 2),
+        ("cache ls --disk --url http://127.0.0.1:9", 2),
+        ("models ps --url ftp://host", 2),
+        ("models alias best", 2),
+        ("models import file.gguf --bits 7", 2),
+        ("models import file.gguf --name a/b/c", 2),
+        ("scheduler set text --url http://127.0.0.1:9", 2),
+        ("admin limits set --for-model demo --local", 2),
+        ("audit search --since soon", 2),
+        ("launch emacs", 2),
+        ("bench latency demo", 2),
+        ("service install --port 99999", 2),
+        # What fails at work.
+        ("run no-such-model hi --local", 1),
+        ("models info no-such-model", 1),
+        ("models import no-such-file.gguf", 1),
+        ("models ps --url http://127.0.0.1:9", 1),
+        ("bench compare no-such-file.json no-such-file.json", 1),
+        ("config path", 0),
+    ],
+)
+def test_wrong_call_exits_with_2_and_failed_work_with_1(arguments: str, code: int) -> None:
+    done = runner.invoke(app, shlex.split(arguments), input="")
+    assert done.exit_code == code, done.output
 
 
 def test_commands_are_imported_when_called() -> None:

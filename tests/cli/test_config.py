@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mlxctl.cli import app
-from mlxctl.settings import Settings, resolve
+from mlxctl.state.settings import Settings, resolve
 
 runner = CliRunner()
 
@@ -92,5 +92,5 @@ def test_a_broken_file_is_named_with_its_fault(file: Path) -> None:
     file.parent.mkdir()
     file.write_text("[server]\nporrt = 1\n")
     shown = runner.invoke(app, ["config", "show"])
-    assert shown.exit_code == 1
+    assert shown.exit_code == 2
     assert "server.porrt" in shown.stderr

@@ -8,8 +8,8 @@ from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 from mlxctl.cli import app
-from mlxctl.cli.doctor import result_line, summary
-from mlxctl.doctor import CheckResult
+from mlxctl.cli.doctor import CheckResult
+from mlxctl.cli.doctor.commands import result_line, summary
 from tests.snapshot_location import TextSnapshots
 
 runner = CliRunner()
@@ -31,7 +31,7 @@ FINDINGS = [
 
 
 def test_doctor_passes_and_json_has_the_same_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlxctl.cli.doctor.run_checks", lambda: iter(FINDINGS[:2]))
+    monkeypatch.setattr("mlxctl.cli.doctor.commands.run_checks", lambda: iter(FINDINGS[:2]))
     lines, document = runner.invoke(app, ["doctor"]), runner.invoke(app, ["doctor", "--json"])
     assert lines.exit_code == document.exit_code == 0
     assert "everything works" in lines.stdout
@@ -42,7 +42,7 @@ def test_doctor_passes_and_json_has_the_same_results(monkeypatch: pytest.MonkeyP
 
 def test_invalid_settings_are_broken_with_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLXCTL_SERVER_PORT", "eighty")
-    monkeypatch.setattr("mlxctl.doctor.generation.check_answer", lambda *_: FINDINGS[0])
+    monkeypatch.setattr("mlxctl.cli.doctor.generation.check_answer", lambda *_: FINDINGS[0])
     run = runner.invoke(app, ["doctor"])
     assert run.exit_code == 1
     assert "MLXCTL_SERVER_PORT" in run.stdout

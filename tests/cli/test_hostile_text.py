@@ -17,14 +17,14 @@ import typer
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
-from mlxctl import locations
 from mlxctl.bench.result import encode_result
 from mlxctl.cli import app
-from mlxctl.stores.audit_files import AuditRecord
+from mlxctl.state import locations
+from mlxctl.state.stores.audit_files import AuditRecord
 from tests import tiny_models
 from tests.bench.sample_results import FAST, SLOW, sample_result
 from tests.hostile_server import ENDLESS, TEXT, UNEXPECTED, HostileServer, hostile
-from tests.models.weight_files import packed, write_model
+from tests.library.weight_files import packed, write_model
 
 runner = CliRunner()
 RAW = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -113,7 +113,7 @@ WITHOUT_FOREIGN_TEXT = {
     **dict.fromkeys((f"completion {shell}" for shell in ("bash", "zsh", "fish")), "prints names of commands"),
     "completion agents": "prints ids that the server has checked (tests/cli/test_agents.py)",
     "models recommend": "prints the package's own catalog",
-    "models pull": "prints the name that was typed (tests/models/test_downloads.py has the hub's errors)",
+    "models pull": "prints the name that was typed (tests/library/test_downloads.py has the hub's errors)",
     "bench probe": "prints the tables of `bench latency`",
     "cache export": "prints counts",
     "cache import": "prints counts",
@@ -254,8 +254,8 @@ def call_with(server: HostileServer, path: str, place: dict[str, list[str]]) -> 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chats that do not wait for a busy server."""
-    monkeypatch.setattr("mlxctl.tui.chat_turn.MAX_BUSY_SECONDS", 0.0)
-    monkeypatch.setattr("mlxctl.tui.plain_chat.MAX_BUSY_SECONDS", 0.0)
+    monkeypatch.setattr("mlxctl.chat.chat_turn.MAX_BUSY_SECONDS", 0.0)
+    monkeypatch.setattr("mlxctl.chat.plain_chat.MAX_BUSY_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize("path", ASKS_SERVERS)
@@ -312,7 +312,7 @@ def test_the_first_wrong_field_is_named(arguments: list[str], field: str) -> Non
 
 
 def test_a_list_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlxctl.inspector.agents.MAX_PAGES", 3)
+    monkeypatch.setattr("mlxctl.cli.inspector.agents.MAX_PAGES", 3)
     with hostile(200, b'{"data": [], "has_more": true, "last_id": "a"}') as server:
         done = runner.invoke(app, ["agents", "ls", "--url", server.url])
     assert done.stderr == f"mlxctl: {server.url}/v1/agents lists more than 1000 pages\n"
@@ -320,7 +320,7 @@ def test_a_list_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("command", ["agents ls", "top --once", "launch codex --dry-run"])
 def test_an_answer_without_end_is_an_error(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlxctl.server_answers.MAX_ANSWER_BYTES", 100_000)
+    monkeypatch.setattr("mlxctl.inference.remote.server_answers.MAX_ANSWER_BYTES", 100_000)
     with hostile(200, ENDLESS) as server:
         done = runner.invoke(app, [*command.split(), "--url", server.url])
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
@@ -328,7 +328,7 @@ def test_an_answer_without_end_is_an_error(command: str, monkeypatch: pytest.Mon
 
 
 def test_a_server_that_never_answers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlxctl.inspector.connection._READ_SECONDS", 0.1)
+    monkeypatch.setattr("mlxctl.cli.inspector.connection._READ_SECONDS", 0.1)
     monkeypatch.setattr("mlxctl.inference.remote.client._LIST_SECONDS", 0.1)
     with hostile(hold=True) as server:
         for command in ("agents ls", "top --once"):

@@ -14,9 +14,9 @@ import segno
 from mlxctl.cli import lan_urls
 from mlxctl.cli.banner import Banner
 from mlxctl.inference import ServedModel
-from mlxctl.models import DEMO_MODEL, read_model
+from mlxctl.library import DEMO_MODEL, read_model
 from mlxctl.server import Address
-from mlxctl.settings import ServerSettings, Settings
+from mlxctl.state.settings import ServerSettings, Settings
 
 EVERYWHERE = Address(ip="0.0.0.0", port=8080)
 URL = "http://192.168.1.20:8080"

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from models.weight_files import packed, write_model
 from rich.console import Console
 from rich.table import Table
 from typer.testing import CliRunner
 
-from mlxctl import locations
 from mlxctl.cli import app
 from mlxctl.cli.console import print_names
 from mlxctl.cli.models import COMMANDS
-from mlxctl.models import DEMO_MODEL, this_machine
-from mlxctl.models.fingerprint import fingerprint
-from mlxctl.stores import MeasuredSpeed, SpeedStore
+from mlxctl.library import DEMO_MODEL, this_machine
+from mlxctl.library.fingerprint import fingerprint
+from mlxctl.state import locations
+from mlxctl.state.stores import MeasuredSpeed, SpeedStore
 from tests import tiny_models
+from tests.library.weight_files import packed, write_model
 
 CONFIG = {
     "model_type": "qwen3",

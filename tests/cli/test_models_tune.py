@@ -14,7 +14,7 @@ from mlxctl.bench.run import RunOptions
 from mlxctl.bench.scenarios import Speculation
 from mlxctl.cli import app
 from tests.bench.sample_results import sample_result
-from tests.models.weight_files import write_model
+from tests.library.weight_files import write_model
 
 CONFIG = {
     "model_type": "qwen3",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.demo import MODEL_DIR
-from tests.models.tiny_hub import TinyHub, running
+from mlxctl.library.demo import MODEL_DIR
+from tests.library.tiny_hub import TinyHub, running
 
 REPOSITORY = "mlx-community/Qwen3-4B-4bit"
 

@@ -18,17 +18,17 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 from snapshot_location import TextSnapshots
-from stores.probe_records import record
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
-from mlxctl import demo
 from mlxctl.cli import app
 from mlxctl.cli.probe.progress import ProgressBar
-from mlxctl.models.fingerprint import fingerprint
+from mlxctl.library import demo
+from mlxctl.library.fingerprint import fingerprint
 from mlxctl.probe.interview_steps import QUESTIONS_VERSION
-from mlxctl.stores import QUESTIONS, CapabilityStore, Exchange, Finding, read_overrides
+from mlxctl.state.stores import QUESTIONS, CapabilityStore, Exchange, Finding, read_overrides
 from tests import tiny_models
+from tests.state.stores.probe_records import record
 
 ASKED = Exchange(
     prompt="<|im_start|>user\nWhat is the [bold]weather[/] in Lisbon?<|im_end|>\n",

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from mlxctl.demo import MODEL_DIR
-from tests.models.tiny_hub import TinyHub, running
+from mlxctl.library.demo import MODEL_DIR
+from tests.library.tiny_hub import TinyHub, running
 from tests.server.process import ServerProcess, serving
 
 
@@ -120,7 +120,7 @@ def test_a_server_that_wants_a_key_is_named_and_the_model_loaded_here() -> None:
 
 def test_a_server_and_the_local_engine_exclude_each_other() -> None:
     done = run("--url", "http://127.0.0.1:1", "--local", "Hello!", command="chat")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "--url and --local exclude each other" in done.stderr
 
 

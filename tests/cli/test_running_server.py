@@ -14,12 +14,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mlxctl import locations
+from mlxctl.chat.chat_backend import RemoteBackend
 from mlxctl.cli import running_server
+from mlxctl.cli.options import server_url
 from mlxctl.cli.running_server import any_server, running_servers, server_with
-from mlxctl.settings import Settings, resolve
-from mlxctl.stores.server_cards import CardFile, ServedDirectory, ServerCard
-from mlxctl.tui.chat_backend import RemoteBackend
+from mlxctl.state import locations
+from mlxctl.state.settings import Settings, resolve
+from mlxctl.state.stores.server_cards import CardFile, ServedDirectory, ServerCard
 from tests.http_double import running
 
 Model = dict[str, Any]
@@ -81,6 +82,22 @@ def test_the_server_of_the_settings_is_asked_before_others(user: User) -> None:
     found = server_with("a", user.settings(user.ports[1]), api_key=None, is_quiet=True)
     assert found is not None
     assert found.address == first
+
+
+def test_commands_find_the_running_server(
+    user: User, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLXCTL_SERVER_PORT", "9")
+    assert server_url(None) == "http://127.0.0.1:9"
+    urls = [user.serve({"id": "a"})]
+    assert server_url(None) == urls[0]
+    assert capsys.readouterr().err == ""
+    urls.append(user.serve({"id": "b"}))
+    assert server_url(None) in urls
+    assert "--url names one of them" in capsys.readouterr().err
+    monkeypatch.setenv("MLXCTL_SERVER_PORT", str(user.ports[1]))
+    assert server_url(None) == urls[1]
+    assert server_url("http://other") == "http://other"
 
 
 def test_a_chat_names_other_servers_and_other_models(user: User, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mlxctl.cli import app
-from tests.models.tiny_hub import TinyHub, running
+from tests.library.tiny_hub import TinyHub, running
 from tests.server.process import ServerProcess, serving
 
 runner = CliRunner()

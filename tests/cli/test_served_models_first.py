@@ -12,18 +12,18 @@ from typing import Any
 
 import httpx
 import pytest
-from stores.probe_records import record
 from typer.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.running_server import server_with
 from mlxctl.cli.served_directories import name_to_load
-from mlxctl.demo import MODEL_DIR
-from mlxctl.models.fingerprint import fingerprint
-from mlxctl.settings import resolve
-from mlxctl.stores import CapabilityStore, Finding
+from mlxctl.library.demo import MODEL_DIR
+from mlxctl.library.fingerprint import fingerprint
+from mlxctl.state.settings import resolve
+from mlxctl.state.stores import CapabilityStore, Finding
 from tests.server.process import ServerProcess
+from tests.state.stores.probe_records import record
 
 runner = CliRunner()
 

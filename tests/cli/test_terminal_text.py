@@ -12,10 +12,10 @@ from rich.progress import Progress, TextColumn
 from rich.table import Table
 from typer.testing import CliRunner
 
-from mlxctl import locations
 from mlxctl.cli import app
 from mlxctl.cli.console import _EscapingConsole, console
-from mlxctl.log_format import JsonFormatter, TextFormatter
+from mlxctl.state import locations
+from mlxctl.state.log_format import JsonFormatter, TextFormatter
 from mlxctl.terminal_text import echo, echo_words, escape_control_characters, escape_line, escape_prose
 from tests.hostile_server import TEXT
 

@@ -6,9 +6,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from parsers.replay import chunkings, fold
-
-from mlxctl.parsers import AnswerMachine, ToolParser, extract
+from mlxctl.formats.parsers import AnswerMachine, ToolParser, extract
+from tests.formats.parsers.replay import chunkings, fold
 
 GUIDE = Path(__file__).parents[2] / "docs" / "contributing" / "add-a-family.md"
 

@@ -34,7 +34,7 @@ def test_every_link_to_a_file_resolves() -> None:
 
 
 def test_chat_image_equals_the_snapshot() -> None:
-    snapshot = ROOT / "snapshots" / "tui" / "test_svg_screens" / "test_chat_image.svg"
+    snapshot = ROOT / "snapshots" / "chat" / "test_svg_screens" / "test_chat_image.svg"
     assert (ROOT / "docs" / "assets" / "chat.svg").read_text(encoding="utf-8") == snapshot.read_text(
         encoding="utf-8"
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.decoding import caches as kv
 from mlxctl.ir.kv_cache_size import KVFormats
 from mlxctl.prefix_cache.records import growing_arrays
 

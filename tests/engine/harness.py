@@ -21,7 +21,7 @@ from mlxctl.engine import (
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.ir import CacheOptions, ModelSpec, ProcessedImage, SamplingParams
 from mlxctl.ir.tokens import pack
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 
 GREEDY = SamplingParams(temperature=0)

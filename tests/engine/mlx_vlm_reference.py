@@ -10,9 +10,9 @@ import mlx_vlm.utils
 import numpy as np
 from PIL import Image
 
-from mlxctl.adapters import PreparedInput
+from mlxctl.formats.adapters import PreparedInput
 from mlxctl.ir import ImagePart
-from mlxctl.models import read_model
+from mlxctl.library import read_model
 
 
 def theirs(model: Path, prompt: PreparedInput, images: Sequence[ImagePart], *, num_tokens: int) -> list[int]:

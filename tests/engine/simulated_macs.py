@@ -1,6 +1,6 @@
 """Macs and models as machines of the simulation, from published figures.
 
-Nothing here was measured by the project. Memory and bandwidth are those of `mlxctl.models.apple_chips`.
+Nothing here was measured by the project. Memory and bandwidth are those of `mlxctl.library.apple_chips`.
 
 - Prefill: `_PROMPT_SPEED` are tokens/s of LLaMA 7B (6.74e9 parameters, Q4_0, 3.83 GiB) for a prompt of 512
   tokens, as published in llama.cpp's discussion 4167 for M1 to M4 and the M3 Ultra, and in its pull request
@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mlxctl.engine.scheduling.model_queue import ModelCosts
-from mlxctl.models.apple_chips import CHIPS, Chip
-from mlxctl.models.machine import GIB, recommended_share
-from mlxctl.models.recommendations import CatalogEntry, read_catalog
+from mlxctl.library.apple_chips import CHIPS, Chip
+from mlxctl.library.machine import GIB, recommended_share
+from mlxctl.library.recommendations import CatalogEntry, read_catalog
 
 from .simulated_machine import Machine
 

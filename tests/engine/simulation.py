@@ -100,8 +100,8 @@ class Simulation:
         self._coming: list[tuple[float, engine.Sequence]] = []
         self._scheduler = Scheduler(
             SchedulerPolicy(max_rows=max_rows, **policy),
-            prefill_slice_seconds=0.5,
-            prefill_chunk_max_tokens=MAX_PASS_TOKENS,
+            prefill_turn_seconds=0.5,
+            prefill_pass_max_tokens=MAX_PASS_TOKENS,
         )
         self._costs = costs or ModelCosts(
             weights_bytes=1 << 30, kv_bytes_per_token=1, num_layers=machine.num_layers

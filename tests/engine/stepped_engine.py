@@ -25,8 +25,8 @@ from mlxctl.ir.lora import LoraSpec
 from mlxctl.ir.model_spec import NO_TEXT_OPTIONS, TextModelOptions
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import pack
-from mlxctl.models import read_model
-from mlxctl.settings import EngineSettings
+from mlxctl.library import read_model
+from mlxctl.state.settings import EngineSettings
 from tests.engine.harness import GREEDY, result_of, sources
 from tests.tiny_models.wide_heads import wide_model
 

@@ -11,7 +11,7 @@ from llguidance import LLMatcher
 
 from mlxctl.engine import EngineClient, TokenStream
 from mlxctl.ir import Guidance, Repetition, SamplingParams, ThinkingLimit, ToneCurve
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests.engine.harness import Output, finish, running_engine, submit
 
 # Plain attention, sliding window, short convolutions, linear attention with experts.
@@ -20,7 +20,7 @@ FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
 
 # Small chunks, so that prompts are read in several slices and rows join while others are in the middle.
 # Nothing is taken from the prefix cache here: that it gives the same tokens has its own tests.
-SMALL_CHUNKS = EngineSettings(max_rows=6, prefill_chunk_max_tokens=16, prefix_cache_bytes=0)
+SMALL_CHUNKS = EngineSettings(max_rows=6, prefill_pass_max_tokens=16, prefix_cache_bytes=0)
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def test_seed_determines_the_tokens_across_engines() -> None:
 
 def test_prefill_slices_of_any_size_give_equal_tokens() -> None:
     async def answer(chunk: int) -> list[int]:
-        chosen = EngineSettings(prefill_chunk_max_tokens=chunk, prefix_cache_bytes=0)
+        chosen = EngineSettings(prefill_pass_max_tokens=chunk, prefix_cache_bytes=0)
         async with running_engine("gemma3", "lfm2", settings=chosen) as client:
             outputs = [
                 await finish(submit(client, name, range(30, 130), max_tokens=10))

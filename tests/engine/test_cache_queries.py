@@ -7,7 +7,7 @@ import pytest
 
 from mlxctl.engine import CachedChunk, EngineClient
 from mlxctl.ir import CacheMode, CacheOptions
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 
 from .harness import finish, running_engine, submit
 

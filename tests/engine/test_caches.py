@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from mlx_lm import load
 from mlx_lm.models.cache import KVCache
 
-from mlxctl.engine.generation import caches as kv
-from mlxctl.engine.generation.quantized_cache import PreallocatedQuantizedKVCache
+from mlxctl.engine.decoding import caches as kv
+from mlxctl.engine.decoding.quantized_cache import PreallocatedQuantizedKVCache
 from mlxctl.ir import KVFormat
 from mlxctl.ir.conversation_size import OUTPUT_RESERVE_TOKENS
 from tests import tiny_models

@@ -12,7 +12,7 @@ import pytest
 
 from mlxctl.engine import EngineProcess
 from mlxctl.engine.client.child_process import ChildProcess, describe_exit, start_child
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl import locations
 from mlxctl.engine import AudioWindow, EngineClient, EngineProcess
 from mlxctl.engine.client import engine_client
-from mlxctl.errors import (
+from mlxctl.ir import ModelSpec
+from mlxctl.ir.errors import (
     BrokenModel,
     ContextOverBudget,
     EngineDied,
@@ -23,8 +23,8 @@ from mlxctl.errors import (
     SequenceFailed,
     ShuttingDown,
 )
-from mlxctl.ir import ModelSpec
-from mlxctl.settings import EngineSettings
+from mlxctl.state import locations
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import finish, running_engine, sources, submit
 from tests.server.process import is_alive
@@ -86,6 +86,7 @@ def test_engine_that_does_not_answer_has_its_last_figures(monkeypatch: pytest.Mo
             os.kill(engine_pid(client), signal.SIGSTOP)
             try:
                 assert await client.stats() is last
+                assert client.stats_age_seconds >= 0.1
             finally:
                 os.kill(engine_pid(client), signal.SIGCONT)
 

@@ -8,8 +8,8 @@ from llguidance import LLMatcher
 from tokenizers import Tokenizer
 
 from mlxctl.engine import EngineClient
-from mlxctl.errors import SequenceFailed
 from mlxctl.ir import Guidance, Repetition, SamplingParams, ThinkingLimit
+from mlxctl.ir.errors import SequenceFailed
 from tests import tiny_models
 from tests.engine.harness import finish, running_engine, submit
 

@@ -5,7 +5,7 @@ from random import Random
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-from mlxctl.engine.generation.draft_caches import DraftCaches
+from mlxctl.engine.speculation.draft_caches import DraftCaches
 
 
 def add(caches: list[KVCache], columns: list[list[float]]) -> None:

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from mlxctl.engine import EngineClient
-from mlxctl.errors import EngineDied, SequenceFailed
 from mlxctl.ir import EmbeddingRecipe, Pooling
-from mlxctl.models import read_model
-from mlxctl.settings import EngineSettings
+from mlxctl.ir.errors import EngineDied, SequenceFailed
+from mlxctl.library import read_model
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 
 from .harness import finish, running_engine, submit
@@ -41,7 +41,7 @@ def embedding_engine(
     return running_engine(
         *others,
         models=[embedder],
-        settings=settings or EngineSettings(max_rows=8, prefill_chunk_max_tokens=64),
+        settings=settings or EngineSettings(max_rows=8, prefill_pass_max_tokens=64),
         own_process=own_process,
     )
 

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from mlxctl.adapters import create_adapter
 from mlxctl.engine import EngineClient
+from mlxctl.formats.adapters import create_adapter
 from mlxctl.ir import EmbeddingRecipe, ModelSpec
-from mlxctl.models import read_model
-from mlxctl.settings import EngineSettings
+from mlxctl.library import read_model
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 
 from .encoder_reference import Reference
@@ -40,7 +40,7 @@ def engine(
 
     It computes at most `max_slice` tokens at a time.
     """
-    chosen = EngineSettings(max_rows=8, prefill_chunk_max_tokens=max_slice)
+    chosen = EngineSettings(max_rows=8, prefill_pass_max_tokens=max_slice)
     encoders = [spec(kind) if isinstance(kind, str) else kind for kind in kinds]
     return running_engine(*others, models=encoders, settings=chosen)
 

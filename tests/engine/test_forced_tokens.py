@@ -3,8 +3,8 @@
 import asyncio
 import json
 import math
+from collections import abc
 from collections.abc import Iterator
-from collections.abc import Sequence as Many
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +16,14 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
-from mlxctl.demo import MODEL_DIR
 from mlxctl.engine import EngineClient, loop
 from mlxctl.engine.backend import CPU
 from mlxctl.engine.constraints.matcher import GrammarMatcher
-from mlxctl.engine.generation import draft_steps
-from mlxctl.engine.generation.verification import verify_drafts
+from mlxctl.engine.speculation import draft_steps
+from mlxctl.engine.speculation.verification import verify_drafts
 from mlxctl.ir import Guidance, Repetition, SamplingParams, ThinkingLimit
-from mlxctl.settings import EngineSettings
+from mlxctl.library.demo import MODEL_DIR
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import GREEDY, Output, finish, running_engine, submit
 
@@ -51,7 +51,9 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """Numbers of forced tokens by row, of every pass that computes some."""
     seen: list[list[int]] = []
 
-    def verify(batch: Any, drafts: Many[Many[int]], states: Any = None, *, are_forced: bool = False) -> Any:
+    def verify(
+        batch: Any, drafts: abc.Sequence[abc.Sequence[int]], states: Any = None, *, are_forced: bool = False
+    ) -> Any:
         if are_forced:
             seen.append([len(draft) for draft in drafts])
         return verify_drafts(batch, drafts, states, are_forced=are_forced)

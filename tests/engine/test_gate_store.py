@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.engine.speculation.gate import DraftOdds
-from mlxctl.engine.speculation.gate_store import GateStore
+from mlxctl.engine.speculation.policy.gate import DraftOdds
+from mlxctl.engine.speculation.policy.gate_store import GateStore
 from tests.permissions import restricted_directory
 
 DRAFT = [DraftOdds(7, 0.9)]

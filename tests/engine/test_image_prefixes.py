@@ -9,14 +9,14 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from mlxctl.adapters import PreparedInput
 from mlxctl.engine import EngineClient
 from mlxctl.engine.generation.loading import load_text_model
 from mlxctl.engine.vision.language_model import VisionLanguageModel
-from mlxctl.errors import SequenceFailed
+from mlxctl.formats.adapters import PreparedInput
 from mlxctl.ir import CacheOptions, ImagePart, TextPart
+from mlxctl.ir.errors import SequenceFailed
 from mlxctl.ir.tokens import common_tokens, image_salts, pack
-from mlxctl.models import read_model
+from mlxctl.library import read_model
 from tests import tiny_models
 from tests.engine.harness import result_of
 
@@ -156,7 +156,7 @@ def test_reuse_of_any_length_continues_as_a_cold_run(seed: int) -> None:
     prompts = [random_prompt(dice) for _ in range(5)]
     prompts += [replace(prompt, token_ids=prompt.token_ids[:-1], images=prompt.images) for prompt in prompts]
 
-    outputs = asyncio.run(ask_all(prompts, prefill_chunk_max_tokens=70))
+    outputs = asyncio.run(ask_all(prompts, prefill_pass_max_tokens=70))
 
     assert [output.token_ids for output in outputs] == cold(prompts)
     for place, prompt in enumerate(prompts):

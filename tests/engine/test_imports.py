@@ -20,7 +20,7 @@ sys.addaudithook(note)
 from pathlib import Path
 from mlxctl.engine.embedding.loading import load_embedding_model
 from mlxctl.engine.generation.loading import load_text_model
-from mlxctl.models import read_model
+from mlxctl.library import read_model
 for path in sys.argv[1:]:
     facts = read_model(Path(path))
     spec, recipe = facts.spec("m"), facts.embedding

@@ -7,11 +7,11 @@ import pytest
 from mlx_lm import load
 
 from mlxctl.engine import EngineClient
-from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.decoding import caches as kv
 from mlxctl.engine.generation.prefix_coordinator import LastConversation
 from mlxctl.ir import CacheOptions
 from mlxctl.ir.tokens import pack
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import finish, running_engine, submit
 

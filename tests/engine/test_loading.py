@@ -13,8 +13,8 @@ import pytest
 from mlxctl.engine.generation.loading import load_text_model
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import load_in_pieces
-from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
 from mlxctl.ir import ModelSpec
+from mlxctl.ir.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
 from tests import tiny_models
 from tests.engine.harness import result_of
 

@@ -9,20 +9,20 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from mlxctl.adapters import PreparedInput
 from mlxctl.engine import EngineClient, Score
-from mlxctl.errors import SequenceFailed
+from mlxctl.formats.adapters import PreparedInput
 from mlxctl.ir import CacheOptions, ModelSpec, TextPart
+from mlxctl.ir.errors import SequenceFailed
 from mlxctl.ir.lora import LoraChoice, LoraSpec, stack_digest
-from mlxctl.models.lora_files import read_lora
-from mlxctl.settings import EngineSettings
+from mlxctl.library.lora_files import read_lora
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import GREEDY, Output, finish, running_engine, submit
 from tests.engine.vision_harness import noise, prepared, seeing_engine
 from tests.tiny_models import adapters
 
 PROMPT = tuple(range(20, 60))
-SETTINGS = EngineSettings(max_rows=8, prefill_chunk_max_tokens=16)
+SETTINGS = EngineSettings(max_rows=8, prefill_pass_max_tokens=16)
 
 
 def spec_of(directory: Path, base: Path, name: str) -> LoraSpec:

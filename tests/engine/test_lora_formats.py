@@ -13,7 +13,7 @@ from mlx_lm.utils import load_model
 
 from mlxctl.ir import ModelSpec
 from mlxctl.ir.lora import LoraChoice, LoraSpec
-from mlxctl.models.lora_files import read_lora
+from mlxctl.library.lora_files import read_lora
 from tests import tiny_models
 from tests.engine.harness import running_engine
 from tests.engine.test_lora import PROMPT, SETTINGS, mount, run

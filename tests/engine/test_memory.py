@@ -6,7 +6,7 @@ import re
 import mlx.core as mx
 import pytest
 
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests.engine.harness import finish, running_engine, submit
 
 NOTHING_KEPT = EngineSettings(max_rows=8, prefix_cache_bytes=0)
@@ -79,7 +79,7 @@ def test_long_prompts_share_one_stream() -> None:
 
     async def run() -> int:
         async with running_engine(
-            "endless", settings=EngineSettings(max_rows=8, prefill_chunk_max_tokens=32)
+            "endless", settings=EngineSettings(max_rows=8, prefill_pass_max_tokens=32)
         ) as client:
             before = _stream_number()
             for start in range(20, 26):

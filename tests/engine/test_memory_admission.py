@@ -7,10 +7,10 @@ import pytest
 
 from mlxctl.engine import ModelLoaded
 from mlxctl.engine.backend import CPU
+from mlxctl.engine.host.process_memory import ProcessOverhead
 from mlxctl.engine.memory import EngineMemory
-from mlxctl.engine.process_memory import ProcessOverhead
-from mlxctl.errors import MemoryShortage
-from mlxctl.settings import EngineSettings
+from mlxctl.ir.errors import MemoryShortage
+from mlxctl.state.settings import EngineSettings
 
 from .harness import finish, running_engine, submit
 from .simulation import Machine, Simulation

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlxctl.engine.backend import CPU, METAL, Backend
-from mlxctl.errors import ContextOverBudget
 from mlxctl.ir import KVFormat, TextPart
-from mlxctl.settings import EngineSettings
+from mlxctl.ir.errors import ContextOverBudget
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import finish, running_engine, submit
 from tests.engine.stepped_engine import SteppedEngine

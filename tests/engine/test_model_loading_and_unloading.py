@@ -14,9 +14,9 @@ from mlxctl.engine.client.connection import EngineConnection
 from mlxctl.engine.client.pending_loads import PendingModelLoads
 from mlxctl.engine.loading import loader
 from mlxctl.engine.wire.reports import ModelLoadStep, ModelUnloaded
-from mlxctl.errors import BrokenModel, ModelInUse, NotEnoughMemory, SequenceFailed
 from mlxctl.ir import ModelSpec
-from mlxctl.settings import EngineSettings
+from mlxctl.ir.errors import BrokenModel, ModelInUse, NotEnoughMemory, SequenceFailed
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import finish, running_engine, submit
 

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 from array import array
-from collections.abc import Sequence as Many
+from collections import abc
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
@@ -15,25 +15,25 @@ import pytest
 from mlx_lm.utils import load_model
 
 from mlxctl.engine import EngineClient
-from mlxctl.engine.generation import draft_steps
-from mlxctl.engine.generation.hidden_states import MAX_STATES, HiddenStates
-from mlxctl.engine.generation.mtp_drafter import MtpDrafter
-from mlxctl.engine.generation.mtp_head import StateRecorder, load_mtp_head
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.speculation import gate_store
-from mlxctl.engine.speculation.drafter import NO_DRAFT, Draft
+from mlxctl.engine.speculation import draft_steps
+from mlxctl.engine.speculation.hidden_states import MAX_STATES, HiddenStates
+from mlxctl.engine.speculation.mtp_drafter import MtpDrafter
+from mlxctl.engine.speculation.mtp_head import StateRecorder, load_mtp_head
+from mlxctl.engine.speculation.policy import gate_store
+from mlxctl.engine.speculation.policy.drafter import NO_DRAFT, Draft
 from mlxctl.ir import CacheOptions, ModelSpec, SamplingParams, TextGenerationTask
 from mlxctl.ir.lora import LoraChoice, stack_digest
 from mlxctl.ir.model_spec import DraftModelSpec, TextModelOptions
-from mlxctl.models.lora_files import read_lora
-from mlxctl.settings import EngineSettings
+from mlxctl.library.lora_files import read_lora
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import GREEDY, Output, finish, running_engine, submit
 from tests.engine.test_speculation import OpenGate, assert_same
 from tests.tiny_models import adapters
 from tests.tiny_models.mtp_heads import separate_head, with_mtp_head
 
-SETTINGS = EngineSettings(max_rows=8, speculation="mtp", prefill_chunk_max_tokens=32)
+SETTINGS = EngineSettings(max_rows=8, speculation="mtp", prefill_pass_max_tokens=32)
 SEEDED = SamplingParams(temperature=0.8, seed=11)
 NUM_TOKENS = 24
 
@@ -45,7 +45,11 @@ class RecordingDrafter(MtpDrafter):
     drafts: ClassVar[dict[tuple[int, ...], list[int]]] = {}
 
     def _sample(
-        self, rows: Many[Sequence], tokens: Many[list[int]], states: Many[mx.array], num_tokens: int
+        self,
+        rows: abc.Sequence[Sequence],
+        tokens: abc.Sequence[list[int]],
+        states: abc.Sequence[mx.array],
+        num_tokens: int,
     ) -> list[list[int]]:
         for row, own_tokens, own_states in zip(rows, tokens, states, strict=True):
             known = [*row.prompt_token_ids, *row.output_token_ids[row.num_resumed_tokens :]]
@@ -61,7 +65,7 @@ class SparseDrafter(RecordingDrafter):
 
     num_calls: ClassVar[int] = 0
 
-    def draft(self, rows: Many[Sequence], max_tokens: Many[int]) -> list[Draft]:
+    def draft(self, rows: abc.Sequence[Sequence], max_tokens: abc.Sequence[int]) -> list[Draft]:
         type(self).num_calls += 1
         return super().draft(rows, max_tokens) if self.num_calls % 3 == 0 else [NO_DRAFT] * len(rows)
 
@@ -85,7 +89,7 @@ def spec_of(path: Path) -> ModelSpec:
 
 async def run(
     client: EngineClient,
-    prompt: Many[int],
+    prompt: abc.Sequence[int],
     sampling: SamplingParams,
     *,
     speculation: bool = True,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mlxctl.engine.scheduling.multimodal_positions import prompt_segments, shift_at, three_axis_positions
 from mlxctl.ir import ProcessedImage
-from mlxctl.models import read_model
+from mlxctl.library import read_model
 from tests import tiny_models
 
 CELL = 16

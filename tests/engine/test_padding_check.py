@@ -3,7 +3,7 @@
 import pytest
 
 from mlxctl.engine.generation.loading import load_text_model
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests.engine.harness import result_of, sources
 from tests.engine.stepped_engine import SteppedEngine
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.ir.pass_memory import UNBOUNDED_PASSES, PassMemory
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests.engine.harness import finish, running_engine, submit
 
 SIZES = st.integers(0, 1 << 20)

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from llguidance import LLMatcher
 
-from mlxctl.engine.generation import draft_steps
-from mlxctl.engine.speculation import gate_store
+from mlxctl.engine.speculation import draft_steps
+from mlxctl.engine.speculation.policy import gate_store
 from mlxctl.ir import CacheMode, Guidance, KVFormat, Repetition, SamplingParams, TextPart, ThinkingLimit
 from mlxctl.ir.lora import LoraChoice, stack_digest
 from mlxctl.ir.model_spec import DraftModelSpec, TextModelOptions
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
-from mlxctl.models.lora_files import read_lora
-from mlxctl.settings import EngineSettings
+from mlxctl.library.lora_files import read_lora
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import GREEDY
 from tests.engine.stepped_engine import SteppedEngine

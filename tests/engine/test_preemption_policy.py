@@ -13,7 +13,7 @@ URGENT = -10
 
 def make_scheduler(*, max_rows: int = 1) -> Scheduler:
     policy = SchedulerPolicy(max_rows=max_rows, enable_preemption=True, aging_seconds=2.0)
-    scheduler = Scheduler(policy, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=64)
+    scheduler = Scheduler(policy, prefill_turn_seconds=0.5, prefill_pass_max_tokens=64)
     scheduler.open_model("m", ModelCosts(weights_bytes=1 << 20, kv_bytes_per_token=1))
     return scheduler
 

@@ -7,12 +7,12 @@ import mlx.core as mx
 import pytest
 from mlx_lm import load
 
-from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.decoding import caches as kv
 from mlxctl.engine.generation.prefill_pass import PrefillPass
 from mlxctl.engine.scheduling.batch import TurnLimit
 from mlxctl.ir import SamplingParams, TextPart
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.stepped_engine import SteppedEngine
 from tests.engine.vision_harness import noise, prepared
@@ -76,7 +76,7 @@ def test_prompt_in_turns_and_rows_beside_it_get_their_tokens_alone(engine: Stepp
 @pytest.mark.parametrize("family", ["qwen3", "gemma3", "lfm2"])
 def test_prompts_computed_together_in_turns_get_their_tokens_alone(family: str) -> None:
     # Every turn computes one layer.
-    engine = SteppedEngine(family, settings=EngineSettings(prefill_slice_seconds=1e-9))
+    engine = SteppedEngine(family, settings=EngineSettings(prefill_turn_seconds=1e-9))
     prompts = [[20 + start + 7 * place % 300 for place in range(60)] for start in (0, 5, 40)]
     alone = [engine.submit(prompt, max_tokens=20, sampling=SEEDED, mode="off") for prompt in prompts]
     for row in alone:

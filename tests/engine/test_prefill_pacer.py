@@ -21,7 +21,7 @@ def make_pacer(
     memory: PassMemory = UNBOUNDED_PASSES,
 ) -> PrefillPacer:
     pacer = PrefillPacer(
-        slice_seconds=0.5,
+        turn_seconds=0.5,
         max_tokens=max_tokens,
         gap_seconds=gap_seconds,
         num_layers=num_layers,

@@ -11,13 +11,13 @@ from mlx_lm import load
 from mlxctl.engine import EngineClient
 from mlxctl.engine.generation import runner
 from mlxctl.ir import CacheOptions, SamplingParams
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import Output, finish, running_engine, submit
 
 # Plain attention, sliding window, short convolutions, linear attention with experts.
 FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
-SMALL_CHUNKS = EngineSettings(max_rows=6, prefill_chunk_max_tokens=16)
+SMALL_CHUNKS = EngineSettings(max_rows=6, prefill_pass_max_tokens=16)
 SCORED = SamplingParams(temperature=0, num_top_logprobs=3)
 _NUMBERS = random.Random(5)
 PROMPTS = [[_NUMBERS.randrange(10, 500) for _ in range(num)] for num in (1, 2, 17, 90)]

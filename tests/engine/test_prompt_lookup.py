@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.speculation.draft_counts import DraftCounts
-from mlxctl.engine.speculation.gate import SpeculationGate
-from mlxctl.engine.speculation.prompt_lookup import PromptLookup, TokenHistory
-from mlxctl.engine.speculation.speculator import Speculator
+from mlxctl.engine.speculation.policy.draft_counts import DraftCounts
+from mlxctl.engine.speculation.policy.gate import SpeculationGate
+from mlxctl.engine.speculation.policy.prompt_lookup import PromptLookup, TokenHistory
+from mlxctl.engine.speculation.policy.speculator import Speculator
 from mlxctl.ir import SamplingParams
 
 

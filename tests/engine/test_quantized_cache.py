@@ -9,13 +9,13 @@ from mlx_lm import load
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, QuantizedKVCache, RotatingKVCache
 from mlx_lm.utils import _get_classes, load_model
 
-from mlxctl.engine.generation import caches as kv
-from mlxctl.engine.generation.measurement import check_kv_format
-from mlxctl.engine.generation.quantized_cache import (
+from mlxctl.engine.decoding import caches as kv
+from mlxctl.engine.decoding.quantized_cache import (
     BatchQuantizedKVCache,
     PreallocatedQuantizedKVCache,
     quantized,
 )
+from mlxctl.engine.generation.measurement import check_kv_format
 from mlxctl.ir import KVFormat
 from tests import tiny_models
 from tests.engine.cache_reading import held, keys_of, next_logits, read

@@ -1,9 +1,8 @@
 """Sampling parameters follow their definition, per row."""
 
 import math
-from collections import Counter
+from collections import Counter, abc
 from collections.abc import Callable
-from collections.abc import Sequence as Many
 
 import mlx.core as mx
 import numpy as np
@@ -24,7 +23,7 @@ VOCABULARY = 16
 def make_row(
     sampling: SamplingParams,
     *,
-    prompt: Many[int] = (1,),
+    prompt: abc.Sequence[int] = (1,),
     generated: list[int] | None = None,
     num_sampled: int | None = None,
 ) -> Sequence:

@@ -28,8 +28,8 @@ def make_scheduler(
 ) -> Scheduler:
     scheduler = Scheduler(
         SchedulerPolicy(max_rows=max_rows, target_gap_ms=target_gap_ms),
-        prefill_slice_seconds=0.5,
-        prefill_chunk_max_tokens=max_tokens,
+        prefill_turn_seconds=0.5,
+        prefill_pass_max_tokens=max_tokens,
     )
     scheduler.open_model("m", costs)
     return scheduler

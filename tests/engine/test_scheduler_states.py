@@ -30,7 +30,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.scheduler = Scheduler(
-            SchedulerPolicy(max_rows=MAX_ROWS), prefill_slice_seconds=0.5, prefill_chunk_max_tokens=16
+            SchedulerPolicy(max_rows=MAX_ROWS), prefill_turn_seconds=0.5, prefill_pass_max_tokens=16
         )
         self.scheduler.open_model("m", ModelCosts(weights_bytes=1 << 20, kv_bytes_per_token=1, num_layers=4))
         self.now = 0.0
@@ -244,7 +244,7 @@ TestSchedulerStates.settings = settings(max_examples=40, stateful_step_count=60,
 
 
 def test_flood_of_higher_priority_does_not_starve_lowest() -> None:
-    scheduler = Scheduler(SchedulerPolicy(max_rows=1), prefill_slice_seconds=0.5, prefill_chunk_max_tokens=64)
+    scheduler = Scheduler(SchedulerPolicy(max_rows=1), prefill_turn_seconds=0.5, prefill_pass_max_tokens=64)
     scheduler.open_model("m", ModelCosts(weights_bytes=1, kv_bytes_per_token=1))
     lowest = make_sequence(1, priority=100, max_tokens=1)
     scheduler.add(lowest)

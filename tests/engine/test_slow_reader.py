@@ -8,8 +8,8 @@ from mlxctl.engine import EngineClient, TokenStream
 from mlxctl.engine.client.open_requests import OpenRequests
 from mlxctl.engine.client.token_stream import ReadingRules
 from mlxctl.engine.wire.reports import RowUpdate
-from mlxctl.errors import ClientTooSlow
-from mlxctl.settings import EngineSettings
+from mlxctl.ir.errors import ClientTooSlow
+from mlxctl.state.settings import EngineSettings
 from tests.engine.harness import finish, running_engine, submit
 
 PROMPT = range(20, 60)

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Sequence as Many
+from collections import abc
 from dataclasses import replace
 from random import Random
 from typing import Any, ClassVar
@@ -14,19 +14,19 @@ from mlx_lm.utils import load_model
 
 from mlxctl.engine import EngineClient
 from mlxctl.engine.backend import METAL
-from mlxctl.engine.generation import draft_steps
-from mlxctl.engine.generation.draft_steps import DraftSteps
-from mlxctl.engine.generation.lora_adapters import LoraAdapters
 from mlxctl.engine.generation.measurement import measure
+from mlxctl.engine.lora.lora_adapters import LoraAdapters
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.speculation import gate_store
-from mlxctl.engine.speculation.draft_counts import DraftCounts
-from mlxctl.engine.speculation.drafter import NO_DRAFT, Draft
-from mlxctl.engine.speculation.gate import DraftOdds, SpeculationGate
-from mlxctl.engine.speculation.prompt_lookup import PromptLookup
+from mlxctl.engine.speculation import draft_steps
+from mlxctl.engine.speculation.draft_steps import DraftSteps
+from mlxctl.engine.speculation.policy import gate_store
+from mlxctl.engine.speculation.policy.draft_counts import DraftCounts
+from mlxctl.engine.speculation.policy.drafter import NO_DRAFT, Draft
+from mlxctl.engine.speculation.policy.gate import DraftOdds, SpeculationGate
+from mlxctl.engine.speculation.policy.prompt_lookup import PromptLookup
 from mlxctl.ir import Guidance, ModelSpec, SamplingParams, TextGenerationTask, ThinkingLimit
 from mlxctl.ir.model_spec import DraftModelSpec, TextModelOptions
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import GREEDY, Output, finish, running_engine, submit
 
@@ -43,7 +43,7 @@ PENALIZED = SamplingParams(
 class OpenGate(SpeculationGate):
     """Uses every draft, whatever it costs."""
 
-    def block_length(self, width: int, context: int, drafts: Many[DraftOdds]) -> int:
+    def block_length(self, width: int, context: int, drafts: abc.Sequence[DraftOdds]) -> int:
         return max((each.num_tokens for each in drafts), default=0)
 
 
@@ -56,7 +56,7 @@ class Rehearsed(PromptLookup):
     answers: ClassVar[dict[tuple[int, ...], list[int]]] = {}
     random: ClassVar[Random] = Random(3)
 
-    def draft(self, rows: Many[Sequence], max_tokens: Many[int]) -> list[Draft]:
+    def draft(self, rows: abc.Sequence[Sequence], max_tokens: abc.Sequence[int]) -> list[Draft]:
         return [self._rehearsed(row, num) for row, num in zip(rows, max_tokens, strict=True)]
 
     def _rehearsed(self, row: Sequence, num: int) -> Draft:
@@ -76,13 +76,13 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def run(
-    client: EngineClient, model: str, prompt: Many[int], sampling: SamplingParams, **more: Any
+    client: EngineClient, model: str, prompt: abc.Sequence[int], sampling: SamplingParams, **more: Any
 ) -> Output:
     return await finish(submit(client, model, prompt, max_tokens=NUM_TOKENS, sampling=sampling, **more))
 
 
 async def rehearse(
-    client: EngineClient, model: str, prompt: Many[int], sampling: SamplingParams, **more: Any
+    client: EngineClient, model: str, prompt: abc.Sequence[int], sampling: SamplingParams, **more: Any
 ) -> Output:
     """Return the answer without drafts, which is drafted from then on."""
     plain = await run(client, model, prompt, replace(sampling, speculation=False), **more)

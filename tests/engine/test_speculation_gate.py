@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from mlxctl.engine.speculation.gate import Acceptance, DraftOdds, SpeculationGate
+from mlxctl.engine.speculation.policy.gate import Acceptance, DraftOdds, SpeculationGate
 
 STEP = 0.010
 

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from mlxctl.engine import EngineClient
-from mlxctl.errors import SettingsError
 from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.ir import CacheOptions, KVFormat, ModelSpec, ProcessedImage, SamplingParams, TextPart
+from mlxctl.ir.errors import SettingsError
 from mlxctl.ir.kv_cache_size import KVFormats
 from mlxctl.ir.lora import LoraChoice, LoraSpec, stack_digest
 from mlxctl.ir.model_spec import DraftModelSpec, TextModelOptions
-from mlxctl.models import Library, read_model
-from mlxctl.models.capability_lookup import CapabilityLookup
-from mlxctl.models.lora_files import read_lora
-from mlxctl.settings import EngineSettings, LibrarySettings, ModelSettings, Settings
-from mlxctl.stores import CapabilityStore
+from mlxctl.library import Library, read_model
+from mlxctl.library.capability_lookup import CapabilityLookup
+from mlxctl.library.lora_files import read_lora
+from mlxctl.state.settings import EngineSettings, LibrarySettings, ModelSettings, Settings
+from mlxctl.state.stores import CapabilityStore
 from tests import tiny_models
 from tests.engine.harness import GREEDY, Output, finish, running_engine, submit
 from tests.engine.vision_harness import noise, prepared

@@ -18,11 +18,11 @@ from mlxctl.engine.backend import CPU
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.wire.jobs import Transcribe
 from mlxctl.engine.workload import DecodeLoad, WorkloadContext
-from mlxctl.errors import BrokenModel, ModelInUse, SequenceFailed
 from mlxctl.ir import TranscriptionRecipe
-from mlxctl.models import read_model
+from mlxctl.ir.errors import BrokenModel, ModelInUse, SequenceFailed
+from mlxctl.library import read_model
 from mlxctl.probe.questions import SPOKEN_SENTENCES
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import result_of, running_engine
 from tests.tiny_models.audio_samples import speech_audio

@@ -12,9 +12,9 @@ import pytest
 from msgspec import structs
 
 from mlxctl.engine.generation.loading import load_text_model
-from mlxctl.errors import SequenceFailed
 from mlxctl.ir import TextPart
-from mlxctl.models import read_model
+from mlxctl.ir.errors import SequenceFailed
+from mlxctl.library import read_model
 from tests import tiny_models
 
 from .harness import result_of
@@ -68,7 +68,7 @@ def test_answer_equals_mlx_vlm_for_any_prefill_slices(model: Path, chunk: int) -
     prompt = prepared(model, images[0], QUESTION, images[1])
 
     async def run() -> list[int]:
-        async with seeing_engine(model, prefill_chunk_max_tokens=chunk) as client:
+        async with seeing_engine(model, prefill_pass_max_tokens=chunk) as client:
             return (await answer(client, prompt)).token_ids
 
     assert asyncio.run(run()) == theirs(model, prompt, images, num_tokens=NUM_TOKENS)

@@ -55,7 +55,7 @@ def test_rows_with_and_without_images_get_the_tokens_of_single_rows(name: str, j
     async def run() -> None:
         async with seeing_engine(model, prefix_cache_bytes=0) as client:
             alone = [(await answer(client, prompt)).token_ids for prompt in prompts]
-        async with seeing_engine(model, prefill_chunk_max_tokens=24) as client:
+        async with seeing_engine(model, prefill_pass_max_tokens=24) as client:
             for _ in ("cold", "warm"):
                 beside = await asyncio.gather(*(later(client, place) for place in range(len(jobs))))
                 assert beside == alone

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from mlxctl.adapters import PreparedInput, create_adapter
 from mlxctl.engine import EngineClient
+from mlxctl.formats.adapters import PreparedInput, create_adapter
 from mlxctl.ir import CacheOptions, GenerationRequest, ImagePart, Message, TextPart
-from mlxctl.models import read_model
+from mlxctl.library import read_model
 from mlxctl.probe.image_check import one_color_png
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 
 from .harness import Output, finish, running_engine, submit
 

@@ -68,6 +68,7 @@ def prompt(num_tokens: int) -> RecordedPrompt:
         at=0.0,
         model="tiny",
         packed=PackedRequest.of(REQUEST),
+        num_prompt_tokens=num_tokens,
         prompt_ids=array("I", [7]) * num_tokens,
         num_engine_restarts=0,
     )

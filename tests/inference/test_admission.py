@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.engine import ModelLoaded
-from mlxctl.errors import ContextOverBudget
 from mlxctl.inference.session import check_budget
+from mlxctl.ir.errors import ContextOverBudget
 from mlxctl.ir.kv_cache_size import KVWindow, cache_bytes, tokens_within
 
 WINDOWS = st.lists(st.tuples(st.integers(1, 4096), st.integers(1, 1000)), max_size=3)

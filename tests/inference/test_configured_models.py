@@ -8,28 +8,27 @@ from typing import Any
 
 import pytest
 
-from mlxctl import demo
-from mlxctl.adapters import create_adapter
-from mlxctl.errors import (
+from mlxctl.formats.adapters import create_adapter
+from mlxctl.inference.models.configured_models import ConfiguredModels, ModelReader
+from mlxctl.inference.models.served_model import ServedModel
+from mlxctl.ir import GenerationRequest, KVFormat, TextGenerationTask, text_message
+from mlxctl.ir.conversation_size import ConversationSize
+from mlxctl.ir.errors import (
     BrokenModel,
     ContextTooLong,
     ModelNotFoundOnDisk,
     PracticalContextExceeded,
     SettingsError,
 )
-from mlxctl.inference.models.configured_models import ConfiguredModels, ModelReader
-from mlxctl.inference.models.served_model import ServedModel
-from mlxctl.ir import GenerationRequest, KVFormat, TextGenerationTask, text_message
-from mlxctl.ir.conversation_size import ConversationSize
-from mlxctl.models import Library, read_model
-from mlxctl.models.capability_lookup import CapabilityLookup
-from mlxctl.models.fingerprint import fingerprint
+from mlxctl.library import Library, demo, read_model
+from mlxctl.library.capability_lookup import CapabilityLookup
+from mlxctl.library.fingerprint import fingerprint
 from mlxctl.probe.limit_checks import check_context
-from mlxctl.settings import EngineSettings, LibrarySettings, ModelSettings, PoolSettings, Settings
-from mlxctl.stores import CapabilityStore
+from mlxctl.state.settings import EngineSettings, LibrarySettings, ModelSettings, PoolSettings, Settings
+from mlxctl.state.stores import CapabilityStore
 from tests import tiny_models
 from tests.permissions import restricted_directory
-from tests.stores.probe_records import record
+from tests.state.stores.probe_records import record
 from tests.tiny_models.mtp_heads import separate_head, with_mtp_head
 
 

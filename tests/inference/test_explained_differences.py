@@ -8,14 +8,14 @@ from zlib import crc32
 
 import pytest
 
-from mlxctl.adapters import ModelAdapter
-from mlxctl.errors import InvalidRequest
+from mlxctl.formats.adapters import ModelAdapter
 from mlxctl.inference.cache.explanation import Explanation, explain
 from mlxctl.inference.cache.recent_prompts import RecordedPrompt
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest, text_message
 from mlxctl.ir.cache_usage import CacheUsage
-from tests.adapters.families import CASES, adapter_for
+from mlxctl.ir.errors import InvalidRequest
+from tests.formats.adapters.families import CASES, adapter_for
 from tests.inference.changed_requests import KINDS, Changed, changed_request, conversation
 
 _TEMPLATES = ("qwen3", "llama3_1", "mistral_new", "gemma3", "gpt_oss", "lfm2", "deepseek_v3", "kimi_k2")
@@ -101,6 +101,7 @@ def recorded(
         at=0.0,
         model="small",
         packed=PackedRequest.of(request),
+        num_prompt_tokens=len(ids),
         prompt_ids=ids,
         num_engine_restarts=0,
         cache_usage=CacheUsage(num_matched_tokens=num_matched, num_cached_tokens=num_cached),

@@ -2,12 +2,12 @@
 
 import pytest
 
-from mlxctl.errors import GuardrailMatched
 from mlxctl.inference.screening import OutputRules
 from mlxctl.inference.transcription.guarded_segments import GuardedSegments
 from mlxctl.ir import SpeechSegment
+from mlxctl.ir.errors import GuardrailMatched
 from mlxctl.ir.policy import GuardrailRules
-from mlxctl.policy.guardrails import Guardrails
+from mlxctl.server.policy.guardrails import Guardrails
 
 
 def segment(text: str) -> SpeechSegment:

@@ -7,9 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from mlxctl import demo
-from mlxctl.adapters.media.audio_files import AudioFile
-from mlxctl.bootstrap import build_services
+from mlxctl.formats.adapters.media.audio_files import AudioFile
 from mlxctl.inference.interface import Inference
 from mlxctl.inference.local import LocalInference
 from mlxctl.inference.remote import RemoteInference
@@ -20,7 +18,9 @@ from mlxctl.ir import (
     TranscriptionRequest,
     text_message,
 )
-from mlxctl.settings import PoolSettings, Settings
+from mlxctl.library import demo
+from mlxctl.server.wiring import build_services
+from mlxctl.state.settings import PoolSettings, Settings
 from tests import tiny_models
 from tests.server.process import ServerProcess, serving
 from tests.tiny_models.audio_samples import speech_audio

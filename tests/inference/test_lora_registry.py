@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from mlxctl.errors import Conflict, InvalidRequest
 from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
 from mlxctl.ir.allowed_models import EVERY_MODEL
-from mlxctl.models import Library
-from mlxctl.models.capability_lookup import CapabilityLookup
-from mlxctl.settings import AdapterSettings, LibrarySettings, ModelSettings, Settings
-from mlxctl.stores import CapabilityStore
+from mlxctl.ir.errors import Conflict, InvalidRequest
+from mlxctl.library import Library
+from mlxctl.library.capability_lookup import CapabilityLookup
+from mlxctl.state.settings import AdapterSettings, LibrarySettings, ModelSettings, Settings
+from mlxctl.state.stores import CapabilityStore
 from tests import tiny_models
 from tests.engine.harness import running_engine
 from tests.tiny_models.adapters import random_adapter

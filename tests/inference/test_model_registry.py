@@ -4,12 +4,18 @@ import asyncio
 
 import pytest
 
-from mlxctl.errors import AmbiguousModelName, BrokenModel, ModelNotFoundOnDisk, ModelUnavailable, UnknownModel
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
 from mlxctl.ir import Purpose
 from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
-from mlxctl.models import read_model
+from mlxctl.ir.errors import (
+    AmbiguousModelName,
+    BrokenModel,
+    ModelNotFoundOnDisk,
+    ModelUnavailable,
+    UnknownModel,
+)
+from mlxctl.library import read_model
 from tests import tiny_models
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest, QueueFull, SequenceFailed
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.limits import SHORT, QueueLimits
 from mlxctl.ir import GenerationRequest, ModelCapabilities, text_message
-from mlxctl.models import read_model
+from mlxctl.ir.errors import BrokenModel, ContextTooLong, InvalidRequest, QueueFull, SequenceFailed
+from mlxctl.library import read_model
 from tests import tiny_models
 from tests.server.process import is_alive, wait_for
 

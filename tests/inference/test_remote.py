@@ -10,20 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from server.process import ServerProcess, serving, wait_for
 
-from mlxctl.errors import (
-    AuthenticationFailed,
-    CapacityError,
-    ConnectionLost,
-    InvalidRequest,
-    MlxctlError,
-    SequenceFailed,
-    ServerUnreachable,
-    SettingsError,
-    UnknownModel,
-)
 from mlxctl.inference.remote import RemoteInference
 from mlxctl.inference.remote.chunks import ChunkReader
 from mlxctl.inference.remote.request_body import encode_request
+from mlxctl.inference.remote.server_answers import LineReader
 from mlxctl.ir import (
     Constraint,
     Finished,
@@ -51,8 +41,18 @@ from mlxctl.ir import (
     collect,
     text_message,
 )
+from mlxctl.ir.errors import (
+    AuthenticationFailed,
+    CapacityError,
+    ConnectionLost,
+    InvalidRequest,
+    MlxctlError,
+    SequenceFailed,
+    ServerUnreachable,
+    SettingsError,
+    UnknownModel,
+)
 from mlxctl.protocols import OpenAIChatFormatter
-from mlxctl.server_answers import LineReader
 
 from .scripted_server import ScriptedServer, listening, stream
 

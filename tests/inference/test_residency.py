@@ -13,7 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.errors import (
+from mlxctl.inference.models.eviction import ModelMemoryBudget, ModelShortage
+from mlxctl.inference.models.leases import Lease
+from mlxctl.inference.models.residency import RETRY_SECONDS, ModelResidency
+from mlxctl.ir.errors import (
     BrokenModel,
     EngineDied,
     EngineRecovering,
@@ -23,9 +26,6 @@ from mlxctl.errors import (
     QueueFull,
     ShuttingDown,
 )
-from mlxctl.inference.models.eviction import ModelMemoryBudget, ModelShortage
-from mlxctl.inference.models.leases import Lease
-from mlxctl.inference.models.residency import RETRY_SECONDS, ModelResidency
 
 SIZES = {"a": 60, "b": 60, "c": 30, "d": 30}
 

@@ -7,16 +7,16 @@ import asyncio
 
 import pytest
 
-from mlxctl.adapters import create_adapter
 from mlxctl.engine import AudioWindow, TranscribedWindow
-from mlxctl.errors import InvalidRequest
+from mlxctl.formats.adapters import create_adapter
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.screening import Screened
 from mlxctl.inference.session import ModelSession
 from mlxctl.inference.transcription.transcriber import transcribe
 from mlxctl.ir import ModelCapabilities, SpeechTask, TranscriptionRequest, TranscriptionResult
-from mlxctl.models import read_model
+from mlxctl.ir.errors import InvalidRequest
+from mlxctl.library import read_model
 from tests import tiny_models
 
 ADAPTER = create_adapter(read_model(tiny_models.trained("whisper_words")), name="whisper_words")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mlxctl.inference.cache.user_markers import user_markers
-from tests.adapters.families import CASES, adapter_for
+from tests.formats.adapters.families import CASES, adapter_for
 
 EXPECTED = {
     "qwen3": ("<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"),

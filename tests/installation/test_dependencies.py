@@ -10,37 +10,37 @@ from importlib.metadata import packages_distributions
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from mlxctl.installed import EXTRAS
+from mlxctl.state.installed import EXTRAS
 
 from .environment import ROOT, project, requirements
 
 # Files that import a package of an extra, with the check that names the extra before.
 OPTIONAL = {
-    "mlxctl/adapters/media/audio_files.py": {"miniaudio"},  # models/transcription_recipe.py
-    "mlxctl/adapters/media/image_files.py": {
+    "mlxctl/formats/adapters/media/audio_files.py": {"miniaudio"},  # models/transcription_recipe.py
+    "mlxctl/formats/adapters/media/image_files.py": {
         "PIL",  # models/vision_recipe.py
         "pillow_heif",  # missing_for
     },
-    "mlxctl/adapters/media/pdf_files.py": {"pypdfium2"},  # missing_for
+    "mlxctl/formats/adapters/media/pdf_files.py": {"pypdfium2"},  # missing_for
     "mlxctl/engine/audio/transcriber.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/audio/workload.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/embedding/weights.py": {"mlx_embeddings", "mlx_vlm"},  # models/encoders.py: find_encoder
     "mlxctl/engine/generation/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
-    "mlxctl/policy/jwks.py": {"joserfc"},  # missing_for
-    "mlxctl/policy/oidc.py": {"joserfc"},  # missing_for
-    "mlxctl/installed.py": {"opentelemetry"},  # names of modules only
-    "mlxctl/server/tls_key.py": {"cryptography"},  # missing_for
-    "mlxctl/server/tracing.py": {"opentelemetry"},  # missing_for
-    "mlxctl/stores/policy.py": {"cryptography"},  # missing_for
-    "mlxctl/tui/tools/mcp_server.py": {"mcp", "mcp_types"},  # missing_for
-    "mlxctl/tui/tools/mcp_transport.py": {"anyio", "mcp", "mcp_types"},  # imported by mcp_server
+    "mlxctl/server/policy/jwks.py": {"joserfc"},  # missing_for
+    "mlxctl/server/policy/oidc.py": {"joserfc"},  # missing_for
+    "mlxctl/state/installed.py": {"opentelemetry"},  # names of modules only
+    "mlxctl/server/http/tls_key.py": {"cryptography"},  # missing_for
+    "mlxctl/server/observe/tracing.py": {"opentelemetry"},  # missing_for
+    "mlxctl/state/stores/policy.py": {"cryptography"},  # missing_for
+    "mlxctl/chat/tools/mcp_server.py": {"mcp", "mcp_types"},  # missing_for
+    "mlxctl/chat/tools/mcp_transport.py": {"anyio", "mcp", "mcp_types"},  # imported by mcp_server
     "mlxctl/probe/speech_samples.py": {"espeakng_loader"},  # find_synthesizer
 }
 # Files that query installed packages, where absence is no error.
 LOOK_UPS = {
-    "mlxctl/installed.py",
-    "mlxctl/doctor/packages.py",
-    "mlxctl/doctor/install_commands.py",
+    "mlxctl/state/installed.py",
+    "mlxctl/cli/doctor/packages.py",
+    "mlxctl/cli/doctor/install_commands.py",
     "mlxctl/server/routes/__init__.py",
 }
 LOOK_UP_MODULES = ("importlib.metadata", "importlib.util", "importlib.resources", "pkgutil", "pkg_resources")
@@ -91,8 +91,8 @@ def test_only_required_packages_are_imported_unconditionally() -> None:
         )
         wrong += [f"{name}: {module}" for module in sorted(strange | looked_up)]
     assert wrong == [], (
-        "declare the package in pyproject.toml; or look it up with mlxctl.installed, and name the file in "
-        "OPTIONAL"
+        "declare the package in pyproject.toml; or look it up with mlxctl.state.installed, and name the file "
+        "in OPTIONAL"
     )
 
 

@@ -4,7 +4,7 @@ import plistlib
 import re
 from pathlib import Path
 
-from mlxctl.service.definition import ServiceDefinition
+from mlxctl.cli.service.definition import ServiceDefinition
 from tools.homebrew_formula import FORMULA, filled_in
 from tools.mac_wheels import command, python_versions
 

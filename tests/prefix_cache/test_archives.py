@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mlxctl.errors import StoreError
+from mlxctl.ir.errors import StoreError
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.disk import maintenance
 from mlxctl.prefix_cache.disk.inspection import DiskInspector

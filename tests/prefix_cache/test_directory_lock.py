@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.errors import StoreError
+from mlxctl.ir.errors import StoreError
 from mlxctl.prefix_cache.disk.lock import DirectoryLock
 
 

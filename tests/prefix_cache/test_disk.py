@@ -16,7 +16,7 @@ from mlxctl.engine import EngineClient
 from mlxctl.ir import SamplingParams
 from mlxctl.prefix_cache.disk.segments import SegmentFiles
 from mlxctl.prefix_cache.disk.space import Extent
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests.engine.harness import Output, finish, running_engine, submit
 from tests.prefix_cache.test_reuse import END_OF_MESSAGE, FAMILIES, GREEDY, SEEDED, ask, cold, text
 
@@ -280,6 +280,17 @@ def test_unusable_directory_costs_one_log_line(
     lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(lines) == 1
     assert "running without its disk tier" in lines[0]
+
+
+def test_entries_of_a_model_that_is_not_loaded_keep_its_name(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with running_engine("qwen3", settings=on_disk(tmp_path)) as client:
+            await ask(client, "qwen3", text(600, 1))
+        async with running_engine("llama3", settings=on_disk(tmp_path)) as client:
+            listed = await client.ask_cache("list", limit=9)
+        assert [chunk.model for chunk in listed.chunks] == ["qwen3"] * 3
+
+    asyncio.run(run())
 
 
 def test_stats_report_disk_contents_and_damage(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mlxctl.errors import StoreError
+from mlxctl.ir.errors import StoreError
 from mlxctl.prefix_cache.disk import header, maintenance
 from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from mlxctl.prefix_cache.disk.manifest import MIGRATIONS, Manifest

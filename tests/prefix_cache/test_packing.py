@@ -1,6 +1,8 @@
 """Packed records: smaller, close to the original, never mixed with exact ones."""
 
 import asyncio
+import os
+import shutil
 from pathlib import Path
 
 import mlx.core as mx
@@ -14,7 +16,7 @@ from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.prefix_cache.disk.encoding import decode, encode
 from mlxctl.prefix_cache.packing import PackedKVRecord, Packing, pack_record, unpack_record
 from mlxctl.prefix_cache.records import KVRecord
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.prefix_cache.test_quantized_reuse import engine
 from tests.prefix_cache.test_reuse import COLD, ask, text
@@ -78,6 +80,18 @@ def test_packed_and_exact_prefixes_never_mix() -> None:
     specs = [ModelSpec(name="m", path=model, weights_bytes=1, task=task) for task in tasks]
     namespaces = {prefix_namespaces(spec)(packing) for packing in packings for spec in specs}
     assert len(namespaces) == len(packings) * len(forms)
+
+
+def test_small_model_that_is_installed_again_finds_its_records(tmp_path: Path) -> None:
+    model = shutil.copytree(tiny_models.model("qwen3"), tmp_path / "model")
+    spec = ModelSpec(name="m", path=model, weights_bytes=1, task=TextGenerationTask())
+    before = prefix_namespaces(spec)(None)
+    weights = model / "model.safetensors"
+    os.utime(weights, (1, 1))
+    assert prefix_namespaces(spec)(None) == before
+    data = weights.read_bytes()
+    weights.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    assert prefix_namespaces(spec)(None) != before
 
 
 def test_smaller_group_size_is_closer_and_never_larger_than_asked() -> None:

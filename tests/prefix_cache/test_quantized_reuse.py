@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlxctl.engine import EngineClient
-from mlxctl.errors import ContextOverBudget
 from mlxctl.ir import KVFormat, ModelSpec, SamplingParams, TextGenerationTask
+from mlxctl.ir.errors import ContextOverBudget
 from mlxctl.ir.kv_cache_size import KVFormats
 from mlxctl.ir.model_spec import TextModelOptions
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests.engine.harness import Output, running_engine
 from tests.prefix_cache.test_disk import on_disk, tokens
 from tests.prefix_cache.test_reuse import COLD, END_OF_MESSAGE, GREEDY, SEEDED, WARM, ask, text

@@ -6,7 +6,7 @@ import mlx.core as mx
 import pytest
 from mlx_lm.utils import load_model
 
-from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.decoding import caches as kv
 from mlxctl.ir import KVFormat
 from mlxctl.prefix_cache.disk.encoding import decode, encode
 from mlxctl.prefix_cache.records import CacheLayout, KVRecord

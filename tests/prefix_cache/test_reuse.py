@@ -9,7 +9,7 @@ import pytest
 
 from mlxctl.engine import EngineClient
 from mlxctl.ir import SamplingParams
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests.engine.harness import Output, finish, running_engine, submit
 
 # Plain attention, sliding window, windows in turn with attention and experts, short convolutions with
@@ -114,7 +114,7 @@ def test_concurrent_requests_compute_cold_prefix_once(family: str) -> None:
 def test_partial_prefill_of_cancelled_request_is_reused(family: str) -> None:
     async def run() -> None:
         prompt = text(1000, 6)
-        async with running_engine(family, settings=replace(WARM, prefill_chunk_max_tokens=128)) as client:
+        async with running_engine(family, settings=replace(WARM, prefill_pass_max_tokens=128)) as client:
             leaving = submit(client, family, prompt, stop=frozenset({END_OF_MESSAGE}))
             num_read = 0
             while num_read < 300:

@@ -11,7 +11,7 @@ from mlxctl.engine import EngineClient
 from mlxctl.prefix_cache.packing import Record, pack_record
 from mlxctl.prefix_cache.records import KVRecord, StateRecord
 from mlxctl.prefix_cache.splitting import join_records, split_record
-from mlxctl.settings import EngineSettings
+from mlxctl.state.settings import EngineSettings
 from tests.engine.harness import running_engine
 from tests.prefix_cache.test_reuse import FAMILIES, WARM, ask, cold, text
 

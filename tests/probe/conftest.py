@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl import demo
 from mlxctl.engine import InlineEngine
 from mlxctl.engine.client.launcher import Launcher
-from mlxctl.models import NamedDirectory
-from mlxctl.models.fingerprint import fingerprint
+from mlxctl.library import NamedDirectory, demo
+from mlxctl.library.fingerprint import fingerprint
 from mlxctl.probe import NullObserver, ProbeObserver, ProbeOutcome, ProbeRun
 from mlxctl.probe.interview_steps import QUESTIONS_VERSION
 from mlxctl.probe.probed_model import versions
 from mlxctl.probe.targets import ProbeTarget
-from mlxctl.settings import EngineSettings
-from mlxctl.stores import QUESTIONS, CapabilityStore, Finding, ProbeRecord
+from mlxctl.state.settings import EngineSettings
+from mlxctl.state.stores import QUESTIONS, CapabilityStore, Finding, ProbeRecord
 
 _LONGEST_SECONDS = 120.0
 

@@ -1,6 +1,6 @@
 """Transcripts of answers without a model."""
 
-from mlxctl.adapters import PreparedInput
+from mlxctl.formats.adapters import PreparedInput
 from mlxctl.ir import Finished, GenerationRequest, SamplingParams, TextDelta, Usage, collect, text_message
 from mlxctl.probe.interview import ProbeTranscript
 from mlxctl.probe.parser_sweep import ToolAnswers

@@ -12,8 +12,8 @@ from mlxctl.engine.wire.commands import LoadModel, Stop, Submit
 from mlxctl.engine.wire.framing import command_reader, encode_frame
 from mlxctl.engine.wire.messages import AnyCommand
 from mlxctl.engine.wire.reports import Hello, ModelLoaded, RowUpdate, Step
-from mlxctl.errors import EngineDied
-from mlxctl.settings import EngineSettings
+from mlxctl.ir.errors import EngineDied
+from mlxctl.state.settings import EngineSettings
 
 Script = Callable[[str], str | None]
 _READ_BYTES = 1 << 20

@@ -10,7 +10,7 @@ from mlxctl.probe import audio_check
 from mlxctl.probe.audio_check import judge
 from mlxctl.probe.questions import SPOKEN_SENTENCES
 from mlxctl.probe.speech_samples import find_synthesizer
-from mlxctl.stores import CapabilityStore, Finding
+from mlxctl.state.stores import CapabilityStore, Finding
 from tests import tiny_models
 
 from .conftest import probed, target

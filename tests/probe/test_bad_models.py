@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mlxctl import demo
+from mlxctl.library import demo
 from mlxctl.probe.targets import ProbeTarget
-from mlxctl.stores import CapabilityStore, ProbeRecord
+from mlxctl.state.stores import CapabilityStore, ProbeRecord
 from tests import tiny_models
 
 from .conftest import probed, target

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.adapters import create_adapter
+from mlxctl.formats.adapters import create_adapter
 from mlxctl.ir import GenerationRequest, text_message
-from mlxctl.models import read_model
+from mlxctl.library import read_model
 from mlxctl.probe.questions import TOOL_QUESTIONS
-from mlxctl.stores import CapabilityStore, Finding, ProbeRecord, to_capabilities
+from mlxctl.state.stores import CapabilityStore, Finding, ProbeRecord, to_capabilities
 from tests import tiny_models
 
 from .conftest import ask_only, probed, target

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import msgspec
 
-from mlxctl import demo
-from mlxctl.adapters import create_adapter
-from mlxctl.models import read_model
-from mlxctl.models.fingerprint import fingerprint
+from mlxctl.formats.adapters import create_adapter
+from mlxctl.library import demo, read_model
+from mlxctl.library.fingerprint import fingerprint
 from mlxctl.probe import NullObserver
-from mlxctl.stores import QUESTIONS, CapabilityStore, Finding, ProbeRecord, to_capabilities
+from mlxctl.state.stores import QUESTIONS, CapabilityStore, Finding, ProbeRecord, to_capabilities
 
 from .conftest import probed, target
 

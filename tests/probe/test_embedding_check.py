@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlxctl.probe.embedding_check import find_flaw
-from mlxctl.stores import CapabilityStore, Finding
+from mlxctl.state.stores import CapabilityStore, Finding
 from tests import tiny_models
 
 from .conftest import probed, target

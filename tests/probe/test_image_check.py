@@ -8,7 +8,7 @@ from PIL import Image
 
 from mlxctl.ir import FinishReason, Message, TextPart, TextResult, ThinkingPart, Usage
 from mlxctl.probe.image_check import judge, one_color_png
-from mlxctl.stores import CapabilityStore, Finding
+from mlxctl.state.stores import CapabilityStore, Finding
 from tests import tiny_models
 
 from .conftest import probed, target

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlxctl.parsers import TOOL_PARSER_IDS
+from mlxctl.formats.parsers import TOOL_PARSER_IDS
 from mlxctl.probe.parser_sweep import first_working, read_with_all
 from mlxctl.probe.tool_results import unknown_tags
 

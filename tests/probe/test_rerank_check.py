@@ -5,7 +5,7 @@ import math
 import pytest
 
 from mlxctl.probe.rerank_check import judge
-from mlxctl.stores import CapabilityStore
+from mlxctl.state.stores import CapabilityStore
 from tests import tiny_models
 
 from .conftest import probed, target

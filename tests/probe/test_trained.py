@@ -7,7 +7,7 @@ import pytest
 from server.process import serving
 
 from mlxctl.probe.questions import TOOL_QUESTIONS
-from mlxctl.stores import CapabilityStore
+from mlxctl.state.stores import CapabilityStore
 from tests import tiny_models
 
 from .conftest import ask_only, probed, target

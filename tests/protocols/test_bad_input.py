@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest, StoredAgent
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import (
     AgentTurnFormatter,
     AnthropicMessagesFormatter,

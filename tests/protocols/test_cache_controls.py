@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import CacheBreakpoint, CacheOptions, Finished, GenerationRequest, TextDelta, Usage
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import (
     AnthropicMessagesFormatter,
 )

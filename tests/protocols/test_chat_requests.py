@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     AudioPart,
     GenerationRequest,
@@ -23,6 +22,7 @@ from mlxctl.ir import (
     ToolSpec,
     text_message,
 )
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import OpenAIChatFormatter
 
 from .scripts import CHAT_BODY

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mlxctl.errors import ContextTooLong, InvalidRequest
 from mlxctl.ir import GenerationRequest, Message, TextPart, TextResult, TokenLogprob, Usage
+from mlxctl.ir.errors import ContextTooLong, InvalidRequest
 from mlxctl.protocols import OpenAICompletionsFormatter, openai_error
 
 from .scripts import completion

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import EmbeddingResult
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import OpenAIEmbeddingsFormatter
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.errors import (
+from mlxctl.ir.errors import (
     AuthenticationFailed,
     BodyTooLarge,
     BrokenModel,
@@ -30,8 +30,8 @@ from mlxctl.errors import (
     UnknownResource,
 )
 from mlxctl.protocols import anthropic_error, openai_error
-from mlxctl.protocols.llama_cpp.errors import llama_error
-from mlxctl.protocols.rerank import cohere_error
+from mlxctl.protocols.compat.llama_cpp.errors import llama_error
+from mlxctl.protocols.compat.rerank.formatter import cohere_error
 
 TOO_LONG = ContextTooLong(num_prompt_tokens=9, context_length=8)
 TOO_LONG_FOR_MEMORY = PracticalContextExceeded(num_prompt_tokens=9, context_length=8, reason="it was probed")

@@ -6,14 +6,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import CacheOptions, GenerationRequest
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.lora import LoraChoice
 from mlxctl.protocols import PROTOCOLS, AgentTurnFormatter, Formatter
 from mlxctl.protocols.anthropic.messages import parse_count_tokens
+from mlxctl.protocols.compat.lm_studio.stats import (
+    LMStudioChatFormatter,
+    LMStudioCompletionsFormatter,
+    LMStudioModelInfo,
+)
 from mlxctl.protocols.extension_fields import ExtensionFields
-from mlxctl.protocols.lm_studio import LMStudioChatFormatter, LMStudioCompletionsFormatter, LMStudioModelInfo
-from mlxctl.server.route import Operation, Route
+from mlxctl.server.http.route import Operation, Route
 from mlxctl.server.routes import all_routes
 
 from .scripts import PLAIN, USAGE
@@ -29,7 +33,6 @@ BODIES: dict[str, dict[str, Any]] = {
     "lm_studio_v0_completions": {"model": "m", "prompt": "Hi"},
     "llama_completion": {"prompt": "Hi"},
     "llama_infill": {"input_prefix": "a", "input_suffix": "b"},
-    "sglang": {"text": "Hi"},
     "ollama_chat": {"model": "m", "messages": HELLO},
     "ollama_generate": {"model": "m", "prompt": "Hi"},
 }
@@ -90,9 +93,9 @@ def test_every_dialect_honors_the_fields(dialect: str) -> None:
 
 
 @DIALECTS
-def test_priority_is_that_of_vllm_except_where_sglang_has_its_own(dialect: str) -> None:
+def test_priority_is_that_of_vllm(dialect: str) -> None:
     assert parse(dialect).priority is None
-    assert parse(dialect, priority=-7).priority == (7 if dialect == "sglang" else -7)
+    assert parse(dialect, priority=-7).priority == -7
 
 
 @DIALECTS
@@ -127,8 +130,7 @@ def test_answer_has_the_model_that_is_set(dialect: str) -> None:
     formatter.set_model("the real one")
 
     stream = formatter.begin(USAGE) + b"".join(map(formatter.on_event, PLAIN))
-    names_none = dialect == "sglang"
-    assert (b"the real one" in stream) != names_none
+    assert b"the real one" in stream
     assert b'"model":"m"' not in stream
 
 
@@ -146,14 +148,6 @@ def test_truncation_of_responses_stays_without_the_field() -> None:
 def test_llama_cpp_turns_the_cache_off_with_its_own_field() -> None:
     assert parse("llama_completion", cache_prompt=False).cache.mode == "off"
     assert parse("llama_completion", cache_prompt=False, cache_mode="prefix").cache.mode == "prefix"
-
-
-@pytest.mark.parametrize("field", ["adapter", "cache_mode", "speculation", "ttl"])
-def test_sglang_refuses_the_fields_within_its_sampling_params(field: str) -> None:
-    value = {"adapter": "a", "cache_mode": "off", "speculation": False, "ttl": 0}[field]
-    with pytest.raises(InvalidRequest) as refused:
-        parse("sglang", sampling_params={field: value})
-    assert refused.value.param == f"sampling_params.{field}"
 
 
 def test_token_count_takes_the_fields_and_looks_up_adapters() -> None:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     Finished,
     StreamEvent,
@@ -20,6 +19,7 @@ from mlxctl.ir import (
     ToolChoice,
     collect,
 )
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import OpenAIChatFormatter, OpenAIResponsesFormatter
 from mlxctl.protocols.openai.freeform import FreeformInput, freeform_arguments
 

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from mlxctl.errors import EngineDied
 from mlxctl.ir import (
     Finished,
     StreamEvent,
@@ -17,6 +16,7 @@ from mlxctl.ir import (
     Usage,
     collect,
 )
+from mlxctl.ir.errors import EngineDied
 from mlxctl.protocols import Formatter
 
 from .scripts import (

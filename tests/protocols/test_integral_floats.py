@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import AnthropicMessagesFormatter, OpenAIChatFormatter, OpenAIResponsesFormatter
-from mlxctl.protocols.ollama.formatter import OllamaFormatter
+from mlxctl.protocols.compat.ollama.formatter import OllamaFormatter
 
 BODY = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
 

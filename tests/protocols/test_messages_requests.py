@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     ClearThinking,
     ClearToolUses,
@@ -24,6 +23,7 @@ from mlxctl.ir import (
     ToolSpec,
     text_message,
 )
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import AnthropicMessagesFormatter, anthropic_error
 
 from .scripts import MESSAGES_BODY

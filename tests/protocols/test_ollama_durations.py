@@ -3,8 +3,8 @@
 import pytest
 from msgspec import UNSET
 
-from mlxctl.errors import InvalidRequest
-from mlxctl.protocols.ollama.parsing import keep_alive_seconds
+from mlxctl.ir.errors import InvalidRequest
+from mlxctl.protocols.compat.ollama.parse import keep_alive_seconds
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import TextResult, Usage, text_message
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import (
     AnthropicMessagesFormatter,
     OpenAIChatFormatter,

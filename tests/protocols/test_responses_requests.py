@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     GenerationRequest,
     ImagePart,
@@ -21,6 +20,7 @@ from mlxctl.ir import (
     ToolSpec,
     text_message,
 )
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import OpenAIResponsesFormatter, References, StoredContext
 from mlxctl.protocols.thinking_signature import sign
 

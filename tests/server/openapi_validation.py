@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema
 
-from mlxctl.server.openapi import build_document
+from mlxctl.server.http.openapi import build_document
 from mlxctl.server.routes import all_routes
 
 DOCUMENT: dict[str, Any] = build_document(all_routes())

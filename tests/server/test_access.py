@@ -8,7 +8,7 @@ import falcon
 import pytest
 from falcon import testing
 
-from mlxctl.settings import ServerSettings
+from mlxctl.state.settings import ServerSettings
 
 from .conftest import unstarted_app
 from .openapi_validation import DOCUMENT

@@ -19,11 +19,11 @@ import pytest
 
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.inference.request_entry import RequestEntry
-from mlxctl.log_format import find_reason
-from mlxctl.server.access_log import access_fields
-from mlxctl.server.audit import audit_record
-from mlxctl.server.log_output import logging_to_standard_error
-from mlxctl.settings import ServerSettings
+from mlxctl.server.observe.access_log import access_fields
+from mlxctl.server.observe.audit import audit_record
+from mlxctl.server.observe.log_output import logging_to_standard_error
+from mlxctl.state.log_format import find_reason
+from mlxctl.state.settings import ServerSettings
 
 from .process import END_SECONDS, ServerProcess
 from .test_disconnect import ask

@@ -5,10 +5,10 @@ import socket
 
 import pytest
 
-from mlxctl.errors import SettingsError
-from mlxctl.server.address import Address, claim_address
-from mlxctl.server.listener import Listener
-from mlxctl.settings import ServerSettings
+from mlxctl.ir.errors import SettingsError
+from mlxctl.server.http.address import Address, claim_address
+from mlxctl.server.http.listener import Listener
+from mlxctl.state.settings import ServerSettings
 
 
 def test_port_0_takes_a_free_port() -> None:

@@ -16,7 +16,7 @@ import pytest
 from websockets.sync.client import connect
 
 from mlxctl.ir.policy import SCOPES
-from mlxctl.server.route import Operation, Route
+from mlxctl.server.http.route import Operation, Route
 from mlxctl.server.routes import all_routes
 from tests import tiny_models
 from tests.tiny_models.adapters import random_adapter
@@ -52,8 +52,6 @@ BODIES: dict[str, tuple[Any, ...]] = {
     "POST /apply-template": ({"model": "MODEL", "messages": HELLO},),
     "POST /completion": ({"model": "MODEL", "prompt": "Hi", "n_predict": 1},),
     "POST /infill": ({"model": "MODEL", "input_prefix": "a", "input_suffix": "b", "n_predict": 1},),
-    "POST /generate": ({"model": "MODEL", "text": "Hi", "sampling_params": {"max_new_tokens": 1}},),
-    "POST /invocations": (PROMPT, {"model": "MODEL", "input": "Hi"}),
     "POST /api/chat": (
         {"model": "MODEL", "messages": HELLO, "stream": False, "options": {"num_predict": 1}},
         {"model": "MODEL", "messages": []},
@@ -71,16 +69,8 @@ BODIES: dict[str, tuple[Any, ...]] = {
     "POST /api/embed": ({"model": "MODEL", "input": "Hi", "keep_alive": 0},),
     "POST /api/embeddings": ({"model": "MODEL", "prompt": "Hi"},),
     "POST /embedding": ({"model": "MODEL", "content": "Hi"},),
-    "POST /embed": ({"model": "MODEL", "inputs": "Hi"},),
-    "POST /similarity": ({"model": "MODEL", "inputs": {"source_sentence": "a", "sentences": ["b"]}},),
-    "POST /pooling": ({"model": "MODEL", "input": "Hi"},),
-    "POST /v1/embed": ({"model": "MODEL", "texts": ["Hi"], "input_type": "search_query"},),
-    "POST /v2/embed": (
-        {"model": "MODEL", "texts": ["Hi"], "input_type": "search_query", "embedding_types": ["float"]},
-    ),
     "POST /v1/rerank": ({"model": "MODEL", "query": "a", "documents": ["b"]},),
     "POST /v2/rerank": ({"model": "MODEL", "query": "a", "documents": ["b"]},),
-    "POST /v1/score": ({"model": "MODEL", "text_1": "a", "text_2": "b"},),
     "POST /v1/audio/transcriptions": ({"model": "MODEL"},),
     "POST /v1/audio/translations": ({"model": "MODEL"},),
     "POST /models/load": ({"model": "MODEL"}, {"model": "MODEL", "stream": True}),

@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from mlxctl.cli.audit.records import time_of
-from mlxctl.errors import SettingsError
-from mlxctl.settings import ServerSettings
+from mlxctl.ir.errors import SettingsError
+from mlxctl.state.settings import ServerSettings
 
 from .conftest import unstarted_app
 from .process import ServerProcess, wait_for

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.server.background_log import BackgroundLog, find_background_log
-from mlxctl.server.log_output import BackgroundHandler
+from mlxctl.server.observe.background_log import BackgroundLog, find_background_log
+from mlxctl.server.observe.log_output import BackgroundHandler
 
 
 @pytest.fixture

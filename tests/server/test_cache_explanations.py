@@ -225,11 +225,22 @@ def test_cleared_prefix_is_named(server: ServerProcess) -> None:
 
 def test_prefix_that_was_never_stored_is_named(server: ServerProcess) -> None:
     agent = Agent(server)
-    agent.ask(user("Hello"), cache_mode="off")
-    assert agent.explained()["reason"] == "cache_off"
+    agent.ask(user("Hello"), ttl=0)
     agent.ask(user("Hello"))
 
     assert agent.explained()["reason"] == "not_kept"
+
+
+def test_request_with_the_cache_off_is_neither_kept_nor_compared(server: ServerProcess) -> None:
+    agent = Agent(server)
+    agent.ask(user("Hello"), cache_mode="off")
+    off = agent.explained()
+    agent.ask(user("Hello"))
+
+    assert off["reason"] == "cache_off"
+    assert off["sentence"].endswith("so its text is not kept and not compared")
+    assert off["num_prompt_tokens"] > 0
+    assert agent.explained()["compared_with"] != off["number"]
 
 
 def test_missing_layer_checkpoint_is_named(server: ServerProcess) -> None:

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mlxctl.cli import app
-from mlxctl.settings import EngineSettings, ServerSettings
+from mlxctl.state.settings import EngineSettings, ServerSettings
 
 from .conftest import unstarted_app
 from .process import ServerProcess

@@ -15,8 +15,8 @@ import httpx2
 import openai
 import pytest
 
-from mlxctl.errors import UnknownResource
 from mlxctl.inference.remote import RemoteInference
+from mlxctl.ir.errors import UnknownResource
 
 from .process import ServerProcess, serving, wait_for
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from tests.server.process import ServerProcess
-from tests.stores.damage import flip_bits, replace_by_noise
+from tests.state.stores.damage import flip_bits, replace_by_noise
 
 WORDS = " ".join(f"word {number}" for number in range(200))
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": WORDS}], "max_tokens": 8, "temperature": 0}

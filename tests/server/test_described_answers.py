@@ -22,8 +22,8 @@ from protocols.scripts import (
     stream,
 )
 
-from mlxctl.errors import EngineDied
 from mlxctl.ir import Usage, collect
+from mlxctl.ir.errors import EngineDied
 from mlxctl.protocols import Formatter
 
 from .openapi_validation import DOCUMENT, check_answer, check_stream

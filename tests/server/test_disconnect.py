@@ -12,7 +12,7 @@ from falcon.asgi import App, Request, Response
 from falcon.testing import create_scope
 
 from mlxctl.inference.request_context import RequestContext
-from mlxctl.server.disconnect import DisconnectWatch
+from mlxctl.server.http.disconnect import DisconnectWatch
 from mlxctl.server.middleware.request_id import RequestId
 from mlxctl.server.middleware.request_recording import RequestRecording
 

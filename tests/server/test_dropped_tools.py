@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from falcon import testing
 
-from mlxctl.server.generation import DroppedToolsLog
-from mlxctl.settings import ServerSettings
+from mlxctl.server.resources.generation.generation import DroppedToolsLog
+from mlxctl.state.settings import ServerSettings
 
 from .conftest import unstarted_app
 

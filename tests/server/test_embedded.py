@@ -18,10 +18,10 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
 import mlxctl
-from mlxctl.errors import ModelError, SettingsError
-from mlxctl.server.disconnect import Application
+from mlxctl.ir.errors import ModelError, SettingsError
 from mlxctl.server.embedded import EmbeddedServer
-from mlxctl.settings import ServerSettings
+from mlxctl.server.http.disconnect import Application
+from mlxctl.state.settings import ServerSettings
 
 from .conftest import unstarted_app
 from .process import wait_for

@@ -12,7 +12,7 @@ from fuzz.volley import AT_ONCE, Volley
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from mlxctl.settings import PolicySettings, ServerSettings
+from mlxctl.state.settings import PolicySettings, ServerSettings
 
 from .conftest import unstarted_app
 from .process import serving

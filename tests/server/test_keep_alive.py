@@ -40,8 +40,8 @@ def slow(endless_model: Path) -> Iterator[ServerProcess]:
     """
     limits = {
         "MLXCTL_ENGINE_MAX_ROWS": "1",
-        "MLXCTL_ENGINE_PREFILL_CHUNK_MAX_TOKENS": "16",
-        "MLXCTL_ENGINE_PREFILL_SLICE_SECONDS": "0.05",
+        "MLXCTL_ENGINE_PREFILL_PASS_MAX_TOKENS": "16",
+        "MLXCTL_ENGINE_PREFILL_TURN_SECONDS": "0.05",
         "MLXCTL_ENGINE_PREFIX_CACHE_BYTES": "0",
         "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.02",
     }

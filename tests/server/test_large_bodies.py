@@ -15,11 +15,11 @@ import httpx
 import pytest
 from falcon.asgi import Request
 
-from mlxctl.errors import QueueFull
 from mlxctl.inference.preparation.frames import ConnectionEnded, receive_async
-from mlxctl.server.body import read_body
+from mlxctl.ir.errors import QueueFull
+from mlxctl.server.http.body import read_body
+from mlxctl.server.http.upload_turns import UploadTurns
 from mlxctl.server.middleware.body_memory import BodyAccount, BodyMemory
-from mlxctl.server.upload_turns import UploadTurns
 
 from .process import ServerProcess, serving, wait_for
 

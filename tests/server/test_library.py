@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import pytest
 from falcon import testing
-from models.tiny_hub import TinyHub, running
-from models.weight_files import write_model
 
-from mlxctl.bootstrap import build_services
-from mlxctl.models.download_journal import Download, DownloadJournal
+from mlxctl.library.download_journal import Download, DownloadJournal
 from mlxctl.server import create_app
-from mlxctl.settings import LibrarySettings, ModelSettings, ServerSettings, Settings
+from mlxctl.server.wiring import build_services
+from mlxctl.state.settings import LibrarySettings, ModelSettings, ServerSettings, Settings
+from tests.library.tiny_hub import TinyHub, running
+from tests.library.weight_files import write_model
 
 from .conftest import LocalClient
 from .process import ServerProcess, serving, wait_for
@@ -169,12 +169,9 @@ def test_directory_path_is_no_model_name(models: Path) -> None:
 
 def test_downloads_are_disabled_by_default(models: Path) -> None:
     body = json.dumps({"repo": "org/tiny"})
-    for answer in (
-        app(models).simulate_post("/downloads", headers=KEY, body=body),
-        app(models).simulate_delete("/downloads/org/tiny", headers=KEY),
-    ):
-        assert (answer.status_code, answer.json["error"]["code"]) == (403, "feature_disabled")
-        assert "library.allow_downloads" in answer.json["error"]["message"]
+    answer = app(models).simulate_post("/downloads", headers=KEY, body=body)
+    assert (answer.status_code, answer.json["error"]["code"]) == (403, "feature_disabled")
+    assert "library.allow_downloads" in answer.json["error"]["message"]
     assert app(models, allow_downloads=True).simulate_post("/downloads", body=body).status_code == 401
 
 
@@ -187,6 +184,8 @@ def test_downloads_are_disabled_by_default(models: Path) -> None:
         ('{"repo": 1}', "repo"),
         ('{"repo": "../etc"}', "repo"),
         ('{"repo": "a/b", "revision": "x"}', "revision"),
+        ('{"repo": "qwen3:9b"}', "repo"),
+        ('{"repo": "https://huggingface.co/a/b/tree/dev"}', "repo"),
     ],
 )
 def test_invalid_downloads_are_refused(models: Path, body: str, param: str | None) -> None:
@@ -223,6 +222,27 @@ def test_download_of_another_process_is_listed_and_not_cancelled(
     assert client.simulate_delete("/downloads/org/none", headers=KEY).status_code == 404
 
 
+def test_unknown_short_name_gets_near_ones(models: Path) -> None:
+    body = json.dumps({"repo": "qwen3:9b"})
+    answer = app(models, allow_downloads=True).simulate_post("/downloads", headers=KEY, body=body)
+    assert "short names near it: qwen3:4b" in answer.json["error"]["message"]
+
+
+def test_failed_download_of_another_process_is_dismissed(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(models))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: 42)
+        states = {"org/tiny": "failed", "org/done": "done"}
+        others = [Download(repository=name, state=state, ended_at=1.0) for name, state in states.items()]
+        DownloadJournal(models / "mlxctl" / "downloads", models / "hub").write(others)
+    # Also a server that downloads nothing itself.
+    client = app(models)
+    assert client.simulate_delete("/downloads/org/tiny", headers=KEY).json["state"] == "failed"
+    assert [each["repo"] for each in get(client, "/downloads").json["downloads"]] == ["org/done"]
+
+
 @pytest.fixture(scope="module")
 def server(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """Server of the endless model, with a hub of one repository."""
@@ -253,7 +273,11 @@ def test_downloaded_model_is_in_the_library(server: ServerProcess) -> None:
     assert (done["current_file"], done["pid"]) == (None, server.process.pid)
     failed = httpx.get(f"{server.url}/downloads").json()["downloads"][1]
     assert (done["probe"], failed["probe"]) == (None, "cancelled")
-    assert httpx.delete(f"{server.url}/downloads/org/tiny").json()["state"] == "done"
+    address = {"repo": "https://huggingface.co/org/none/tree/main"}
+    assert httpx.post(f"{server.url}/downloads", json=address).json()["repo"] == "org/none"
+    wait_for(lambda: states() == ["done", "failed"], seconds=60)
+    assert httpx.delete(f"{server.url}/downloads/org/none").json()["state"] == "failed"
+    assert states() == ["done"]
     assert httpx.delete(f"{server.url}/downloads/org/other").status_code == 404
     assert [model["name"] for model in httpx.get(f"{server.url}/library").json()["models"]] == ["org/tiny"]
 

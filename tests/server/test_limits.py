@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from mlxctl.server.deadline import timeout_seconds
-from mlxctl.settings import Endpoint, ServerSettings
+from mlxctl.server.http.deadline import timeout_seconds
+from mlxctl.state.settings import Endpoint, ServerSettings
 
 from .process import ServerProcess, serving
 from .test_access_log import LoggedServer, logged
@@ -55,9 +55,9 @@ def decoding(server: ServerProcess) -> Iterator[httpx.Response]:
     ("endpoint", "paths"),
     [
         ("chat", ["/v1/chat/completions", "/api/v0/chat/completions", "/api/v1/chat"]),
-        ("completions", ["/v1/completions", "/api/v0/completions", "/completion", "/generate"]),
+        ("completions", ["/v1/completions", "/api/v0/completions", "/completion", "/infill"]),
         ("messages", ["/v1/messages", "/v1/messages/count_tokens"]),
-        ("embeddings", ["/v1/embeddings", "/v2/embed", "/pooling", "/embedding", "/v2/rerank", "/v1/score"]),
+        ("embeddings", ["/v1/embeddings", "/api/v0/embeddings", "/embedding", "/v2/rerank"]),
         ("ollama", ["/api/chat", "/api/generate", "/api/embed"]),
         ("admin", ["/models/load"]),
     ],

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mlxctl.ir import Finished, Usage
-from mlxctl.protocols.llama_cpp.formatter import LlamaFormatter
+from mlxctl.protocols.compat.llama_cpp.formatter import LlamaFormatter
 
 from .process import serving
 
@@ -20,7 +20,7 @@ HELLO = [{"role": "user", "content": "Hello!"}]
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
     with (
-        serving(None, "--no-any-model-name", MLXCTL_ENGINE_PREFILL_CHUNK_MAX_TOKENS="256") as running,
+        serving(None, "--no-any-model-name", MLXCTL_ENGINE_PREFILL_PASS_MAX_TOKENS="256") as running,
         httpx.Client(base_url=running.url, timeout=60) as opened,
     ):
         yield opened

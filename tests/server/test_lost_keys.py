@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 import mlxctl
-from mlxctl import locations
-from mlxctl.doctor.directories import check_access
-from mlxctl.errors import SettingsError
+from mlxctl.cli.doctor.directories import check_access
+from mlxctl.ir.errors import SettingsError
 from mlxctl.ir.policy import Limits
-from mlxctl.policy import PolicyService, SettingsPolicy
-from mlxctl.policy.admin import NewKey
-from mlxctl.policy.store_backend import StoredPolicy
-from mlxctl.server.access import check_keys
-from mlxctl.settings import ServerSettings, resolve
-from mlxctl.stores.policy import PolicyStore
+from mlxctl.server.policy import PolicyService, SettingsPolicy
+from mlxctl.server.policy.access import check_keys
+from mlxctl.server.policy.admin import NewKey
+from mlxctl.server.policy.store_backend import StoredPolicy
+from mlxctl.state import locations
+from mlxctl.state.settings import ServerSettings, resolve
+from mlxctl.state.stores.policy import PolicyStore
 
 
 @pytest.fixture

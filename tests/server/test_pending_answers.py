@@ -5,10 +5,10 @@ from typing import NoReturn
 
 import pytest
 
-from mlxctl.errors import ModelUnavailable
+from mlxctl.ir.errors import ModelUnavailable
 from mlxctl.protocols import OpenAIChatFormatter
-from mlxctl.server.deadline import Deadline
-from mlxctl.server.stream import PendingAnswers, stream_when_started
+from mlxctl.server.http.deadline import Deadline
+from mlxctl.server.http.stream import PendingAnswers, stream_when_started
 
 
 @pytest.mark.parametrize(

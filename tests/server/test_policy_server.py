@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mlxctl.server.middleware.request_recording import valid_traceparent
-from tests.policy.opa_double import OpaDouble, opa_double
+from tests.server.policy.opa_double import OpaDouble, opa_double
 
 from .otlp_collector import OtlpCollector, attributes, otlp_collector
 from .process import ServerProcess, serving, wait_for

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.settings import ServerSettings
+from mlxctl.state.settings import ServerSettings
 
 from .conftest import unstarted_app
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import httpx
 import pytest
-from stores.probe_records import record
 
-from mlxctl import demo
-from mlxctl.models.fingerprint import fingerprint
-from mlxctl.stores import QUESTIONS, CapabilityStore, Finding
+from mlxctl.library import demo
+from mlxctl.library.fingerprint import fingerprint
+from mlxctl.state.stores import QUESTIONS, CapabilityStore, Finding
 from tests import tiny_models
+from tests.state.stores.probe_records import record
 
 from .process import ServerProcess, is_alive, serving, wait_for
 

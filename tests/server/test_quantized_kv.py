@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 
-from mlxctl.demo import MODEL_DIR
+from mlxctl.library.demo import MODEL_DIR
 from tests.tiny_models.wide_heads import wide_model
 
 from .process import serving

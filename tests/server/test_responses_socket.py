@@ -13,11 +13,11 @@ from openai.resources.responses.responses import ResponsesConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from mlxctl.server.disconnect import Event, Receive, Scope, Send
+from mlxctl.server.http.disconnect import Event, Receive, Scope, Send
+from mlxctl.server.http.open_requests import OpenHttpRequests
+from mlxctl.server.http.upload_turns import UploadTurns
 from mlxctl.server.middleware.body_memory import BodyAccount, BodyMemory
-from mlxctl.server.open_requests import OpenHttpRequests
-from mlxctl.server.responses_socket import HANDSHAKE, ResponsesSocket
-from mlxctl.server.upload_turns import UploadTurns
+from mlxctl.server.resources.generation.responses_socket import HANDSHAKE, ResponsesSocket
 
 from .process import ServerProcess, serving, wait_for
 

@@ -10,12 +10,12 @@ from falcon import testing
 
 from mlxctl.ir.policy import SCOPES, USER_SCOPES
 from mlxctl.server import create_app
-from mlxctl.server.disconnect import DisconnectWatch
-from mlxctl.server.responses_socket import ResponsesSocket
-from mlxctl.server.root_path import RootPath
-from mlxctl.server.route import Route
+from mlxctl.server.http.disconnect import DisconnectWatch
+from mlxctl.server.http.root_path import RootPath
+from mlxctl.server.http.route import Route
+from mlxctl.server.resources.generation.responses_socket import ResponsesSocket
 from mlxctl.server.routes import all_routes
-from mlxctl.settings import ServerSettings
+from mlxctl.state.settings import ServerSettings
 
 from .conftest import unstarted_app, unstarted_services
 from .process import ServerProcess
@@ -26,16 +26,16 @@ SECRET = "the-safe-opens-with-493817 " * 3
 
 ACCESS = {
     "open": """
-        / /health /v1/health /healthz /livez /ping /readyz /api/hello
+        / /health /v1/health /healthz /livez /readyz /api/hello
         /ui /ui/index.html /ui/page.js
     """,
     "caller": """
         /openapi.json /props /tokenizer_info /version /api/version /requests/{request_id}
-        /invocations /load
+        /load
     """,
     "generate": """
         /v1/chat/completions /chat/completions /v1/completions /completions /v1/messages /messages
-        /v1/messages/count_tokens /messages/count_tokens /generate
+        /v1/messages/count_tokens /messages/count_tokens
         /v1/responses /responses /v1/responses/input_tokens /responses/input_tokens
         /v1/responses/compact /responses/compact /v1/responses/{response_id}
         /v1/responses/{response_id}/cancel /v1/responses/{response_id}/input_items /v1/agents
@@ -46,15 +46,14 @@ ACCESS = {
     """,
     "embed": """
         /v1/embeddings /embeddings /api/v0/embeddings /api/embed /api/embeddings /v1/rerank /rerank
-        /v1/reranking /reranking /v2/rerank /v1/score /score /v1/embed /v2/embed /embed /embedding
-        /pooling /similarity
+        /v1/reranking /reranking /v2/rerank /embedding
     """,
     "audio": """
         /v1/audio/transcriptions /v1/audio/translations /audio/transcriptions /audio/translations
     """,
     "models:read": """
         /v1/models /models /v1/models/{name:path} /library /fit /api/tags /api/ps /api/show /api/pull
-        /api/v0/models /api/v0/models/{name:path} /api/v1/models /model_info /get_model_info
+        /api/v0/models /api/v0/models/{name:path} /api/v1/models
     """,
     "models:write": """
         /models/load /models/unload /models/pin /models/unpin /downloads /downloads/{repository:path}

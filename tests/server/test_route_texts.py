@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mlxctl.errors import GuardrailMatched
+from mlxctl.ir.errors import GuardrailMatched
 from mlxctl.probe.questions import SPOKEN_SENTENCES
 from mlxctl.protocols import openai_error
 from mlxctl.server.routes import all_routes
@@ -52,22 +52,12 @@ def ranking(text: str, field: str = "documents") -> Body:
     return {"model": "bert_scorer", "query": "bread", field: ["bread", text]}
 
 
-def score(text: str) -> Body:
-    return {"model": "vectors", "text_1": text, "text_2": ["bread"]}
-
-
-def similarity(text: str) -> Body:
-    return {"model": "vectors", "inputs": {"source_sentence": text, "sentences": ["bread"]}}
-
-
 def speech(text: str) -> Body:
     return {"model": SPEECH, "prompt": text}
 
 
 WRITES: dict[str, Callable[[str], Body]] = {
-    **dict.fromkeys(
-        ("/v1/chat/completions", "/chat/completions", "/v1/messages", "/messages", "/invocations"), chat
-    ),
+    **dict.fromkeys(("/v1/chat/completions", "/chat/completions", "/v1/messages", "/messages"), chat),
     **dict.fromkeys(("/v1/agents/{agent_id}/generate", "/api/v0/chat/completions"), chat),
     **dict.fromkeys(("/v1/completions", "/completions", "/api/v0/completions"), completion),
     **dict.fromkeys(("/v1/responses", "/responses"), response),
@@ -77,22 +67,17 @@ WRITES: dict[str, Callable[[str], Body]] = {
     "/api/generate": ollama,
     "/completion": lambda text: {"prompt": text, "n_predict": 2},
     "/infill": lambda text: {"input_prefix": text, "input_suffix": "."},
-    "/generate": lambda text: {"text": text, "sampling_params": {"max_new_tokens": 2}},
     **dict.fromkeys(("/v1/audio/transcriptions", "/v1/audio/translations"), speech),
     **dict.fromkeys(("/audio/transcriptions", "/audio/translations"), speech),
 }
 """Routes whose texts a model reads and answers with a text, and a body with a text."""
 READS: dict[str, Callable[[str], Body]] = {
-    **dict.fromkeys(("/v1/embeddings", "/embeddings", "/api/v0/embeddings", "/pooling"), embedding),
+    **dict.fromkeys(("/v1/embeddings", "/embeddings", "/api/v0/embeddings"), embedding),
     "/api/embed": embedding,
     "/api/embeddings": lambda text: {"model": "vectors", "prompt": text},
-    "/embed": partial(embedding, field="inputs"),
     "/embedding": partial(embedding, field="content"),
-    **dict.fromkeys(("/v1/embed", "/v2/embed"), partial(embedding, field="texts")),
     **dict.fromkeys(("/v1/rerank", "/v1/reranking", "/reranking", "/v2/rerank"), ranking),
     "/rerank": partial(ranking, field="texts"),
-    **dict.fromkeys(("/v1/score", "/score"), score),
-    "/similarity": similarity,
 }
 """Routes whose texts a model reads and answers with numbers, and a body with a text."""
 NO_TEXT = {
@@ -108,7 +93,7 @@ NO_TEXT = {
     """,
     "requests name models, adapters, files or places only": """
         /v1/models /models /v1/models/{name:path} /library /fit /api/tags /api/ps /api/show /api/pull
-        /api/v0/models /api/v0/models/{name:path} /api/v1/models /model_info /get_model_info
+        /api/v0/models /api/v0/models/{name:path} /api/v1/models
         /models/load /models/unload /models/pin /models/unpin /downloads /downloads/{repository:path}
         /api/v1/models/load /api/v1/models/unload /api/v1/models/download
         /api/v1/models/download/status/{job_id} /v1/adapters /v1/adapters/{name} /v1/load_lora_adapter
@@ -116,7 +101,7 @@ NO_TEXT = {
         /cache /cache/pin /cache/unpin /cache/drop /cache/clear /cache/gc /slots /slots/{slot}
     """,
     "requests have no text": """
-        / /health /v1/health /healthz /livez /ping /readyz /api/hello /load /version /api/version
+        / /health /v1/health /healthz /livez /readyz /api/hello /load /version /api/version
         /openapi.json /requests /requests/{request_id} /stats /metrics /ui /ui/index.html /ui/page.js
     """,
     "operators change the server with it": """
@@ -273,9 +258,7 @@ def test_written_text_is_refused(server: ServerProcess, client: Client, path: st
     assert client.audited(answer)["guardrail"] == "refused"
 
 
-@pytest.mark.parametrize(
-    ("path", "field"), [("/v1/embeddings", "input"), ("/embed", "inputs"), ("/embedding", "content")]
-)
+@pytest.mark.parametrize(("path", "field"), [("/v1/embeddings", "input"), ("/embedding", "content")])
 def test_token_ids_are_refused_while_there_are_rules(
     server: ServerProcess, client: Client, path: str, field: str
 ) -> None:

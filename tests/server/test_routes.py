@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from falcon import testing
 
-from mlxctl.settings import ServerSettings
+from mlxctl.state.settings import ServerSettings
 
 from .conftest import unstarted_app
 
@@ -59,7 +59,7 @@ def test_unknown_route_returns_404_in_the_clients_shape(client: testing.TestClie
         ("/v1/v1/chat/completions", "did you mean '/v1/chat/completions'?"),
         ("/v1/chat/completion", "did you mean '/v1/chat/completions'?"),
         ("/openai/v1/models", "did you mean '/v1/models'?"),
-        ("/classify", "POST /v1/rerank and /v1/score take cross-encoders"),
+        ("/classify", "POST /v1/rerank takes cross-encoders"),
         ("/api/delete", "use `mlxctl models rm`"),
         ("/nothing/like/it", "GET /openapi.json lists the routes"),
     ],

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner, Result
 
 from mlxctl.cli import app
-from mlxctl.settings import EngineSettings, SchedulerSettings, ServerSettings
+from mlxctl.state.settings import EngineSettings, SchedulerSettings, ServerSettings
 
 from .conftest import unstarted_app
 from .process import ServerProcess, serving, wait_for

@@ -20,9 +20,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from mlxctl.server.http.upload_turns import UploadTurns
 from mlxctl.server.middleware.body_memory import BodyAccount, BodyMemory
-from mlxctl.server.responses import UnstoredResponse
-from mlxctl.server.upload_turns import UploadTurns
+from mlxctl.server.resources.generation.responses import UnstoredResponse
 
 from .process import ServerProcess, serving, wait_for
 

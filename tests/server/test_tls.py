@@ -21,10 +21,10 @@ import httpx2
 import openai
 import pytest
 
-from mlxctl.certificates import check_server_files
-from mlxctl.errors import SettingsError
-from mlxctl.server.tls_key import tls_key_password, unencrypted_key
-from mlxctl.settings import ServerSettings
+from mlxctl.ir.errors import SettingsError
+from mlxctl.server.http.tls_key import tls_key_password, unencrypted_key
+from mlxctl.state.certificates import check_server_files
+from mlxctl.state.settings import ServerSettings
 from tests.server.process import ServerProcess
 
 LEAF = ["-addext", "basicConstraints=critical,CA:FALSE"]

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from mlxctl.errors import SettingsError
 from mlxctl.inference.request_context import RequestContext
-from mlxctl.server import tracing
-from mlxctl.server.tracing import RequestTracing
-from mlxctl.settings import TelemetrySettings
+from mlxctl.ir.errors import SettingsError
+from mlxctl.server.observe import tracing
+from mlxctl.server.observe.tracing import RequestTracing
+from mlxctl.state.settings import TelemetrySettings
 
 
 def test_absent_collector_is_logged_once(

@@ -13,7 +13,7 @@ import pytest
 from openai.types.audio import Transcription, TranscriptionVerbose, TranslationVerbose
 
 from mlxctl.probe.questions import SPOKEN_SENTENCES
-from mlxctl.server import transcriptions
+from mlxctl.server.resources.audio import transcriptions
 from tests import tiny_models
 from tests.tiny_models.audio_samples import silence, speech_audio
 from tests.tiny_models.whisper_words import WINDOW_SECONDS
@@ -219,6 +219,11 @@ def test_transcription_model_refuses_chat_and_embeddings(sdk: openai.OpenAI) -> 
     assert (raised.value.param, raised.value.code) == ("model", "model_not_supported")
     with pytest.raises(openai.BadRequestError, match="send audio to /v1/audio/transcriptions"):
         sdk.embeddings.create(model=MODEL, input="Hello!")
+
+
+def test_embeddings_of_a_text_model_name_the_command_for_an_embedding_model(sdk: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match=r"`mlxctl models pull qwen3-embedding:0\.6b`, then"):
+        sdk.embeddings.create(model="endless", input="Hello!")
 
 
 def test_model_list_and_metrics_name_the_transcription_model(

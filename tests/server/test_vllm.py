@@ -7,7 +7,8 @@ import httpx
 import openai
 import pytest
 
-from mlxctl import __version__, demo
+from mlxctl import __version__
+from mlxctl.library import demo
 
 from .process import ServerProcess
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from falcon.testing import TestClient
 
-from mlxctl.settings import ServerSettings
+from mlxctl.state.settings import ServerSettings
 from tests.server.conftest import unstarted_app
 
 HTML = {"Accept": "text/html,application/xhtml+xml"}

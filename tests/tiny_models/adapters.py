@@ -11,7 +11,7 @@ import numpy as np
 from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 from mlx_lm.utils import load_model
 
-from mlxctl.engine.generation.lora_layers import layer_shape, weight_rows
+from mlxctl.engine.lora.lora_layers import layer_shape, weight_rows
 
 from .directory_cache import in_cache, recipe_digest
 from .gradient_descent import descend, print_sometimes

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mlxctl import demo
+from mlxctl.library import demo
 
 TEMPLATES = {
     "qwen3": Path(demo.__file__).parent / "model" / "chat_template.jinja",

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mlxctl.demo import MODEL_DIR
+from mlxctl.library.demo import MODEL_DIR
 
 from .command_line import make_from_command_line
 from .gradient_descent import descend, print_sometimes, save_weights

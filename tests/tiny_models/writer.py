@@ -17,7 +17,7 @@ from mlx_lm.utils import _get_classes
 from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
-from mlxctl.models.text_config import text_part
+from mlxctl.library.text_config import text_part
 
 from .families import TEMPLATES, Family
 from .vocabulary import train_tokenizer

@@ -6,5 +6,5 @@ report lists the runs.
 `lexicon` (words), `conversation` (a sample and its text), `tasks`, `tool_tasks` and `everyday` (what samples
 are made of), `curriculum` (their mix), `tokenizer`, `copying` (initial weights that can copy), `rows`
 (batches), `training`, `evaluation`, `directory` (the model's files), `report`. The wheel holds only the
-result, `mlxctl/demo/model`.
+result, `mlxctl/library/demo/model`.
 """

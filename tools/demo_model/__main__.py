@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from mlxctl.demo import MODEL_DIR
+from mlxctl.library.demo import MODEL_DIR
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from mlxctl.demo import MODEL_DIR
+from mlxctl.library.demo import MODEL_DIR
 
 TEMPLATE_FILE = MODEL_DIR / "chat_template.jinja"
 END_OF_TURN = "<|im_end|>"

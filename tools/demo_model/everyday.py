@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mlxctl.tui.tools.demo import DEMO_TOOLS
+from mlxctl.chat.tools.demo import DEMO_TOOLS
 from tools.demo_model import tasks
 from tools.demo_model.conversation import Message, Sample, ToolCall, assistant_calls, tool_result, user
 from tools.demo_model.lexicon import Lexicon

@@ -12,7 +12,7 @@ from mlxctl.bench.figures import Chart, Figure, Sample, percentile_figures, perc
 from mlxctl.bench.prompts import Prompts, user
 from mlxctl.bench.target import BenchTarget
 from mlxctl.bench.traces import TraceRequest, TraceSession, reusable
-from mlxctl.errors import InvalidRequest, SettingsError
+from mlxctl.ir.errors import InvalidRequest, SettingsError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from mlxctl.bench.figures import Chart, Figure, Sample, percentile
 from mlxctl.bench.prompts import Prompts
 from mlxctl.bench.scenarios.session import TOOLS, AgentSession
 from mlxctl.bench.target import BenchTarget
-from mlxctl.errors import InvalidRequest
+from mlxctl.ir.errors import InvalidRequest
 
 # Tokens of the tools and of the template around messages.
 _OVERHEAD_TOKENS = 600

@@ -13,7 +13,7 @@ app = create_app()
 def ls(as_json: AsJson = False, url: ServerUrl = None, api_key: ApiKey = None) -> None:
     """List the LoRA adapters of a running server."""
     with report_errors():
-        from mlxctl.inspector.served_adapters import AdapterServer, adapters_table
+        from mlxctl.cli.inspector.served_adapters import AdapterServer, adapters_table
 
         with AdapterServer(server_url(url), api_key=api_key) as server:
             adapters = server.adapters()

@@ -31,7 +31,7 @@ def mount(
 ) -> None:
     """Mount a LoRA adapter on a model of a running server."""
     with report_errors():
-        from mlxctl.inspector.served_adapters import AdapterServer
+        from mlxctl.cli.inspector.served_adapters import AdapterServer
 
         with AdapterServer(server_url(url), api_key=api_key) as server:
             found = server.mount(name, path, model)

@@ -27,7 +27,7 @@ def unmount(
 ) -> None:
     """Unmount a LoRA adapter of a running server."""
     with report_errors():
-        from mlxctl.inspector.served_adapters import AdapterServer
+        from mlxctl.cli.inspector.served_adapters import AdapterServer
 
         with AdapterServer(server_url(url), api_key=api_key) as server:
             found = server.unmount(name, model)

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.admin.target import show, with_policy
+from mlxctl.cli.inspector.served_policy import PolicyTarget
 from mlxctl.cli.lazy import create_app
-from mlxctl.inspector.served_policy import PolicyTarget
 
 app = create_app(no_args_is_help=True, epilog="Example: mlxctl admin guardrails show")
 app.callback(help="Show, set and try guardrails.")(lambda: None)
@@ -29,7 +29,7 @@ def set_rules(
     """Replace the guardrails, from the next request on."""
     import msgspec
 
-    from mlxctl.errors import SettingsError
+    from mlxctl.ir.errors import SettingsError
     from mlxctl.ir.policy import GuardrailRules
 
     try:
@@ -52,14 +52,14 @@ def try_rules(
     ] = None,
 ) -> None:
     """Show what the guardrails do to a text or a request."""
-    from mlxctl.errors import SettingsError
-    from mlxctl.inspector.request_file import read_request
-    from mlxctl.inspector.served_policy import ServedPolicy, screen_request
+    from mlxctl.cli.inspector.request_file import read_request
+    from mlxctl.cli.inspector.served_policy import ServedPolicy, screen_request
+    from mlxctl.ir.errors import UsageError
 
     if text is not None and file is None:
         show(policy.test_guardrails(text))
     elif file is None or text is not None:
-        raise SettingsError("name either a TEXT or --request FILE")
+        raise UsageError("name either a TEXT or --request FILE")
     elif isinstance(policy, ServedPolicy):
         show(policy.test_request(read_request(file)))
     else:

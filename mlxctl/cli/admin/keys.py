@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mlxctl.cli.admin.target import show, with_policy
+from mlxctl.cli.inspector.served_policy import PolicyTarget
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson
-from mlxctl.inspector.served_policy import PolicyTarget
 from mlxctl.terminal_text import echo, escape_line
 
 if TYPE_CHECKING:
-    from mlxctl.policy.admin import KeyView
+    from mlxctl.server.policy.admin import KeyView
 
 _SECONDS_A_DAY = 86_400
 
@@ -48,7 +48,7 @@ def ls(policy: PolicyTarget, as_json: AsJson = False) -> None:
         show(keys)
         return
     from mlxctl.cli.console import console
-    from mlxctl.inspector.served_policy import keys_table
+    from mlxctl.cli.inspector.served_policy import keys_table
 
     console().print(keys_table(keys))
 
@@ -70,7 +70,7 @@ def add(
     The secret is shown only now. Without --scope it may generate, embed, transcribe and list models. Once a
     key exists, the server requires keys; give the first one the scope `admin`.
     """
-    from mlxctl.policy.admin import NewKey
+    from mlxctl.server.policy.admin import NewKey
 
     fields = {
         "name": name,
@@ -100,7 +100,7 @@ def set_key(
     expires_days: Days = None,
 ) -> None:
     """Change an API key; options that are not given keep their values."""
-    from mlxctl.policy.admin import KeyChange
+    from mlxctl.server.policy.admin import KeyChange
 
     fields = {
         **_given(name=name, scopes=scopes, models=models, priority=priority, cache_group=cache_group),
@@ -145,9 +145,9 @@ def _expiry(days: float | None) -> dict[str, float]:
 def _body(fields: dict[str, Any], kind: Any) -> Any:
     import msgspec
 
-    from mlxctl.errors import SettingsError
+    from mlxctl.ir.errors import UsageError
 
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:
-        raise SettingsError(str(error)) from None
+        raise UsageError(str(error)) from None

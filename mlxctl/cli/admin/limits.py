@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.admin.target import show, with_policy
+from mlxctl.cli.inspector.served_policy import PolicyTarget
 from mlxctl.cli.lazy import create_app
-from mlxctl.inspector.served_policy import PolicyTarget
 
 KeyId = Annotated[
     str | None,
@@ -40,11 +40,11 @@ def set_limits(
 
     A limit that is not given is taken from the defaults.
     """
-    from mlxctl.errors import SettingsError
+    from mlxctl.ir.errors import UsageError
     from mlxctl.ir.policy import KeyLimits, Limits
 
     if model is not None and key_id is None:
-        raise SettingsError("--for-model needs --key")
+        raise UsageError("--for-model needs --key")
     limits = Limits(
         requests_per_minute=requests, tokens_per_minute=tokens, concurrent=concurrent, burst=burst
     )

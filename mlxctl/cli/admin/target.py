@@ -11,8 +11,8 @@ import msgspec
 import typer
 
 from mlxctl.cli.error_reports import report_errors
+from mlxctl.cli.inspector.served_policy import PolicyTarget, ServedPolicy
 from mlxctl.cli.options import ApiKey, ConfigFile, ServerUrl, print_json, read_settings, server_url
-from mlxctl.inspector.served_policy import PolicyTarget, ServedPolicy
 
 Local = Annotated[
     bool, typer.Option("--local", help="Use the policy store of this machine, without a server.")
@@ -57,12 +57,12 @@ def policy_target(
 ) -> Iterator[PolicyTarget]:
     """Yield the store. Raises SettingsError, ServerUnreachable, AuthenticationFailed."""
     if local:
-        from mlxctl.bootstrap.policy import open_policy
-        from mlxctl.policy.admin import PolicyAdmin
+        from mlxctl.server.policy.admin import PolicyAdmin
+        from mlxctl.server.wiring.policy import open_policy
 
         yield PolicyAdmin(*open_policy(read_settings(config)))
         return
-    from mlxctl.inspector.connection import ServerConnection
+    from mlxctl.cli.inspector.connection import ServerConnection
 
     with ServerConnection(server_url(url), api_key=api_key) as server:
         yield ServedPolicy(server)

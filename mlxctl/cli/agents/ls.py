@@ -4,9 +4,9 @@ import time
 from dataclasses import asdict
 
 from mlxctl.cli.error_reports import report_errors
+from mlxctl.cli.inspector.agents import AgentServer
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
-from mlxctl.inspector.agents import AgentServer
 
 app = create_app()
 
@@ -23,7 +23,7 @@ def ls(as_json: AsJson = False, url: ServerUrl = None, api_key: ApiKey = None) -
         print_json([asdict(agent) for agent in agents])
         return
     from mlxctl.cli.console import console
-    from mlxctl.inspector.agents import agents_table
+    from mlxctl.cli.inspector.agents import agents_table
 
     console().print(
         agents_table(agents, now=time.time()) if agents else "no agents; POST /v1/agents creates one"

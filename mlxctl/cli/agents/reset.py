@@ -1,9 +1,9 @@
 """`mlxctl agents reset`."""
 
 from mlxctl.cli.error_reports import report_errors
+from mlxctl.cli.inspector.agents import AgentServer
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AgentIds, ApiKey, ServerUrl, server_url
-from mlxctl.inspector.agents import AgentServer
 from mlxctl.terminal_text import echo
 
 app = create_app()

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from mlxctl.cli.error_reports import report_errors
+from mlxctl.cli.inspector.agents import AgentServer
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
-from mlxctl.inspector.agents import AgentServer
 
 app = create_app()
 
@@ -29,8 +29,8 @@ def show(
         print_json({**asdict(agent), "messages": messages})
         return
     from mlxctl.cli.console import console
-    from mlxctl.inspector.agents import agents_table
-    from mlxctl.inspector.rendering import plain_lines
+    from mlxctl.cli.inspector.agents import agents_table
+    from mlxctl.cli.inspector.rendering import plain_lines
 
     out = console()
     out.print(agents_table([agent], now=time.time()))

@@ -16,7 +16,7 @@ def prune(as_json: AsJson = False, config: ConfigFile = None) -> None:
     """
     with report_errors():
         from mlxctl.cli.audit.records import open_files
-        from mlxctl.errors import SettingsError
+        from mlxctl.ir.errors import SettingsError
 
         files = open_files(config)
         try:

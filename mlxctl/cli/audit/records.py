@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from mlxctl import locations
 from mlxctl.cli.options import print_json, read_settings
-from mlxctl.errors import SettingsError
-from mlxctl.stores.audit_files import AuditFiles, AuditQuery, AuditRecord
+from mlxctl.ir.errors import SettingsError, UsageError
+from mlxctl.state import locations
+from mlxctl.state.stores.audit_files import AuditFiles, AuditQuery, AuditRecord
 from mlxctl.terminal_text import echo, escape_line
 
 
@@ -66,7 +66,7 @@ def _line(record: AuditRecord) -> str:
 def time_of(text: str | None, option: str) -> float | None:
     """Return unix seconds of an ISO 8601 time or of a number.
 
-    A time without an offset is UTC. Raises SettingsError.
+    A time without an offset is UTC. Raises UsageError.
     """
     if text is None:
         return None
@@ -76,7 +76,7 @@ def time_of(text: str | None, option: str) -> float | None:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise SettingsError(
+        raise UsageError(
             f"{option} must be a time like 2026-01-31 or 2026-01-31T08:00, got {text!r}"
         ) from None
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

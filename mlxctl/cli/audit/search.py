@@ -30,7 +30,7 @@ def search(
     """
     with report_errors():
         from mlxctl.cli.audit.records import find, open_files, show, time_of
-        from mlxctl.stores.audit_files import AuditQuery
+        from mlxctl.state.stores.audit_files import AuditQuery
 
         query = AuditQuery(
             since=time_of(since, "--since"),

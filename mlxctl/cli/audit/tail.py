@@ -20,6 +20,6 @@ def tail(
     """Show the last audit records, the newest last."""
     with report_errors():
         from mlxctl.cli.audit.records import find, open_files, show
-        from mlxctl.stores.audit_files import AuditQuery
+        from mlxctl.state.stores.audit_files import AuditQuery
 
         show(reversed(find(open_files(config), AuditQuery(limit=lines))), as_json=as_json)

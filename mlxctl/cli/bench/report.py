@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from mlxctl import locations
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
+from mlxctl.state import locations
 from mlxctl.terminal_text import echo
 
 app = create_app()
@@ -33,7 +33,7 @@ def report(
     with report_errors():
         from mlxctl.bench.report import make_report
         from mlxctl.bench.result import load_result
-        from mlxctl.errors import SettingsError
+        from mlxctl.ir.errors import SettingsError
 
         directory = locations.bench_directory()
         found = files or sorted(directory.glob("*-*.json"))

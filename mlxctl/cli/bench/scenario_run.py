@@ -9,7 +9,6 @@ from pathlib import Path
 
 import typer
 
-from mlxctl import locations
 from mlxctl.bench.result import Result, encode_result, save_result
 from mlxctl.bench.run import RunOptions, ServerChoice, measured_speed, run_bench
 from mlxctl.bench.runner import Observer
@@ -17,10 +16,11 @@ from mlxctl.bench.scenarios import Scenario
 from mlxctl.cli.bench.options import SharedOptions
 from mlxctl.cli.bench.progress import progress_on
 from mlxctl.cli.bench.tables import print_result, print_summary, table_console
-from mlxctl.errors import SettingsError
-from mlxctl.models import DEMO_MODEL, Library, ModelDescription, describe_model
-from mlxctl.models.measured_speeds import MeasuredSpeeds
-from mlxctl.settings import resolve
+from mlxctl.ir.errors import UsageError
+from mlxctl.library import DEMO_MODEL, Library, ModelDescription, describe_model
+from mlxctl.library.measured_speeds import MeasuredSpeeds
+from mlxctl.state import locations
+from mlxctl.state.settings import resolve
 from mlxctl.terminal_text import echo
 
 _INTERRUPTED = 130
@@ -82,17 +82,17 @@ def run_and_store(
 def read_options(options: SharedOptions) -> RunOptions:
     """Return the shared options as RunOptions.
 
-    Raises ModelError, and SettingsError for options that exclude each other.
+    Raises ModelError, and UsageError for options that exclude each other.
     """
     url, model, serve_options = options.url, options.model, tuple(options.serve_options or ())
     if url and serve_options:
-        raise SettingsError(
+        raise UsageError(
             f"{serve_options[0]!r} is an option of the server that is started here; leave out --url"
         )
     if serve_options and not serve_options[0].startswith("-"):
-        raise SettingsError(f"{serve_options[0]!r} is not an option; name a model with --model")
+        raise UsageError(f"{serve_options[0]!r} is not an option; name a model with --model")
     if not options.against and (options.against_model or options.against_key):
-        raise SettingsError("--against-model and --against-key need --against")
+        raise UsageError("--against-model and --against-key need --against")
     named = ("--model", model) if model and not url else ()
     first = ServerChoice(
         url=url,
@@ -127,12 +127,12 @@ def _describe(model: str | None) -> ModelDescription:
 def _file(out: Path | None, scenario: str) -> Path:
     """Return the file of the result.
 
-    `out`, or a new name in the directory `out`. Raises SettingsError.
+    `out`, or a new name in the directory `out`. Raises UsageError.
     """
     if out is not None and not out.is_dir() and out.suffix == ".json":
         return out
     if out is not None and out.exists() and not out.is_dir():
-        raise SettingsError(f"--out {str(out)!r} is neither a directory nor a .json file")
+        raise UsageError(f"--out {str(out)!r} is neither a directory nor a .json file")
     moment = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     return (out or locations.bench_directory()) / f"{scenario}-{moment}.json"
 

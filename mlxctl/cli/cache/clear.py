@@ -34,7 +34,7 @@ def clear(
     """
     with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         if keys:
-            from mlxctl.inspector.branches import find_branch, first_keys
+            from mlxctl.cli.inspector.branches import find_branch, first_keys
 
             trees = cache.trees()
             answer = cache.change(

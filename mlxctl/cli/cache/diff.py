@@ -24,8 +24,8 @@ def diff(
 ) -> None:
     """Show how many tokens two conversations share, and where they differ."""
     with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
-        from mlxctl.inspector.branches import find_branch
-        from mlxctl.inspector.comparison import compare
+        from mlxctl.cli.inspector.branches import find_branch
+        from mlxctl.cli.inspector.comparison import compare
 
         trees = cache.trees()
         found = compare(find_branch(trees, one), find_branch(trees, other))
@@ -33,6 +33,6 @@ def diff(
         print_json(found.as_dict())
         return
     from mlxctl.cli.console import console
-    from mlxctl.inspector.rendering import comparison
+    from mlxctl.cli.inspector.rendering import comparison
 
     console().print(comparison(found))

@@ -7,10 +7,10 @@ import typer
 
 from mlxctl.cli.cache.target import DirectoryInstead, OnDisk, open_cache
 from mlxctl.cli.error_reports import report_errors
+from mlxctl.cli.inspector.server import CacheServer
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
-from mlxctl.errors import InvalidRequest
-from mlxctl.inspector.server import CacheServer
+from mlxctl.ir.errors import UsageError
 
 app = create_app()
 
@@ -31,8 +31,8 @@ def explain(
 ) -> None:
     """Explain why a request hit or missed the cache."""
     with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
-        from mlxctl.inspector.rendering import disk_explanation, explanations
-        from mlxctl.inspector.request_file import read_request
+        from mlxctl.cli.inspector.rendering import disk_explanation, explanations
+        from mlxctl.cli.inspector.request_file import read_request
 
         request = read_request(file) if file is not None else None
         if isinstance(cache, CacheServer):
@@ -41,9 +41,7 @@ def explain(
             )
             drawn = explanations(found)
         elif request is None:
-            raise InvalidRequest(
-                "only a server keeps its last requests; to explain the disk, name a FILE", param="file"
-            )
+            raise UsageError("only a server keeps its last requests; to explain the disk, name a FILE")
         else:
             explanation = cache.explain(request)
             found, drawn = explanation.as_dict(), disk_explanation(explanation)

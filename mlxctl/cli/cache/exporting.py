@@ -31,7 +31,7 @@ def export(
     """
     with report_errors():
         from mlxctl.cli.cache.progress import byte_bar
-        from mlxctl.inspector.rendering import size
+        from mlxctl.cli.inspector.rendering import size
         from mlxctl.prefix_cache.disk.transfer import export_archive
 
         with byte_bar("writing", is_quiet=as_json) as bar:

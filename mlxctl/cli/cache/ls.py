@@ -25,6 +25,6 @@ def ls(
             return
         trees = cache.trees()
     from mlxctl.cli.console import console
-    from mlxctl.inspector.rendering import branches_table
+    from mlxctl.cli.inspector.rendering import branches_table
 
     console().print(branches_table(trees, now=time.time()))

@@ -22,7 +22,7 @@ def pin(
 ) -> None:
     """Protect conversations from eviction until they are unpinned."""
     with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
-        from mlxctl.inspector.branches import find_branch
+        from mlxctl.cli.inspector.branches import find_branch
 
         trees = cache.trees()
         ends = [chunk.key for key in keys for chunk in find_branch(trees, key)[-1].chunks[-1:]]

@@ -29,7 +29,7 @@ def settings(
     Changes hold until its restart.
     """
     with report_errors():
-        from mlxctl.inspector.connection import ServerConnection
+        from mlxctl.cli.inspector.connection import ServerConnection
 
         body = read_changes(changes or ())
         with ServerConnection(server_url(url), api_key=api_key) as server:

@@ -26,13 +26,13 @@ def show(
 ) -> None:
     """Show one conversation: size, last use, checkpoints and text."""
     with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
-        from mlxctl.inspector.branches import find_branch
+        from mlxctl.cli.inspector.branches import find_branch
 
         path = find_branch(cache.trees(), key)
     if as_json:
         print_json([chunk.as_dict() for branch in path for chunk in branch.chunks])
         return
     from mlxctl.cli.console import console
-    from mlxctl.inspector.rendering import branch_facts
+    from mlxctl.cli.inspector.rendering import branch_facts
 
     console().print(branch_facts(path, now=time.time()))

@@ -26,6 +26,6 @@ def stats(
         print_json({name: value for name, value in stats.items() if name.startswith("cache_")})
         return
     from mlxctl.cli.console import console
-    from mlxctl.inspector.rendering import counters
+    from mlxctl.cli.inspector.rendering import counters
 
     console().print(counters(stats))

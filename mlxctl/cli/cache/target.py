@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from mlxctl import locations
+from mlxctl.cli.inspector.directory import CacheDirectory
+from mlxctl.cli.inspector.server import CacheServer
 from mlxctl.cli.options import read_settings, server_url
-from mlxctl.errors import InvalidRequest
-from mlxctl.inspector.directory import CacheDirectory
-from mlxctl.inspector.server import CacheServer
+from mlxctl.ir.errors import UsageError
+from mlxctl.state import locations
 
 Directory = Annotated[
     Path | None,
@@ -45,13 +45,13 @@ def open_cache(
 ) -> CacheServer | CacheDirectory:
     """Return a client of the server, or the directory.
 
-    The directory with --disk or --dir. Raises SettingsError, InvalidRequest.
+    The directory with --disk or --dir. Raises SettingsError.
     """
     if not on_disk and directory is None:
         return open_server(url, api_key)
     if url is not None:
-        raise InvalidRequest("--url is for a server, --disk and --dir are for a directory; give one of them")
-    from mlxctl.inspector.local_models import LocalModels
+        raise UsageError("--url is for a server, --disk and --dir are for a directory; give one of them")
+    from mlxctl.cli.inspector.local_models import LocalModels
 
     max_bytes, min_free_bytes = disk_limits()
     models = LocalModels(read_settings())

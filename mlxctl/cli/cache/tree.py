@@ -25,7 +25,7 @@ def tree(
         print_json({model: [branch.as_dict() for branch in branches] for model, branches in trees.items()})
         return
     from mlxctl.cli.console import console
-    from mlxctl.inspector.rendering import branches_tree
+    from mlxctl.cli.inspector.rendering import branches_tree
 
     out = console()
     out.print(branches_tree(trees, now=time.time(), width=out.width))

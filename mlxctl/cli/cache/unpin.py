@@ -20,7 +20,7 @@ def unpin(
 ) -> None:
     """Allow the eviction of pinned conversations."""
     with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
-        from mlxctl.inspector.branches import find_branch
+        from mlxctl.cli.inspector.branches import find_branch
 
         trees = cache.trees()
         answer = cache.change(

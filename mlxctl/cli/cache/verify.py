@@ -18,7 +18,7 @@ def verify(directory: Directory = None, as_json: AsJson = False) -> None:
     """
     with report_errors():
         from mlxctl.cli.cache.progress import byte_bar
-        from mlxctl.inspector.verification import verify_directory
+        from mlxctl.cli.inspector.verification import verify_directory
 
         with byte_bar("reading", is_quiet=as_json) as bar:
             verdict = verify_directory(cache_directory(directory), bar)
@@ -26,7 +26,7 @@ def verify(directory: Directory = None, as_json: AsJson = False) -> None:
         print_json(verdict.as_dict())
     else:
         from mlxctl.cli.console import console
-        from mlxctl.inspector.verification import result_lines
+        from mlxctl.cli.inspector.verification import result_lines
 
         console().print(result_lines(verdict))
     if verdict.findings:

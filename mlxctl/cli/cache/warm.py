@@ -26,7 +26,7 @@ def warm(
 ) -> None:
     """Cache the prompt of a request in advance."""
     with report_errors(), open_server(url, api_key) as server:
-        from mlxctl.inspector.request_file import read_request
+        from mlxctl.cli.inspector.request_file import read_request
 
         request = read_request(file)
         server.generate(request.path, request.with_one_token())

@@ -41,7 +41,7 @@ def fish() -> None:
 @app.command(hidden=True)
 def models() -> None:
     """Print names and aliases of models, for the scripts."""
-    from mlxctl.models.library import completion_names
+    from mlxctl.library.library import completion_names
 
     echo_words(completion_names())
 
@@ -49,8 +49,8 @@ def models() -> None:
 @app.command(hidden=True)
 def agents() -> None:
     """Print the ids of stored agents, for the scripts."""
-    from mlxctl.locations import agents_file
-    from mlxctl.stores.agent_ids import read_agent_ids
+    from mlxctl.state.locations import agents_file
+    from mlxctl.state.stores.agent_ids import read_agent_ids
 
     echo_words(read_agent_ids(agents_file()))
 

@@ -10,10 +10,10 @@ from typing import Any, get_args, get_type_hints
 import typer
 from typer.core import TyperGroup
 
+from mlxctl.cli.launch.clients import CLIENTS
 from mlxctl.cli.lazy import shown_commands
-from mlxctl.conversion.mlx_lm_conversion import DTYPES, RECIPES
-from mlxctl.launch.clients import CLIENTS
-from mlxctl.settings import EngineSettings, ServerSettings
+from mlxctl.library.conversion.mlx_lm_conversion import DTYPES, RECIPES
+from mlxctl.state.settings import EngineSettings, ServerSettings
 
 # Kind of completion by the metavar of an option.
 _KINDS = {

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from mlxctl.cli.lazy import LazyCommand, lazy_group
 from mlxctl.cli.options import read_settings
 from mlxctl.cli.served_directories import find_directory
-from mlxctl.errors import ModelNotFoundOnDisk
+from mlxctl.ir.errors import ModelNotFoundOnDisk
 
 if TYPE_CHECKING:
-    from mlxctl.models import Library
+    from mlxctl.library import Library
 
 COMMANDS = {
     "ls": LazyCommand("mlxctl.cli.models.ls", "List the models on this machine."),
@@ -44,7 +44,7 @@ app = lazy_group("models", COMMANDS, example="mlxctl models ls")
 
 def open_library(config: Path | None) -> "Library":
     """Return the library that the settings describe. Raises SettingsError."""
-    from mlxctl.models import Library
+    from mlxctl.library import Library
 
     return Library(read_settings(config).library)
 

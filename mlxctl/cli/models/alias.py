@@ -10,8 +10,8 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
-from mlxctl.locations import expand_user
-from mlxctl.settings import remove_alias, settings_file, write_alias
+from mlxctl.state.locations import expand_user
+from mlxctl.state.settings import remove_alias, settings_file, write_alias
 from mlxctl.terminal_text import echo
 
 app = create_app()
@@ -49,7 +49,7 @@ def _resolve_target(target: str, config: Path | None) -> str:
 
     Raises ModelNotFoundOnDisk.
     """
-    from mlxctl.models.names import plain_name
+    from mlxctl.library.names import plain_name
 
     library = open_library(config if config and config.exists() else None)
     found = library.resolve(target)

@@ -9,12 +9,12 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
-from mlxctl.errors import describe_bytes
-from mlxctl.locations import expand_user
+from mlxctl.ir.errors import describe_bytes
+from mlxctl.state.locations import expand_user
 from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
-    from mlxctl.models import Library, NamedDirectory
+    from mlxctl.library import Library, NamedDirectory
 
 app = create_app()
 
@@ -79,8 +79,8 @@ def convert(
     """
     with report_errors():
         from mlxctl.cli.models.progress import byte_progress
-        from mlxctl.conversion.mlx_lm_conversion import Conversion, convert_model
-        from mlxctl.conversion.new_directory import check_name
+        from mlxctl.library.conversion.mlx_lm_conversion import Conversion, convert_model
+        from mlxctl.library.conversion.new_directory import check_name
 
         conversion = Conversion(bits=bits, group_size=group_size, mode=mode, recipe=recipe, dtype=dtype)
         library = open_library(config)
@@ -108,7 +108,7 @@ def convert(
 
 def _last_part(source: str) -> str:
     """Return the name of a model without organization or folders."""
-    from mlxctl.models.names import plain_name
+    from mlxctl.library.names import plain_name
 
     path = expand_user(source)
     return path.resolve().name if path.is_dir() else plain_name(source).rpartition("/")[2].replace(":", "-")

@@ -6,13 +6,13 @@ from datetime import datetime
 from mlxctl.cli.console import console
 from mlxctl.cli.models.tables import WIDE, facts_table
 from mlxctl.cli.probe.tables import findings_table, when
-from mlxctl.errors import describe_bytes
 from mlxctl.ir import AdapterVerdict
-from mlxctl.models import ModelDescription
-from mlxctl.models.capability_lookup import ProbedModel
-from mlxctl.models.draft_models import Drafters
-from mlxctl.models.weights import format_parameters
-from mlxctl.stores import MeasuredSpeed
+from mlxctl.ir.errors import describe_bytes
+from mlxctl.library import ModelDescription
+from mlxctl.library.capability_lookup import ProbedModel
+from mlxctl.library.draft_models import Drafters
+from mlxctl.library.weights import format_parameters
+from mlxctl.state.stores import MeasuredSpeed
 
 
 def print_facts(

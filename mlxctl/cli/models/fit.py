@@ -11,10 +11,10 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings, setting
 from mlxctl.cli.served_directories import find_directory
-from mlxctl.settings import ModelSettings, Settings
+from mlxctl.state.settings import ModelSettings, Settings
 
 if TYPE_CHECKING:
-    from mlxctl.models import Fit, ModelDescription
+    from mlxctl.library import Fit, ModelDescription
 
     Rows = list[tuple[str, Fit]]
 
@@ -65,11 +65,11 @@ def _estimate(
     names: Sequence[str], settings: Settings, *, context_tokens: int | None, on_macs: bool
 ) -> "Rows":
     """Return a row for each model and machine. Raises ModelError."""
-    from mlxctl.models import Library, describe_model, fit_model, fit_on_macs, this_machine
-    from mlxctl.models.measured_speeds import MeasuredSpeeds
-    from mlxctl.models.text_options import text_options
+    from mlxctl.library import Library, describe_model, fit_model, fit_on_macs, this_machine
+    from mlxctl.library.measured_speeds import MeasuredSpeeds
+    from mlxctl.library.text_options import text_options
 
-    library, chunk_tokens = Library(settings.library), settings.engine.prefill_chunk_max_tokens
+    library, chunk_tokens = Library(settings.library), settings.engine.prefill_pass_max_tokens
     directories = [find_directory(name, library) for name in names]
     models = [
         describe_model(found.path, name=found.name).served_with(
@@ -97,7 +97,7 @@ def _print(rows: "Rows", *, as_json: bool) -> None:
     if as_json:
         import msgspec
 
-        from mlxctl.models.views import FitView
+        from mlxctl.library.views import FitView
 
         print_json([msgspec.to_builtins(FitView.of(name, fit)) for name, fit in rows])
         return
@@ -110,6 +110,6 @@ def _print(rows: "Rows", *, as_json: bool) -> None:
 
 
 def _refuse(model: "ModelDescription") -> "Fit":
-    from mlxctl.errors import BrokenModel
+    from mlxctl.ir.errors import BrokenModel
 
     raise BrokenModel(model.path, model.problem or f"model {model.name!r} has no weights to measure")

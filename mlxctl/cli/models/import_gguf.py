@@ -10,7 +10,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
-from mlxctl.errors import describe_bytes
+from mlxctl.ir.errors import describe_bytes
 from mlxctl.terminal_text import echo
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._]+")
@@ -23,7 +23,8 @@ def import_gguf(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="FILE", help="A GGUF file, or a model that Ollama has, such as ollama:llama3.2:1b."
+            metavar="FILE",
+            help="A GGUF file (of parts the first), or a model that Ollama has, such as ollama:llama3.2:1b.",
         ),
     ],
     name: Annotated[
@@ -52,9 +53,10 @@ def import_gguf(
     """
     with report_errors():
         from mlxctl.cli.models.progress import byte_progress
-        from mlxctl.conversion import gguf_import, ollama
-        from mlxctl.conversion.new_directory import check_name
-        from mlxctl.locations import expand_user
+        from mlxctl.library.conversion import gguf_import, ollama
+        from mlxctl.library.conversion.gguf_parts import name_of_parts
+        from mlxctl.library.conversion.new_directory import check_name
+        from mlxctl.state.locations import expand_user
 
         if bits is not None and bits not in gguf_import.QUANTIZED_BITS:
             raise typer.BadParameter("must be 2, 3, 4, 5, 6 or 8", param_hint="'--bits'")
@@ -65,7 +67,7 @@ def import_gguf(
         )
         file = found.file if found else expand_user(source)
         target = check_name(
-            name or _NOT_IN_NAMES.sub("-", found.short_name if found else file.stem).strip("-."),
+            name or _NOT_IN_NAMES.sub("-", found.short_name if found else name_of_parts(file)).strip("-."),
             open_library(config),
             replaces=force,
         )

@@ -13,8 +13,8 @@ from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
     from mlxctl.ir import AdapterVerdict
-    from mlxctl.models import ModelDescription
-    from mlxctl.models.capability_lookup import ProbedModel
+    from mlxctl.library import ModelDescription
+    from mlxctl.library.capability_lookup import ProbedModel
 
 app = create_app()
 
@@ -32,10 +32,10 @@ def info(
 ) -> None:
     """Show what a model is, without loading it."""
     with report_errors():
-        from mlxctl.models import describe_model, this_machine
-        from mlxctl.models.capability_lookup import open_capability_lookup
-        from mlxctl.models.draft_models import find_drafters
-        from mlxctl.models.measured_speeds import MeasuredSpeeds
+        from mlxctl.library import describe_model, this_machine
+        from mlxctl.library.capability_lookup import open_capability_lookup
+        from mlxctl.library.draft_models import find_drafters
+        from mlxctl.library.measured_speeds import MeasuredSpeeds
 
         library = open_library(config)
         found = find_directory(name, library)
@@ -51,7 +51,7 @@ def info(
     if as_json:
         import msgspec
 
-        from mlxctl.models.views import ModelView
+        from mlxctl.library.views import ModelView
 
         view = msgspec.to_builtins(ModelView.of(model, is_probed=known.record is not None))
         adapter = msgspec.to_builtins(verdict)
@@ -79,9 +79,9 @@ def _read_adapter(model: "ModelDescription", known: "ProbedModel") -> "AdapterVe
 
     None for a model that cannot be used or has no template.
     """
-    from mlxctl.adapters import create_adapter
-    from mlxctl.errors import BrokenModel
-    from mlxctl.models import read_model
+    from mlxctl.formats.adapters import create_adapter
+    from mlxctl.ir.errors import BrokenModel
+    from mlxctl.library import read_model
 
     if model.problem is not None or not model.has_template:
         return None

@@ -13,8 +13,8 @@ def ls(as_json: AsJson = False, config: ConfigFile = None) -> None:
     with report_errors():
         settings = read_settings(config)
         from mlxctl.cli.models.tables import ListedModel, print_listing
-        from mlxctl.models import Library, fit_model, this_machine
-        from mlxctl.models.capability_lookup import open_capability_lookup
+        from mlxctl.library import Library, fit_model, this_machine
+        from mlxctl.library.capability_lookup import open_capability_lookup
 
         library = Library(settings.library)
         machine = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes)
@@ -33,7 +33,7 @@ def ls(as_json: AsJson = False, config: ConfigFile = None) -> None:
     if as_json:
         import msgspec
 
-        from mlxctl.models.views import ModelView
+        from mlxctl.library.views import ModelView
 
         print_json(
             [

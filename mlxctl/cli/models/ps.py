@@ -13,7 +13,7 @@ app = create_app()
 def ps(as_json: AsJson = False, url: ServerUrl = None, api_key: ApiKey = None) -> None:
     """List the models of a running server and their state."""
     with report_errors():
-        from mlxctl.inspector.served_models import ModelServer, served_models_table
+        from mlxctl.cli.inspector.served_models import ModelServer, served_models_table
 
         with ModelServer(server_url(url), api_key=api_key) as server:
             rows = server.models()

@@ -13,17 +13,17 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings
-from mlxctl.errors import describe_bytes
 from mlxctl.ir.allowed_models import EVERY_MODEL
+from mlxctl.ir.errors import describe_bytes
 from mlxctl.terminal_text import echo, escape_control_characters
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from mlxctl.cli.probe.results import ProbeResults
-    from mlxctl.models import Library
-    from mlxctl.models.download_journal import Download
-    from mlxctl.models.downloads import Downloads
+    from mlxctl.library import Library
+    from mlxctl.library.download_journal import Download
+    from mlxctl.library.downloads import Downloads
 
 _POLL_SECONDS = 0.1
 _CLOSE_SECONDS = 2.0
@@ -53,7 +53,7 @@ def pull(
     HF_ENDPOINT names another hub, HF_HUB_CACHE or HF_HOME another directory.
     """
     with report_errors():
-        from mlxctl.models.short_names import full_name
+        from mlxctl.library.short_names import full_name
 
         library = open_library(config)
         done = download(full_name(repository), library.hub_cache, is_quiet=as_json)
@@ -72,9 +72,9 @@ def missing_repository(name: str, library: "Library") -> str | None:
     None for one that is. Raises ModelNotFoundOnDisk for a name that no repository can have, and for a model
     that is there and cannot be used.
     """
-    from mlxctl.errors import ModelNotFoundOnDisk
-    from mlxctl.models.names import is_repository
-    from mlxctl.models.short_names import full_name
+    from mlxctl.ir.errors import ModelNotFoundOnDisk
+    from mlxctl.library.names import is_repository
+    from mlxctl.library.short_names import full_name
 
     try:
         library.resolve(name)
@@ -98,8 +98,8 @@ def offer_downloads(names: Iterable[str], library: "Library") -> None:
     """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
-    from mlxctl.errors import DownloadFailed, ModelNotFoundOnDisk
-    from mlxctl.models.hub import plan_download
+    from mlxctl.ir.errors import DownloadFailed, ModelNotFoundOnDisk
+    from mlxctl.library.hub import plan_download
 
     for name in names:
         try:
@@ -125,7 +125,7 @@ def _summary(done: "Download", *, is_probed: bool) -> str:
 
     It ends with the next commands, or why the model cannot be used.
     """
-    from mlxctl.models import describe_model
+    from mlxctl.library import describe_model
 
     line = (
         f"downloaded {done.repository} ({describe_bytes(done.num_bytes)})"
@@ -154,7 +154,7 @@ def _probe(repository: str, config: Path | None, *, is_quiet: bool) -> "ProbeRes
 def _print_view(done: "Download", results: "ProbeResults | None") -> None:
     import msgspec
 
-    from mlxctl.models.views import DownloadView
+    from mlxctl.library.views import DownloadView
 
     view = {**msgspec.to_builtins(DownloadView.of(done)), "path": str(done.path) if done.path else None}
     if results is not None:
@@ -197,8 +197,8 @@ def download(repository: str, cache: Path, *, is_quiet: bool) -> "Download":
     )
 
     from mlxctl.cli.console import console
-    from mlxctl.errors import DownloadFailed
-    from mlxctl.models.downloads import Downloads
+    from mlxctl.ir.errors import DownloadFailed
+    from mlxctl.library.downloads import Downloads
 
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     downloads, screen = Downloads(cache), console(stderr=True)

@@ -7,13 +7,13 @@ import typer
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings
-from mlxctl.errors import describe_bytes
+from mlxctl.ir.errors import describe_bytes
 from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
-    from mlxctl.models import Machine
-    from mlxctl.models.recommendations import Recommendation
-    from mlxctl.settings import Settings
+    from mlxctl.library import Machine
+    from mlxctl.library.recommendations import Recommendation
+    from mlxctl.state.settings import Settings
 
 _CONTEXT_TOKENS, _CPU_CONTEXT_TOKENS = 32_768, 8192
 
@@ -42,9 +42,9 @@ def recommend(
     """
     with report_errors():
         settings = read_settings(config)
-        from mlxctl.models import this_machine
-        from mlxctl.models.fit import SLOW_LARGE, SLOW_QUANTIZED
-        from mlxctl.models.recommendations import recommend as find
+        from mlxctl.library import this_machine
+        from mlxctl.library.fit import SLOW_LARGE, SLOW_QUANTIZED
+        from mlxctl.library.recommendations import recommend as find
 
         machine = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes)
         if context is None:
@@ -91,9 +91,9 @@ def _with_speed(model: "Recommendation", machine: "Machine", settings: "Settings
     """Return the recommendation with the measured speed of a downloaded model."""
     import msgspec
 
-    from mlxctl.errors import ModelError
-    from mlxctl.models import Library
-    from mlxctl.models.measured_speeds import MeasuredSpeeds
+    from mlxctl.ir.errors import ModelError
+    from mlxctl.library import Library
+    from mlxctl.library.measured_speeds import MeasuredSpeeds
 
     try:
         path = Library(settings.library).find_named(model.repository).path

@@ -15,7 +15,7 @@ from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
 from mlxctl.terminal_text import echo, escape_line
 
 if TYPE_CHECKING:
-    from mlxctl.inspector.served_models import ModelServer, ModelStatus
+    from mlxctl.cli.inspector.served_models import ModelServer, ModelStatus
 
 
 def change_command(action: str) -> typer.Typer:
@@ -30,7 +30,7 @@ def change_command(action: str) -> typer.Typer:
         api_key: ApiKey = None,
     ) -> None:
         with report_errors():
-            from mlxctl.inspector.served_models import ModelServer
+            from mlxctl.cli.inspector.served_models import ModelServer
 
             with ModelServer(server_url(url), api_key=api_key) as server:
                 is_shown = action == "load" and not as_json

@@ -8,7 +8,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
-from mlxctl.errors import describe_bytes
+from mlxctl.ir.errors import describe_bytes
 from mlxctl.terminal_text import echo, escape_control_characters
 
 app = create_app()
@@ -23,11 +23,11 @@ def rm(
 ) -> None:
     """Delete a model from disk."""
     with report_errors():
-        from mlxctl.models.names import plain_name
+        from mlxctl.library.names import plain_name
 
         entry = open_library(config).find(plain_name(name))
-        from mlxctl.models.description import disk_bytes
-        from mlxctl.models.removal import check_removable, remove_model
+        from mlxctl.library.description import disk_bytes
+        from mlxctl.library.removal import check_removable, remove_model
 
         check_removable(entry)
         num_bytes = disk_bytes(entry.path)

@@ -23,7 +23,7 @@ def search(
     The most downloaded come first.
     """
     with report_errors():
-        from mlxctl.models.hub_search import search_hub
+        from mlxctl.library.hub_search import search_hub
 
         found = search_hub(" ".join(words), limit=limit)
     if as_json:

@@ -7,13 +7,13 @@ from rich.table import Table
 from rich.text import Text
 
 from mlxctl.cli.console import console, print_names
-from mlxctl.errors import describe_bytes
-from mlxctl.models import Fit, Library, ModelDescription
-from mlxctl.models.files import OTHER_FORMAT
-from mlxctl.models.fit import SPEED_FORMULA
-from mlxctl.models.library import LibraryEntry
-from mlxctl.models.machine import GIB
-from mlxctl.models.weights import format_parameters
+from mlxctl.ir.errors import describe_bytes
+from mlxctl.library import Fit, Library, ModelDescription
+from mlxctl.library.files import OTHER_FORMAT
+from mlxctl.library.fit import SPEED_FORMULA
+from mlxctl.library.library import LibraryEntry
+from mlxctl.library.machine import GIB
+from mlxctl.library.weights import format_parameters
 from mlxctl.terminal_text import escape_line
 
 WIDE = 200

@@ -16,7 +16,7 @@ from mlxctl.terminal_text import echo
 if TYPE_CHECKING:
     from mlxctl.bench.scenarios import Speculation
     from mlxctl.bench.tuning import DrafterTrial
-    from mlxctl.models.draft_models import Drafters
+    from mlxctl.library.draft_models import Drafters
 
 _INTERRUPTED = 130
 
@@ -101,9 +101,9 @@ def _measure(
 
 def _find_drafters(name: str, config: ConfigFile) -> "Drafters":
     """Return what can draft for the model. Raises ModelError, SettingsError."""
-    from mlxctl.errors import SettingsError
-    from mlxctl.models import describe_model
-    from mlxctl.models.draft_models import find_drafters
+    from mlxctl.ir.errors import SettingsError
+    from mlxctl.library import describe_model
+    from mlxctl.library.draft_models import find_drafters
 
     library = open_library(config)
     found = library.resolve(name)

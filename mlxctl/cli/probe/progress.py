@@ -19,7 +19,7 @@ from rich.progress import (
 )
 
 from mlxctl.cli.console import console
-from mlxctl.stores import Finding
+from mlxctl.state.stores import Finding
 from mlxctl.terminal_text import escape_line
 
 _BAR_COLUMNS = 10

@@ -13,8 +13,8 @@ from rich.text import Text
 from mlxctl.cli.options import print_json
 from mlxctl.cli.probe.results import ModelResult, ProbeResults
 from mlxctl.cli.probe.tables import findings_table, overview_table, summary, verdict
-from mlxctl.errors import SettingsError
-from mlxctl.stores import QUESTIONS, Exchange, Finding, write_overrides
+from mlxctl.ir.errors import SettingsError
+from mlxctl.state.stores import QUESTIONS, Exchange, Finding, write_overrides
 from mlxctl.terminal_text import echo, escape_line
 
 _INTERRUPTED = 130

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from mlxctl.cli.probe.progress import ProgressBar
 from mlxctl.cli.running_server import tell_servers
 from mlxctl.cli.served_directories import find_directory, warn_of_second_load
-from mlxctl.models import Library
-from mlxctl.models.capability_lookup import CapabilityLookup, ProbedModel, open_capability_lookup, open_store
+from mlxctl.library import Library
+from mlxctl.library.capability_lookup import CapabilityLookup, ProbedModel, open_capability_lookup, open_store
 from mlxctl.probe import ProbeOutcome, ProbeRun
 from mlxctl.probe.targets import ProbeTarget, all_targets, named_targets
-from mlxctl.settings import Settings
+from mlxctl.state.settings import Settings
 
 _UNKNOWN = ProbedModel()
 

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mlxctl.cli.probe.results import ModelResult
-from mlxctl.stores import QUESTIONS, Finding, ProbeRecord
+from mlxctl.state.stores import QUESTIONS, Finding, ProbeRecord
 from mlxctl.terminal_text import escape_line
 
 _COLORS = {"yes": "green", "no": "default", "unknown": "yellow"}

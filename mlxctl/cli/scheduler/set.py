@@ -25,7 +25,7 @@ def set_settings(
 ) -> None:
     """Change the scheduler's settings of a running server, until its restart."""
     with report_errors():
-        from mlxctl.inspector.connection import ServerConnection
+        from mlxctl.cli.inspector.connection import ServerConnection
 
         with ServerConnection(server_url(url), api_key=api_key) as server:
             found = server.request("PATCH", PATH, LiveSettings, read_changes(changes))

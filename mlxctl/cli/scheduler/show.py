@@ -13,7 +13,7 @@ app = create_app()
 def show(as_json: AsJson = False, url: ServerUrl = None, api_key: ApiKey = None) -> None:
     """Show the scheduler's settings of a running server."""
     with report_errors():
-        from mlxctl.inspector.connection import ServerConnection
+        from mlxctl.cli.inspector.connection import ServerConnection
 
         with ServerConnection(server_url(url), api_key=api_key) as server:
             found = server.request("GET", PATH, LiveSettings)

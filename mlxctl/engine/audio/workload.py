@@ -16,7 +16,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 
 from mlxctl.engine.audio.transcriber import Transcriber, Transcript
-from mlxctl.engine.failures import FOREIGN_ERRORS, failure_message
+from mlxctl.engine.host.failures import FOREIGN_ERRORS, failure_message
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.imports import import_in_thread
 from mlxctl.engine.loading.loader import parameter_bytes, read_weights
@@ -42,7 +42,7 @@ class TranscriptionWorkload(Workload):
 
     def __init__(self, context: WorkloadContext) -> None:
         self._context = context
-        self._slice_seconds = context.settings.prefill_slice_seconds
+        self._turn_seconds = context.settings.prefill_turn_seconds
         self._decode_seconds = 0.0
         self._transcribers: dict[str, Transcriber] = {}
         self._waiting: deque[Transcribe] = deque()
@@ -89,7 +89,7 @@ class TranscriptionWorkload(Workload):
 
     def _transcribe(self, job: Transcribe) -> Transcribed:
         longest = self._decode_seconds if self._context.decode_load.has_rows() else _ALONE_SECONDS
-        until = time.monotonic() + min(self._slice_seconds, longest)
+        until = time.monotonic() + min(self._turn_seconds, longest)
         if self._current is None:
             self._current = self._transcribers[job.window.model].transcribe(job.window)
         try:

@@ -40,14 +40,14 @@ from mlxctl.engine.wire.reports import (
     ModelUnloaded,
     Stats,
 )
-from mlxctl.errors import ModelError, QueueFull
 from mlxctl.ir import CacheOptions, ModelSpec
 from mlxctl.ir.cache_policy import CachePolicy
+from mlxctl.ir.errors import ModelError, QueueFull
 from mlxctl.ir.lora import LoraSpec
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import Salt, pack
 from mlxctl.prefix_cache.policy import Lifetime
-from mlxctl.settings import EngineSettings, SchedulerSettings, scheduler_policy
+from mlxctl.state.settings import EngineSettings, SchedulerSettings, scheduler_policy
 
 _DEFAULT_SCHEDULER = SchedulerSettings()
 # A policy: monitors and scrapers give up after 5 to 10 seconds.
@@ -77,6 +77,7 @@ class EngineClient:
         )
         self._numbers = itertools.count(1)
         self._last_stats: Stats | None = None
+        self._stats_at = 0.0
         self._reading_rules = ReadingRules(
             max_unread_tokens=settings.max_unread_tokens,
             max_pause_seconds=settings.slow_reader_seconds,
@@ -278,14 +279,20 @@ class EngineClient:
     async def stats(self) -> Stats:
         """Return the engine's figures, the last ones during a long computation.
 
-        Raises EngineRecovering, EngineDied.
+        `stats_age_seconds` is their age. Raises EngineRecovering, EngineDied.
         """
         limit = None if self._last_stats is None else _STATS_SECONDS
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit):
                 self._last_stats = await self._ask(ReportStats)
+                self._stats_at = time.monotonic()
         assert self._last_stats is not None, "without earlier figures there is no limit"
         return self._last_stats
+
+    @property
+    def stats_age_seconds(self) -> float:
+        """Time since the engine reported the last figures."""
+        return time.monotonic() - self._stats_at
 
     async def look_up(
         self, model: str, prompt_token_ids: Sequence[int], salts: Sequence[Salt] = ()

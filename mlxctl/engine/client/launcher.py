@@ -15,11 +15,11 @@ from typing import Protocol
 
 import msgspec
 
-from mlxctl import locations
 from mlxctl.engine.client.child_process import ChildProcess, describe_exit
-from mlxctl.errors import EngineDied
-from mlxctl.log_format import LogFormat
-from mlxctl.settings import EngineSettings
+from mlxctl.ir.errors import EngineDied
+from mlxctl.state import locations
+from mlxctl.state.log_format import LogFormat
+from mlxctl.state.settings import EngineSettings
 
 _CONNECT_SECONDS = 60.0
 

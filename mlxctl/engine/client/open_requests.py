@@ -12,7 +12,7 @@ from mlxctl.engine.client.pending_jobs import PendingJobs, PendingQueries
 from mlxctl.engine.client.token_stream import TokenStream
 from mlxctl.engine.wire.jobs import JobReport
 from mlxctl.engine.wire.reports import QueryReport, Step
-from mlxctl.errors import MlxctlError
+from mlxctl.ir.errors import MlxctlError
 
 MIN_WAIT_SECONDS, MAX_WAIT_SECONDS = 1.0, 60.0
 _UNMEASURED_REQUEST_SECONDS = 2.0

@@ -10,7 +10,7 @@ from mlxctl.engine.client.connection import EngineConnection
 from mlxctl.engine.wire.commands import Cancel, QueryCommand
 from mlxctl.engine.wire.jobs import Embedded, JobCommand, JobReport
 from mlxctl.engine.wire.reports import QueryReport
-from mlxctl.errors import MlxctlError, SequenceFailed
+from mlxctl.ir.errors import MlxctlError, SequenceFailed
 
 Answer = TypeVar("Answer")
 

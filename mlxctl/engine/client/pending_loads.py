@@ -7,7 +7,8 @@ from typing import Any
 from mlxctl.engine.client.connection import EngineConnection
 from mlxctl.engine.wire.commands import LoadModel, UnloadModel
 from mlxctl.engine.wire.reports import ModelFailed, ModelLoaded, ModelLoadStep, ModelUnloaded
-from mlxctl.errors import (
+from mlxctl.ir import ModelSpec
+from mlxctl.ir.errors import (
     BrokenModel,
     EngineDied,
     ModelError,
@@ -15,7 +16,6 @@ from mlxctl.errors import (
     ModelNotFoundOnDisk,
     NotEnoughMemory,
 )
-from mlxctl.ir import ModelSpec
 
 # An engine that does not unload a model within this time hangs.
 _ANSWER_SECONDS = 60.0

@@ -19,7 +19,8 @@ from mlxctl.engine.client.restart_delay import RestartDelay
 from mlxctl.engine.wire.commands import ConfigureCache, ConfigureScheduler, Stop
 from mlxctl.engine.wire.messages import AnyReport
 from mlxctl.engine.wire.reports import Hello, ModelFailed, ModelLoaded, ModelLoadStep, ModelUnloaded
-from mlxctl.errors import (
+from mlxctl.ir import ModelSpec
+from mlxctl.ir.errors import (
     EngineDied,
     EngineRecovering,
     MlxctlError,
@@ -28,9 +29,8 @@ from mlxctl.errors import (
     SettingsError,
     ShuttingDown,
 )
-from mlxctl.ir import ModelSpec
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
-from mlxctl.settings import EngineSettings, cache_policy
+from mlxctl.state.settings import EngineSettings, cache_policy
 
 EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
 

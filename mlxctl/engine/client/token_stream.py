@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlxctl.engine.wire.reports import FailureKind, RowUpdate
-from mlxctl.errors import ClientTooSlow, ContextOverBudget, MemoryShortage, MlxctlError, SequenceFailed
+from mlxctl.ir.errors import ClientTooSlow, ContextOverBudget, MemoryShortage, MlxctlError, SequenceFailed
 
 _FAILURES: dict[FailureKind, type[MlxctlError]] = {
     "failed": SequenceFailed,

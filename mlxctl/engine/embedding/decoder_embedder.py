@@ -8,12 +8,12 @@ from typing import Any
 
 import mlx.core as mx
 
+from mlxctl.engine.decoding import caches as kv
+from mlxctl.engine.decoding.caches import Caches
 from mlxctl.engine.embedding.embedder import Computed, padded, pool_texts
 from mlxctl.engine.embedding.pooling import PooledText
 from mlxctl.engine.embedding.postprocessing import EmbeddingPostprocessor
 from mlxctl.engine.embedding.queue import EmbeddingSlice
-from mlxctl.engine.generation import caches as kv
-from mlxctl.engine.generation.caches import Caches
 from mlxctl.ir import EmbeddingRecipe
 
 

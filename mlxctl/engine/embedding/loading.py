@@ -17,7 +17,7 @@ from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.imports import import_in_thread
 from mlxctl.engine.loading.loader import load_lm_model, parameter_bytes, read_weights
 from mlxctl.ir import EmbeddingRecipe, EncoderKind, ModelSpec
-from mlxctl.models.prefill_memory import estimate_prefill_bytes
+from mlxctl.library.prefill_memory import estimate_prefill_bytes
 
 _FLOAT_BYTES = 4
 

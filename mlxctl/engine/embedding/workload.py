@@ -12,13 +12,13 @@ from typing import ClassVar
 from mlxctl.engine.embedding.embedder import Embedder
 from mlxctl.engine.embedding.loading import create_embedder, load_embedding_model
 from mlxctl.engine.embedding.queue import EmbeddingJob, EmbeddingQueue
-from mlxctl.engine.failures import FOREIGN_ERRORS, failure_message
+from mlxctl.engine.host.failures import FOREIGN_ERRORS, failure_message
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.engine.wire.jobs import Embed, Embedded
 from mlxctl.engine.workload import Workload, WorkloadContext
-from mlxctl.errors import describe_bytes
 from mlxctl.ir import EmbeddingTask, ModelSpec
+from mlxctl.ir.errors import describe_bytes
 
 # A slice of fewer tokens takes hardly less time.
 _MIN_SLICE_TOKENS = 16
@@ -53,8 +53,8 @@ class EmbeddingWorkload(Workload):
         settings = self._context.settings
         self._embedders[spec.name] = create_embedder(weights, spec.task.recipe)
         self._pacers[spec.name] = PrefillPacer(
-            slice_seconds=settings.prefill_slice_seconds,
-            max_tokens=settings.prefill_chunk_max_tokens,
+            turn_seconds=settings.prefill_turn_seconds,
+            max_tokens=settings.prefill_pass_max_tokens,
         )
 
     def close_model(self, name: str) -> None:

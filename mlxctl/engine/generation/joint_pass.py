@@ -3,19 +3,19 @@
 MLX thread only.
 """
 
-from collections.abc import Sequence as Many
+from collections import abc
 from typing import TYPE_CHECKING, Any
 
-from mlxctl.engine.generation import caches as kv
-from mlxctl.engine.generation.draft_steps import DraftSteps
+from mlxctl.engine.decoding import caches as kv
 from mlxctl.engine.generation.prefill_pass import PrefillPass
 from mlxctl.engine.generation.prefill_state import PrefillState
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.scheduling.batch import TurnLimit
 from mlxctl.engine.scheduling.prefill_batching import prefill_passes
+from mlxctl.engine.speculation.draft_steps import DraftSteps
 
 if TYPE_CHECKING:
-    from mlxctl.engine.generation.lora_adapters import LoraAdapters
+    from mlxctl.engine.lora.lora_adapters import LoraAdapters
 
 
 class JointPass:
@@ -28,7 +28,7 @@ class JointPass:
     def __init__(
         self,
         model: Any,
-        states: Many[PrefillState],
+        states: abc.Sequence[PrefillState],
         *,
         lora: "LoraAdapters",
         drafts: DraftSteps,

@@ -13,11 +13,11 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxctl.engine.generation.draft_model import draft_model_problem
 from mlxctl.engine.generation.measurement import bytes_per_token, measure
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.imports import import_in_thread
 from mlxctl.engine.loading.loader import LOAD_ERRORS, error_line, load_lm_model, parameter_bytes, read_weights
+from mlxctl.engine.speculation.draft_model import draft_model_problem
 from mlxctl.engine.vision.encoders import create_vision_encoder
 from mlxctl.engine.vision.language_model import VisionLanguageModel
 from mlxctl.ir import ModelSpec, ProcessedImage, TextGenerationTask, VisionRecipe
@@ -70,7 +70,7 @@ def _with_draft_model(weights: LoadedWeights, draft: DraftModelSpec) -> Generato
 
 def _with_mtp_head(weights: LoadedWeights, path: Path) -> Generator[int, None, LoadedWeights]:
     # PERF: only a model with a head needs the layers of its architecture.
-    from mlxctl.engine.generation.mtp_head import StateRecorder, load_mtp_head
+    from mlxctl.engine.speculation.mtp_head import StateRecorder, load_mtp_head
 
     started, loading = time.monotonic(), load_mtp_head(weights.model, path)
     try:

@@ -9,9 +9,9 @@ from typing import Any
 import mlx.core as mx
 
 from mlxctl.engine.backend import current_backend
-from mlxctl.engine.failures import FOREIGN_ERRORS
-from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.decoding import caches as kv
 from mlxctl.engine.generation.padding_check import leaves_padding_out
+from mlxctl.engine.host.failures import FOREIGN_ERRORS
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import parameter_bytes
 from mlxctl.engine.wire.reports import CacheKind
@@ -19,7 +19,7 @@ from mlxctl.ir import EmbeddingRecipe, KVFormat
 from mlxctl.ir.kv_cache_size import KVFormats, KVPrecision, KVWindow
 from mlxctl.ir.model_spec import NO_TEXT_OPTIONS, TextModelOptions
 from mlxctl.ir.pass_memory import UNBOUNDED_PASSES
-from mlxctl.models.prefill_memory import pass_memory
+from mlxctl.library.prefill_memory import pass_memory
 from mlxctl.prefix_cache.records import growing_arrays, grows, leaves
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from mlxctl.engine.failures import FOREIGN_ERRORS
-from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.decoding import caches as kv
+from mlxctl.engine.host.failures import FOREIGN_ERRORS
 from mlxctl.prefix_cache.records import leaves
 
 # More than the width of any short convolution.

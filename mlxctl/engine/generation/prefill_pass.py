@@ -10,7 +10,7 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.decoding import caches as kv
 from mlxctl.engine.scheduling.batch import TurnLimit
 
 
@@ -25,7 +25,7 @@ class PrefillPass:
     """A pass over part of a prompt, built and not yet evaluated.
 
     The caches of a layer depend on those before it, so evaluating them one after the other computes the pass
-    in slices, whatever the architecture. Until the last one the caches must not be read or stored.
+    in turns, whatever the architecture. Until the last one the caches must not be read or stored.
     `encoder_layers` are the states of a vision encoder's layers, which come first; `encode_seconds` is their
     time so far. `states` are the pass's final hidden states (1, tokens, width), where a drafter needs them.
     """

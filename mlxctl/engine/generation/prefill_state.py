@@ -10,7 +10,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from mlxctl.engine.generation.caches import Caches, Tokens
+from mlxctl.engine.decoding.caches import Caches, Tokens
 from mlxctl.engine.generation.prefill_pass import PassInTurns
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.vision.language_model import MultimodalPrompt

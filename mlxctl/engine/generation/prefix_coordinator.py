@@ -4,14 +4,14 @@ For one model. MLX thread only.
 """
 
 import contextlib
+from collections import abc
 from collections.abc import Callable, Iterable
-from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
 
-from mlxctl.engine.failures import FOREIGN_ERRORS
-from mlxctl.engine.generation import caches as kv
-from mlxctl.engine.generation.caches import Caches
+from mlxctl.engine.decoding import caches as kv
+from mlxctl.engine.decoding.caches import Caches
 from mlxctl.engine.generation.prefill_state import PrefillState
+from mlxctl.engine.host.failures import FOREIGN_ERRORS
 from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.ir.cache_usage import CacheUsage
@@ -111,11 +111,11 @@ class PrefixCoordinator:
         self._last: LastConversation | None = None
         self._preempted: dict[int, PreemptedCaches] = {}
 
-    def look_up(self, tokens: Tokens, salts: Many[Salt]) -> CacheUsage:
+    def look_up(self, tokens: Tokens, salts: abc.Sequence[Salt]) -> CacheUsage:
         """Return what restoring a prompt with these salts would reuse now."""
         return self._usage(tokens, self._prefix_cache.plan(tokens, boundary_ids=frozenset(), salts=salts))
 
-    def num_on_disk(self, tokens: Tokens, salts: Many[Salt]) -> int:
+    def num_on_disk(self, tokens: Tokens, salts: abc.Sequence[Salt]) -> int:
         """Return how many tokens of a prompt could be restored from disk."""
         return self._prefix_cache.num_on_disk(tokens, salts)
 

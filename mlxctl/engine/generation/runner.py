@@ -4,33 +4,33 @@ MLX thread only; knows no policy.
 """
 
 import contextlib
+from collections import abc
 from collections.abc import Iterable
-from collections.abc import Sequence as Many
 from typing import TYPE_CHECKING
 
 import mlx.core as mx
 import numpy as np
 
 from mlxctl.engine.backend import Backend
-from mlxctl.engine.failures import FOREIGN_ERRORS
-from mlxctl.engine.generation import cache_room as room
-from mlxctl.engine.generation import caches as kv
-from mlxctl.engine.generation.decode_batch import DecodeBatch, StepInFlight
-from mlxctl.engine.generation.draft_steps import DraftSteps, VerifiedStep
+from mlxctl.engine.decoding import cache_room as room
+from mlxctl.engine.decoding import caches as kv
+from mlxctl.engine.decoding.decode_batch import DecodeBatch, StepInFlight
 from mlxctl.engine.generation.joint_pass import JointPass
 from mlxctl.engine.generation.prefill_pass import PrefillPass
 from mlxctl.engine.generation.prefill_state import PrefillState
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.generation.step_memory import StepMemory
+from mlxctl.engine.host.failures import FOREIGN_ERRORS
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.sampling.logprobs import scores_of
 from mlxctl.engine.scheduling.batch import Batch, RowResult, TurnLimit
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.speculation.drafter import MAX_DRAFT_TOKENS
+from mlxctl.engine.speculation.draft_steps import DraftSteps, VerifiedStep
+from mlxctl.engine.speculation.policy.drafter import MAX_DRAFT_TOKENS
 from mlxctl.engine.wire.reports import Score
 
 if TYPE_CHECKING:
-    from mlxctl.engine.generation.lora_adapters import LoraAdapters
+    from mlxctl.engine.lora.lora_adapters import LoraAdapters
 
 # From this length of a prompt on, MLX keeps many buffers that are never used again: each pass has a longer
 # context, and so buffers of other sizes.
@@ -154,7 +154,7 @@ class ModelRunner:
                 state.unfinished_pass = None
                 self.prefixes.drop(state)
 
-    def _preempt(self, rows: Many[Sequence], *, frees: bool) -> list[RowResult]:
+    def _preempt(self, rows: abc.Sequence[Sequence], *, frees: bool) -> list[RowResult]:
         """Read tokens in flight; take the rows out of their batches.
 
         Their caches are kept, unless their memory is needed (`frees`).
@@ -169,7 +169,7 @@ class ModelRunner:
         self._batches = [batch for batch in self._batches if batch.rows]
         return results
 
-    def _take_out(self, batch: DecodeBatch, rows: Many[Sequence], *, frees: bool) -> list[RowResult]:
+    def _take_out(self, batch: DecodeBatch, rows: abc.Sequence[Sequence], *, frees: bool) -> list[RowResult]:
         results = batch.read_in_flight(rows)
         staying = [row for row in batch.rows if row not in rows]
         for index, row in enumerate(batch.rows):
@@ -292,7 +292,9 @@ class ModelRunner:
             scores += [score for score in found.read([num_top] * len(read)) if score is not None]
         return scores
 
-    def _prefill_together(self, states: Many[PrefillState], turn: TurnLimit | None) -> list[RowResult]:
+    def _prefill_together(
+        self, states: abc.Sequence[PrefillState], turn: TurnLimit | None
+    ) -> list[RowResult]:
         """Compute the rest of several prompts in one batch, for a turn.
 
         They are one decode batch from then on.
@@ -316,7 +318,7 @@ class ModelRunner:
             batch.keep(staying)
         return []
 
-    def _start_decoding(self, sequences: Many[Sequence], caches: kv.Caches) -> DecodeBatch:
+    def _start_decoding(self, sequences: abc.Sequence[Sequence], caches: kv.Caches) -> DecodeBatch:
         batch = DecodeBatch.of_prefilled(
             self._model,
             vocabulary_size=self.vocabulary_size,
@@ -327,7 +329,7 @@ class ModelRunner:
         self._batches.append(batch)
         return batch
 
-    def _decode(self, groups: Many[Many[Sequence]]) -> list[RowResult]:
+    def _decode(self, groups: abc.Sequence[abc.Sequence[Sequence]]) -> list[RowResult]:
         results: list[RowResult] = []
         launched: list[tuple[DecodeBatch, StepInFlight | VerifiedStep]] = []
         self.drafts.begin(len(groups))
@@ -356,15 +358,15 @@ class ModelRunner:
         self.drafts.pause()
         return results
 
-    def _parts(self, group: Many[Sequence]) -> list[DecodeBatch]:
+    def _parts(self, group: abc.Sequence[Sequence]) -> list[DecodeBatch]:
         """Return the batches of a group's rows."""
         return [batch for batch in self._batches if batch.rows[0] in group]
 
-    def parts_of(self, group: Many[Sequence]) -> list[list[Sequence]]:
+    def parts_of(self, group: abc.Sequence[Sequence]) -> list[list[Sequence]]:
         """Return the rows of a group by their batch."""
         return [list(batch.rows) for batch in self._parts(group)]
 
-    def _read(self, rows: Many[Sequence]) -> list[RowResult]:
+    def _read(self, rows: abc.Sequence[Sequence]) -> list[RowResult]:
         """Wait for the tokens in flight of these rows, without another step."""
         results: list[RowResult] = []
         for batch in list(self._batches):
@@ -384,7 +386,9 @@ class ModelRunner:
         self._batches = [batch for batch in self._batches if batch not in parts] + [joined]
         return joined
 
-    def _fail(self, rows: Many[Sequence], parts: Many[DecodeBatch], error: BaseException) -> list[RowResult]:
+    def _fail(
+        self, rows: abc.Sequence[Sequence], parts: abc.Sequence[DecodeBatch], error: BaseException
+    ) -> list[RowResult]:
         # After a failed pass the state of its caches is unknown, so its rows end and the batch is dropped.
         self._batches = [batch for batch in self._batches if batch not in parts]
         return [RowResult(sequence=row, failure=f"decoding failed: {error}") for row in rows]

@@ -5,10 +5,10 @@ MLX thread only.
 
 import mlx.core as mx
 
+from mlxctl.engine.host.process_memory import resident_bytes
 from mlxctl.engine.memory import EngineMemory
-from mlxctl.engine.process_memory import resident_bytes
 from mlxctl.engine.scheduling.scheduler import Scheduler
-from mlxctl.engine.speculation.draft_counts import DraftCounts
+from mlxctl.engine.speculation.policy.draft_counts import DraftCounts
 from mlxctl.engine.wire.reports import Stats
 from mlxctl.ir.distribution import Distribution
 

@@ -1,16 +1,16 @@
 """What a model's batches allocate while they run. MLX thread only."""
 
+from collections import abc
 from collections.abc import Iterable
-from collections.abc import Sequence as Many
 
-from mlxctl.engine.generation import cache_room as room
-from mlxctl.engine.generation import caches as kv
-from mlxctl.engine.generation.decode_batch import DecodeBatch, in_join_order
+from mlxctl.engine.decoding import cache_room as room
+from mlxctl.engine.decoding import caches as kv
+from mlxctl.engine.decoding.decode_batch import DecodeBatch, in_join_order
 from mlxctl.engine.generation.prefill_state import PrefillState
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.scheduling.model_queue import ModelCosts
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.speculation.drafter import MAX_DRAFT_TOKENS
+from mlxctl.engine.speculation.policy.drafter import MAX_DRAFT_TOKENS
 from mlxctl.ir.conversation_size import LOGIT_BYTES, OUTPUT_RESERVE_TOKENS, cache_capacity
 from mlxctl.prefix_cache.records import grows, leaves
 
@@ -32,7 +32,7 @@ class StepMemory:
         self._logits_bytes = LOGIT_BYTES * vocabulary_size
         self.step_tokens = room.STEP_TOKENS
 
-    def decode_bytes(self, groups: Iterable[Many[DecodeBatch]]) -> int:
+    def decode_bytes(self, groups: Iterable[abc.Sequence[DecodeBatch]]) -> int:
         """Return what a decode step allocates; 0 if no cache grows.
 
         Several batches in a group are joined first.
@@ -49,7 +49,9 @@ class StepMemory:
             grown = [self._growth(batches, room.LEAST_STEP_TOKENS) for batches in groups]
         return sum(grown) + beside
 
-    def prefill_bytes(self, states: Many[PrefillState], num_tokens: int, batches: Many[DecodeBatch]) -> int:
+    def prefill_bytes(
+        self, states: abc.Sequence[PrefillState], num_tokens: int, batches: abc.Sequence[DecodeBatch]
+    ) -> int:
         """Return what a pass over the next `num_tokens` allocates.
 
         Over all remaining tokens of several prompts. `batches` decode beside it: what they copy while they
@@ -111,7 +113,7 @@ class StepMemory:
     def _spare_bytes(self) -> int:
         return max(0, int(self._memory.available_bytes * _SPARE_SHARE))
 
-    def _growth(self, batches: Many[DecodeBatch], step: int) -> int:
+    def _growth(self, batches: abc.Sequence[DecodeBatch], step: int) -> int:
         if len(batches) > 1:
             parts = [batch.caches for batch in batches]
             joined = room.join_bytes(parts, [len(batch.rows) for batch in batches])

@@ -12,21 +12,21 @@ from typing import Any, ClassVar
 import mlx.core as mx
 
 from mlxctl.engine.constraints import GrammarCompiler, TokenConstraint, needs_constraint
-from mlxctl.engine.failures import failure_message
 from mlxctl.engine.generation.cache_queries import CacheQueries
-from mlxctl.engine.generation.draft_steps import DraftSteps
 from mlxctl.engine.generation.loading import load_text_model
-from mlxctl.engine.generation.lora_changes import LoraChanges
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.generation.runner import ModelRunner
 from mlxctl.engine.generation.statistics import GenerationStatistics
 from mlxctl.engine.generation.step_memory import StepMemory
+from mlxctl.engine.host.failures import failure_message
 from mlxctl.engine.loaded_weights import LoadedWeights
+from mlxctl.engine.lora.lora_changes import LoraChanges
 from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.model_queue import ModelCosts
 from mlxctl.engine.scheduling.scheduler import Scheduler
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.speculation.gate_store import GateStore
+from mlxctl.engine.speculation.draft_steps import DraftSteps
+from mlxctl.engine.speculation.policy.gate_store import GateStore
 from mlxctl.engine.wire.commands import (
     AskCache,
     ConfigureCache,
@@ -45,7 +45,7 @@ from mlxctl.engine.workload import Workload, WorkloadContext
 from mlxctl.ir import ModelSpec, TextGenerationTask
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE
 from mlxctl.prefix_cache.records import CacheLayout
-from mlxctl.settings import EngineSettings, scheduler_policy
+from mlxctl.state.settings import EngineSettings, scheduler_policy
 
 _TRIM_EVERY_STEPS = 512
 
@@ -106,7 +106,7 @@ class GenerationWorkload(Workload):
         prefix_cache = self._memory.prefixes.of_model(spec, layout)
         prefixes = PrefixCoordinator(prefix_cache, create_caches)
         # PERF: it imports mlx_lm's layers, which the engine need not have at its start.
-        from mlxctl.engine.generation.lora_adapters import LoraAdapters
+        from mlxctl.engine.lora.lora_adapters import LoraAdapters
 
         lora = LoraAdapters(weights.model)
         drafts = DraftSteps.of_model(
@@ -351,6 +351,6 @@ class GenerationWorkload(Workload):
 def _create_scheduler(settings: EngineSettings) -> Scheduler:
     return Scheduler(
         scheduler_policy(settings),
-        prefill_slice_seconds=settings.prefill_slice_seconds,
-        prefill_chunk_max_tokens=settings.prefill_chunk_max_tokens,
+        prefill_turn_seconds=settings.prefill_turn_seconds,
+        prefill_pass_max_tokens=settings.prefill_pass_max_tokens,
     )

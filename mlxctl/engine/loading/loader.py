@@ -13,11 +13,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from mlxctl.engine.failures import FOREIGN_ERRORS
+from mlxctl.engine.host.failures import FOREIGN_ERRORS
 from mlxctl.engine.loaded_weights import LoadedWeights
-from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
-from mlxctl.installed import version_of
 from mlxctl.ir import ModelSpec
+from mlxctl.ir.errors import BrokenModel, ModelNotFoundOnDisk, NotEnoughMemory
+from mlxctl.state.installed import version_of
 
 Loader = Callable[[ModelSpec], Generator[int, None, LoadedWeights]]
 """Loads a model of one kind; yields the bytes read so far."""

@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from mlxctl.engine.failures import FOREIGN_ERRORS
+from mlxctl.engine.host.failures import FOREIGN_ERRORS
 from mlxctl.engine.loading.loader import import_mlx_lm
 
 _PACKAGE = "transformers"

@@ -1,6 +1,6 @@
 """Draws: the tokens that a sampler chooses. MLX thread only."""
 
-from collections.abc import Sequence as Many
+from collections import abc
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -67,7 +67,11 @@ class HostDraw:
     """
 
     def __init__(
-        self, raw: mx.array, processed: mx.array, rows: Many[Sequence], forced: Many[int] | None
+        self,
+        raw: mx.array,
+        processed: mx.array,
+        rows: abc.Sequence[Sequence],
+        forced: abc.Sequence[int] | None,
     ) -> None:
         """`raw` (B, V) are the logits for scores, float32.
 

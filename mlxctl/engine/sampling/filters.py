@@ -5,8 +5,8 @@ logits of a row that does not use a filter stay bit for bit the same. The most l
 except in xtc, which leaves another likely one.
 """
 
+from collections import abc
 from collections.abc import Callable
-from collections.abc import Sequence as Many
 from typing import Protocol
 
 import mlx.core as mx
@@ -29,7 +29,7 @@ class TokenFilter(Protocol):
         ...
 
 
-def token_filters(params: Many[SamplingParams], vocabulary_size: int) -> list[TokenFilter]:
+def token_filters(params: abc.Sequence[SamplingParams], vocabulary_size: int) -> list[TokenFilter]:
     """Return the filters that the rows use, in their order.
 
     All but xtc, which needs the position of each row.
@@ -63,7 +63,7 @@ class TopKTopPFilter:
 
     @classmethod
     def of(
-        cls, params: Many[SamplingParams], vocabulary_size: int, *, has_small_top_k: bool
+        cls, params: abc.Sequence[SamplingParams], vocabulary_size: int, *, has_small_top_k: bool
     ) -> "TopKTopPFilter | None":
         """Return the filter of rows with small top_k, or of others.
 
@@ -126,7 +126,7 @@ class MinPFilter:
         self._offset = offset
 
     @classmethod
-    def of(cls, params: Many[SamplingParams]) -> "MinPFilter | None":
+    def of(cls, params: abc.Sequence[SamplingParams]) -> "MinPFilter | None":
         """Return the filter of the rows, None if no row uses it."""
         if not any(row.min_p for row in params):
             return None
@@ -147,7 +147,7 @@ class TypicalFilter:
         self._typical_p = typical_p
 
     @classmethod
-    def of(cls, params: Many[SamplingParams]) -> "TypicalFilter | None":
+    def of(cls, params: abc.Sequence[SamplingParams]) -> "TypicalFilter | None":
         """Return the filter of the rows, None if no row uses it."""
         if not any(row.typical_p < 1 for row in params):
             return None
@@ -174,12 +174,12 @@ class XtcFilter:
     Of the tokens above a threshold only the least likely one stays.
     """
 
-    def __init__(self, params: Many[SamplingParams]) -> None:
+    def __init__(self, params: abc.Sequence[SamplingParams]) -> None:
         self._params = params
         self._threshold = column([row.xtc_threshold for row in params])
 
     @classmethod
-    def of(cls, params: Many[SamplingParams]) -> "XtcFilter | None":
+    def of(cls, params: abc.Sequence[SamplingParams]) -> "XtcFilter | None":
         """Return the filter of the rows, None if no row uses it."""
         return cls(params) if any(row.xtc_probability > 0 for row in params) else None
 

@@ -3,7 +3,7 @@
 Knows no MLX.
 """
 
-from collections.abc import Sequence as Many
+from collections import abc
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,7 @@ class LogitConstraints:
 
 
 def collect_constraints(
-    rows: Many[Sequence], token_ids: Many[int | None], *, vocabulary_size: int
+    rows: abc.Sequence[Sequence], token_ids: abc.Sequence[int | None], *, vocabulary_size: int
 ) -> LogitConstraints | None:
     """Feed new tokens to the rows' constraints; return these as arrays.
 

@@ -3,7 +3,7 @@
 They are computed from the raw logits, before penalties and temperature, in float32.
 """
 
-from collections.abc import Sequence as Many
+from collections import abc
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ class ScoresInFlight:
         """Return the arrays to evaluate."""
         return [array for array in (self.chosen, self.top_ids, self.top_logprobs) if array is not None]
 
-    def read(self, num_wanted: Many[int | None]) -> list[Score | None]:
+    def read(self, num_wanted: abc.Sequence[int | None]) -> list[Score | None]:
         """Wait for the device and return a score for each token.
 
         `num_wanted` is the number of top log-probabilities of each; None for no score.

@@ -1,6 +1,6 @@
 """Penalties for repeated tokens, and min_tokens. MLX thread only."""
 
-from collections.abc import Sequence as Many
+from collections import abc
 from typing import Any
 
 import mlx.core as mx
@@ -23,7 +23,9 @@ class Penalties:
     `in_prompt` (B, V) says which tokens the prompts contain, None without such a penalty.
     """
 
-    def __init__(self, params: Many[SamplingParams], counts: mx.array, in_prompt: mx.array | None) -> None:
+    def __init__(
+        self, params: abc.Sequence[SamplingParams], counts: mx.array, in_prompt: mx.array | None
+    ) -> None:
         self.counts = counts
         self._in_prompt = in_prompt
         self._repetition = column([row.repetition_penalty for row in params])
@@ -31,7 +33,7 @@ class Penalties:
         self._frequency = column([row.frequency_penalty for row in params])
 
     @classmethod
-    def of(cls, rows: Many[Sequence], inputs: mx.array, vocabulary_size: int) -> "Penalties | None":
+    def of(cls, rows: abc.Sequence[Sequence], inputs: mx.array, vocabulary_size: int) -> "Penalties | None":
         """Return the penalties of the rows, None if no row uses one.
 
         `inputs` (B,) are the last tokens, which may be in flight.
@@ -66,7 +68,7 @@ class Penalties:
         self.counts = self.counts.at[mx.arange(tokens.shape[0]), tokens].add(amounts)
 
 
-def _tokens_of_prompts(rows: Many[Sequence], vocabulary_size: int) -> mx.array | None:
+def _tokens_of_prompts(rows: abc.Sequence[Sequence], vocabulary_size: int) -> mx.array | None:
     """Return which tokens (B, V) the prompts contain.
 
     Only for rows with a repetition penalty; None if no row has one.
@@ -92,7 +94,7 @@ class MinTokens:
         self._bans = bans
 
     @classmethod
-    def of(cls, rows: Many[Sequence], vocabulary_size: int) -> "MinTokens | None":
+    def of(cls, rows: abc.Sequence[Sequence], vocabulary_size: int) -> "MinTokens | None":
         """Return the bans of the rows, None if none is needed."""
         if not any(map(_is_early, rows)):
             return None
@@ -101,7 +103,7 @@ class MinTokens:
             bans[index, sorted(row.stop_token_ids)] = True
         return cls(mx.array(bans))
 
-    def apply(self, logits: mx.array, rows: Many[Sequence]) -> mx.array:
+    def apply(self, logits: mx.array, rows: abc.Sequence[Sequence]) -> mx.array:
         """Return the logits without stop tokens in rows below `min_tokens`."""
         early = [_is_early(row) for row in rows]
         return mx.where(self._bans & mx.array(early)[:, None], -mx.inf, logits) if any(early) else logits

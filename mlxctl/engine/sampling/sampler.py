@@ -10,7 +10,7 @@ after a restart. On the device it is the Gumbel-max trick; where the backend say
 draws instead (`host_draw`). A pass that a row does not use leaves its logits bit for bit unchanged.
 """
 
-from collections.abc import Sequence as Many
+from collections import abc
 from typing import Any
 
 import mlx.core as mx
@@ -36,7 +36,7 @@ class BatchSampler:
     """
 
     def __init__(
-        self, rows: Many[Sequence], *, inputs: mx.array, vocabulary_size: int, backend: Backend
+        self, rows: abc.Sequence[Sequence], *, inputs: mx.array, vocabulary_size: int, backend: Backend
     ) -> None:
         self._draws_on_host = backend.draws_on_host
         params = [row.sampling for row in rows]
@@ -56,7 +56,7 @@ class BatchSampler:
         self._xtc = XtcFilter.of(params)
 
     def sample(
-        self, logits: mx.array, rows: Many[Sequence], constraints: LogitConstraints | None = None
+        self, logits: mx.array, rows: abc.Sequence[Sequence], constraints: LogitConstraints | None = None
     ) -> Draw:
         """Return the next token of every row, and requested scores.
 
@@ -75,7 +75,7 @@ class BatchSampler:
         return draw
 
     def _draw_on_device(
-        self, raw: mx.array, processed: mx.array, rows: Many[Sequence], forced: list[int] | None
+        self, raw: mx.array, processed: mx.array, rows: abc.Sequence[Sequence], forced: list[int] | None
     ) -> DeviceDraw:
         tokens = self._drawn_tokens(processed, rows) if self._any_drawn else mx.argmax(processed, axis=-1)
         tokens = tokens.astype(mx.uint32)
@@ -95,7 +95,9 @@ class BatchSampler:
         assert self._penalties is not None, "only penalties count tokens"
         self._penalties.counts = counts
 
-    def _process(self, raw: mx.array, rows: Many[Sequence], constraints: LogitConstraints | None) -> mx.array:
+    def _process(
+        self, raw: mx.array, rows: abc.Sequence[Sequence], constraints: LogitConstraints | None
+    ) -> mx.array:
         processed = raw
         if self._penalties is not None:
             processed = self._penalties.apply(processed)
@@ -112,7 +114,7 @@ class BatchSampler:
             else _masked(processed, constraints.masked, constraints.masks)
         )
 
-    def _drawn_tokens(self, processed: mx.array, rows: Many[Sequence]) -> mx.array:
+    def _drawn_tokens(self, processed: mx.array, rows: abc.Sequence[Sequence]) -> mx.array:
         kept = processed / self._temperature
         if self._tone_curves is not None:
             kept = self._tone_curves.apply(processed, self._temperature, kept)
@@ -146,7 +148,7 @@ def _masked(logits: mx.array, rows: list[int], words: Any) -> mx.array:
     return result
 
 
-def _bias(params: Many[SamplingParams], vocabulary_size: int) -> mx.array | None:
+def _bias(params: abc.Sequence[SamplingParams], vocabulary_size: int) -> mx.array | None:
     if not any(row.logit_bias for row in params):
         return None
     bias: Any = np.zeros((len(params), vocabulary_size), dtype=np.float32)
@@ -164,7 +166,7 @@ class ToneCurves:
     never changes.
     """
 
-    def __init__(self, params: Many[SamplingParams]) -> None:
+    def __init__(self, params: abc.Sequence[SamplingParams]) -> None:
         curves = [row.tone_curve or _NO_CURVE for row in params]
         self._used = mx.array([row.tone_curve is not None for row in params])[:, None]
         self._width = column([curve.width for curve in curves])
@@ -173,7 +175,7 @@ class ToneCurves:
         self._pivot_offset = column([curve.pivot_offset for curve in curves])
 
     @classmethod
-    def of(cls, params: Many[SamplingParams]) -> "ToneCurves | None":
+    def of(cls, params: abc.Sequence[SamplingParams]) -> "ToneCurves | None":
         """Return the curves of the rows, None if no row has one."""
         return (
             cls(params) if any(row.tone_curve is not None and row.temperature > 0 for row in params) else None

@@ -3,7 +3,7 @@
 Pure.
 """
 
-from collections.abc import Sequence as Many
+from collections import abc
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,8 +36,8 @@ class Batch:
 
     phase: Literal["restore", "prefill", "decode", "read", "preempt"]
     model: str
-    groups: Many[Many[Sequence]] = ()
-    prompts: Many[Sequence] = ()
+    groups: abc.Sequence[abc.Sequence[Sequence]] = ()
+    prompts: abc.Sequence[Sequence] = ()
     num_tokens: int = 0
     num_decoding_rows: int = 0
     turn: TurnLimit | None = None
@@ -57,13 +57,13 @@ class RowResult:
     """
 
     sequence: Sequence
-    token_ids: Many[int] = ()
-    scores: Many[Score] = ()
+    token_ids: abc.Sequence[int] = ()
+    scores: abc.Sequence[Score] = ()
     num_draft_tokens: int = 0
     num_accepted_tokens: int = 0
-    prompt_scores: Many[Score] = ()
+    prompt_scores: abc.Sequence[Score] = ()
     is_unfinished: bool = False
     failure: str | None = None
     cache_usage: CacheUsage = NO_CACHE_USAGE
-    checkpoint_positions: Many[int] = ()
+    checkpoint_positions: abc.Sequence[int] = ()
     is_restoring: bool = False

@@ -74,5 +74,5 @@ def _smaller(batch: Batch) -> Batch | None:
         num_tokens = sum(prompt.prefill.num_remaining_tokens for prompt in prompts)
         return replace(batch, prompts=prompts, num_tokens=num_tokens)
     (prompt,) = batch.prompts
-    num_tokens = prompt.slice_tokens(max(LEAST_TOKENS, batch.num_tokens // 2))
+    num_tokens = prompt.pass_tokens(max(LEAST_TOKENS, batch.num_tokens // 2))
     return replace(batch, num_tokens=num_tokens) if num_tokens < batch.num_tokens else None

@@ -24,7 +24,7 @@ class PromptSegment(NamedTuple):
 
 
 def prompt_segments(images: Sequence[ProcessedImage], start: int, end: int) -> Iterator[PromptSegment]:
-    """Yield the text and image segments of a slice.
+    """Yield the text and image segments of a pass.
 
     Images may extend beyond it.
     """
@@ -48,7 +48,7 @@ def shift_at(images: Sequence[ProcessedImage], index: int) -> int:
 def three_axis_positions(
     images: Sequence[ProcessedImage], start: int, end: int, *, cell_size: int
 ) -> Positions:
-    """Return the positions of a slice, (3, tokens) int32."""
+    """Return the positions of a pass, (3, tokens) int32."""
     positions: Positions = np.tile(np.arange(start, end, dtype=np.int32), (3, 1))
     for segment in prompt_segments(images, start, end):
         columns = slice(segment.start - start, segment.end - start)

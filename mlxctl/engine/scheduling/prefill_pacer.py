@@ -4,7 +4,7 @@ A pass computes the next tokens of one prompt, or the rest of several. Its layer
 between, the rows decode one step, or another prompt comes first. Policy, in steps (the duration of a decode
 step of one row):
 
-- A turn without decoding rows takes five steps, at most `slice_seconds`: so long waits a short request that
+- A turn without decoding rows takes five steps, at most `turn_seconds`: so long waits a short request that
   arrives meanwhile. Beside rows it takes 1.5 steps for each waiting prompt, up to nine. So one long prompt
   makes the gap between two tokens 2.5 steps, many short ones ten.
 - A pass over part of a prompt is so large that one of its layers takes a turn, or two without rows. However
@@ -59,7 +59,7 @@ _MAX_LATENESS = 4.0
 # Share of a turn by which it may grow to end its pass, which would need another one.
 _FINISHING_SHARE = 0.25
 _MAX_MEASURED_STEPS = 32
-# Assumed duration of a decode step before the first measurement, as a share of the slice.
+# Assumed duration of a decode step before the first measurement, as a share of the turn.
 _UNMEASURED_STEP = 0.05
 # Tokens of padding that a pass may add before the first measurement.
 _UNMEASURED_PADDING_TOKENS = 32
@@ -113,14 +113,14 @@ class PrefillPacer:
 
     `rows` decode beside a pass, 0 for none. `num_waiting` prompts wait for prefill. `lateness` is the longest
     wait of them in target times to first token; from 1 on, a prompt is overdue. `context` tokens come before
-    the pass. `slice_seconds` bounds a turn without decoding rows, `max_tokens` any pass, `memory` one over
+    the pass. `turn_seconds` bounds a turn without decoding rows, `max_tokens` any pass, `memory` one over
     part of a prompt.
     """
 
     def __init__(
         self,
         *,
-        slice_seconds: float,
+        turn_seconds: float,
         max_tokens: int,
         gap_seconds: float | None = None,
         num_layers: int = 1,
@@ -128,7 +128,7 @@ class PrefillPacer:
     ) -> None:
         # The cache of the first layer costs only a projection.
         self._max_turns = max(1, num_layers - 1)
-        self._slice_seconds = slice_seconds
+        self._turn_seconds = turn_seconds
         self.max_tokens = max_tokens
         self._memory = memory
         self.gap_seconds = gap_seconds
@@ -245,7 +245,7 @@ class PrefillPacer:
 
     def _seconds_alone(self) -> float:
         """Return the duration of a turn without decoding rows."""
-        return min(_STEPS_ALONE * self._single_row_step(), self._slice_seconds)
+        return min(_STEPS_ALONE * self._single_row_step(), self._turn_seconds)
 
     def _seconds_beside(self, rows: int, *, num_waiting: int, lateness: float) -> float:
         """Return the target duration of a turn beside rows."""
@@ -281,7 +281,7 @@ class PrefillPacer:
     def _single_row_step(self) -> float:
         """Return the duration of a one-row step, at first a guess."""
         seconds = self._steps.seconds(1)
-        return _UNMEASURED_STEP * self._slice_seconds if seconds is None else seconds
+        return _UNMEASURED_STEP * self._turn_seconds if seconds is None else seconds
 
     @staticmethod
     def _least_tokens(rows: int, context: int) -> int:

@@ -259,7 +259,7 @@ def _next_pass(
         and not prefill.has_begun
         and memory.allows(prefill.num_remaining_tokens, end=prefill.end)
     ):
-        return prompts, prompt.slice_tokens(prefill.num_remaining_tokens), True
+        return prompts, prompt.pass_tokens(prefill.num_remaining_tokens), True
     num_tokens = pacer.part_tokens(
         prefill.num_tokens_to_checkpoint,
         rows=rows,
@@ -267,7 +267,7 @@ def _next_pass(
         lateness=lateness,
         context=context,
     )
-    return prompts, prompt.slice_tokens(num_tokens), False
+    return prompts, prompt.pass_tokens(num_tokens), False
 
 
 def wait_for_shared_prefix(waiting: Sequence, producer: Sequence) -> None:

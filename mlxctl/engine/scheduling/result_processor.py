@@ -1,12 +1,12 @@
 """Applies the results of batches to their sequences. Pure; MLX thread."""
 
+from collections import abc
 from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Sequence as Many
 from typing import Literal
 
 import msgspec
 
-from mlxctl.engine.failures import failure_message
+from mlxctl.engine.host.failures import failure_message
 from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.fair_queue import FairQueue
 from mlxctl.engine.scheduling.model_queue import ModelQueue
@@ -110,7 +110,7 @@ class ResultProcessor:
         for prompt in batch.prompts:
             prompt.standing.serve(now=now)
 
-    def _start_decoding(self, queue: ModelQueue, prefilled: Many[Sequence]) -> list[RowUpdate]:
+    def _start_decoding(self, queue: ModelQueue, prefilled: abc.Sequence[Sequence]) -> list[RowUpdate]:
         """Start to decode prefilled prompts; finish those without output tokens.
 
         Returns updates of those that were preempted.

@@ -8,8 +8,8 @@
 """
 
 import math
+from collections import abc
 from collections.abc import Iterable
-from collections.abc import Sequence as Many
 from typing import Literal
 
 from mlxctl.engine.scheduling.batch import Batch, RowResult
@@ -36,12 +36,12 @@ class Scheduler:
         self,
         policy: SchedulerPolicy,
         *,
-        prefill_slice_seconds: float,
-        prefill_chunk_max_tokens: int,
+        prefill_turn_seconds: float,
+        prefill_pass_max_tokens: int,
     ) -> None:
         self._policy = policy
-        self._slice_seconds = prefill_slice_seconds
-        self._chunk_max_tokens = prefill_chunk_max_tokens
+        self._turn_seconds = prefill_turn_seconds
+        self._chunk_max_tokens = prefill_pass_max_tokens
         self._queues: dict[str, ModelQueue] = {}
         self._planner = PrefillPlanner(self._queues, max_rows=policy.max_rows)
         self._by_id: dict[int, Sequence] = {}
@@ -70,7 +70,7 @@ class Scheduler:
     def open_model(self, name: str, costs: ModelCosts) -> None:
         """Accept sequences for a model."""
         pacer = PrefillPacer(
-            slice_seconds=self._slice_seconds,
+            turn_seconds=self._turn_seconds,
             max_tokens=self._chunk_max_tokens,
             gap_seconds=self._gap_seconds,
             num_layers=costs.num_layers,
@@ -218,7 +218,7 @@ class Scheduler:
         return row
 
     def settle(
-        self, batch: Batch, results: Many[RowResult], *, seconds: float, now: float
+        self, batch: Batch, results: abc.Sequence[RowResult], *, seconds: float, now: float
     ) -> list[RowUpdate]:
         """Apply the results of a batch; return the updates for the front."""
         if batch.phase == "restore" and any(result.cache_usage.num_cached_tokens for result in results):

@@ -167,7 +167,7 @@ class Sequence:
         """Prompt tokens that no sequence has computed, except the last."""
         return self.num_prompt_tokens - 1 - self.num_reusable_tokens
 
-    def slice_tokens(self, quota: int) -> int:
+    def pass_tokens(self, quota: int) -> int:
         """Return about `quota` tokens to compute next, up to the next checkpoint.
 
         An image that has to be computed whole is not split.

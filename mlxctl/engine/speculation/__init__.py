@@ -1,1 +1,4 @@
-"""Speculative decoding: drafters, and when a draft pays. Knows no MLX."""
+"""Speculative decoding: draft models, MTP heads, lookup, verification.
+
+MLX thread only. `policy` decides when a draft pays, and knows no MLX.
+"""

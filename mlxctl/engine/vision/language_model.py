@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from mlxctl.engine.failures import FOREIGN_ERRORS
+from mlxctl.engine.host.failures import FOREIGN_ERRORS
 from mlxctl.engine.scheduling.multimodal_positions import (
     PromptSegment,
     prompt_segments,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mlxctl.adapters import ModelAdapter
+from mlxctl.formats.adapters import ModelAdapter
 from mlxctl.inference.cache.prompt_sections import (
     GENERATION_PROMPT,
     PromptSection,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mlxctl.adapters import ModelAdapter
-from mlxctl.adapters.templates.agent_headers import find_volatile
+from mlxctl.formats.adapters import ModelAdapter
+from mlxctl.formats.adapters.templates.agent_headers import find_volatile
 from mlxctl.inference.cache.differences import ChangeReason, PromptChange, find_change
 from mlxctl.inference.cache.prompt_sections import (
     PROMPT,

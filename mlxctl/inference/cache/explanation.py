@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mlxctl.adapters import ModelAdapter
+from mlxctl.formats.adapters import ModelAdapter
 from mlxctl.inference.cache.divergence import Divergence, MissReason, find_divergence
 from mlxctl.inference.cache.recent_prompts import RecordedPrompt
 from mlxctl.inference.cache.similarity import most_similar
@@ -21,11 +21,12 @@ Reason = Literal[
 _SENTENCES: dict[str, str] = {
     "all_known": "the whole prompt was cached; the last token of a prompt is always computed",
     "continued": "all of request {other} was cached; only the tokens after it were computed",
-    "first": "no earlier request in this server's memory is similar; those with another key or cache_salt do "
-    "not count",
+    "first": "no earlier request in this server's memory is similar; those with another key or cache_salt, "
+    "or with cache_mode off, do not count",
     "too_short": f"the prompt is too short: cached prefixes are reused from {MIN_REUSE_TOKENS} tokens on, "
     "without the last token of the prompt",
-    "cache_off": "the request set cache_mode to off",
+    "cache_off": "the cache is off for this request (cache_mode, or log-probabilities of the prompt), so its "
+    "text is not kept and not compared",
     "not_kept": "request {other} was not stored: its cache_mode or ttl forbids it, or the cache has no room "
     "at all",
     "no_checkpoint": "more tokens match, but some layers of this model can only continue from a stored "
@@ -87,7 +88,9 @@ def explain(
 ) -> Explanation:
     """Explain one prompt by earlier ones."""
     earlier = [
-        other for other in earlier if other.request.cache.namespace == recorded.request.cache.namespace
+        other
+        for other in earlier
+        if not other.is_off and other.request.cache.namespace == recorded.request.cache.namespace
     ]
     comparable = [
         other
@@ -117,7 +120,7 @@ def explain(
         at=recorded.at,
         model=recorded.model,
         session_id=recorded.request.cache.session_id,
-        num_prompt_tokens=len(recorded.prompt_ids),
+        num_prompt_tokens=recorded.num_prompt_tokens,
         num_cached_tokens=recorded.cache_usage.num_cached_tokens,
         reason=reason,
         sentence=_sentence(reason, other, divergence, recorded.cache_usage.num_cached_tokens),

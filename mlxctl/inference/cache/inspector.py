@@ -8,9 +8,8 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlxctl.adapters import ModelAdapter
 from mlxctl.engine import CacheAction, CacheAnswer, CachedChunk, EngineClient
-from mlxctl.errors import InvalidRequest, MlxctlError
+from mlxctl.formats.adapters import ModelAdapter
 from mlxctl.inference.cache.explanation import Explanation, explain
 from mlxctl.inference.cache.recent_prompts import RecentPrompts, RecordedPrompt
 from mlxctl.inference.cache.token_text import token_text
@@ -20,6 +19,7 @@ from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.cache_policy import CachePolicy
+from mlxctl.ir.errors import InvalidRequest, MlxctlError
 from mlxctl.ir.tokens import Salt, Tokens
 
 
@@ -192,6 +192,7 @@ class CacheInspector:
                 at=time.time(),
                 model=session.name,
                 packed=prompt.normalized or packed,
+                num_prompt_tokens=len(prompt.token_ids),
                 prompt_ids=prompt.token_ids,
                 salts=prompt.salts,
                 num_engine_restarts=self._engine.num_restarts,

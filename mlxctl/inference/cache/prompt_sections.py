@@ -8,8 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from mlxctl.adapters import ModelAdapter
-from mlxctl.errors import InvalidRequest
+from mlxctl.formats.adapters import ModelAdapter
 from mlxctl.ir import (
     GenerationRequest,
     Message,
@@ -20,6 +19,7 @@ from mlxctl.ir import (
     ToolResultPart,
     ToolSpec,
 )
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.tokens import Salt, common_length
 
 Span = tuple[int, int]

@@ -23,15 +23,17 @@ MAX_BYTES = 64 << 20
 class RecordedPrompt:
     """A prompt with its answer and its reported cache usage.
 
-    `packed` is the request without image bytes; `request` unpickles it, which is slow for a long one. `salts`
-    separate the tokens of images. `model` is the own name of the model. `num_engine_restarts` identifies the
-    engine process, whose memory is lost with it.
+    `packed` is the request without image bytes; `request` unpickles it, which is slow for a long one. Of a
+    request with cache_mode `off` neither text nor tokens are recorded. `salts` separate the tokens of images.
+    `model` is the own name of the model. `num_engine_restarts` identifies the engine process, whose memory is
+    lost with it.
     """
 
     number: int
     at: float
     model: str
     packed: PackedRequest
+    num_prompt_tokens: int
     prompt_ids: "array[int]"
     salts: tuple[Salt, ...] = ()
     num_engine_restarts: int
@@ -45,6 +47,11 @@ class RecordedPrompt:
         if self._request is None:
             self._request = self.packed.unpack()
         return self._request
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the request keeps out of the prefix cache, and out of explanations."""
+        return self.packed.head.cache.mode == "off"
 
     @property
     def token_ids(self) -> "array[int]":
@@ -80,11 +87,15 @@ class RecentPrompts:
         The oldest are dropped.
         """
         self._num_recorded += 1
+        num_prompt_tokens = len(prompt_ids)
+        if packed.head.cache.mode == "off":
+            packed, prompt_ids, salts = _without_content(packed), (), ()
         recorded = RecordedPrompt(
             number=self._num_recorded,
             at=time.time(),
             model=model,
             packed=packed,
+            num_prompt_tokens=num_prompt_tokens,
             prompt_ids=array("I", prompt_ids),
             salts=tuple(salts),
             num_engine_restarts=num_engine_restarts,
@@ -111,3 +122,7 @@ class RecentPrompts:
 
     def _num_bytes(self) -> int:
         return sum(recorded.num_bytes for recorded in self._prompts)
+
+
+def _without_content(packed: PackedRequest) -> PackedRequest:
+    return PackedRequest.of(GenerationRequest(model=packed.head.model, cache=packed.head.cache))

@@ -1,6 +1,6 @@
 """Markers that a chat template writes around user messages. Pure."""
 
-from mlxctl.adapters import ModelAdapter
+from mlxctl.formats.adapters import ModelAdapter
 from mlxctl.inference.cache.prompt_sections import rendered
 from mlxctl.ir import GenerationRequest, text_message
 from mlxctl.ir.tokens import common_length

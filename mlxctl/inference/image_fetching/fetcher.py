@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from mlxctl.adapters.media.image_files import MAX_IMAGES
-from mlxctl.errors import InvalidRequest, SettingsError
+from mlxctl.formats.adapters.media.image_files import MAX_IMAGES
 from mlxctl.inference.image_fetching.address_rules import AddressRules, read_networks
 from mlxctl.inference.image_fetching.connections import Resolve, Resolver
 from mlxctl.inference.image_fetching.download import ImageDownload, NotDownloaded
@@ -18,9 +17,10 @@ from mlxctl.inference.image_fetching.url_rules import ImageUrl, UrlRefused, UrlR
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.inference.request_context import current_request
 from mlxctl.ir import ImagePart, RemoteImagePart
+from mlxctl.ir.errors import InvalidRequest, UsageError
 from mlxctl.ir.images import image_media_type
 from mlxctl.ir.timed_phases import timed
-from mlxctl.settings import VisionSettings
+from mlxctl.state.settings import VisionSettings
 
 MAX_DOWNLOADS = 16
 """Number of images that are fetched at the same time."""
@@ -56,17 +56,17 @@ class ImageFetcher:
         resolve: Resolve | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Raises SettingsError for hosts and networks that cannot be read."""
+        """Raises UsageError for hosts and networks that cannot be read."""
         self._settings = settings
         self._max_request_bytes = max_request_bytes
         try:
             self._urls = UrlRules(read_patterns(settings.fetch_hosts), settings.fetch_http)
         except ValueError as error:
-            raise SettingsError(f"vision.fetch_hosts: {error}") from None
+            raise UsageError(f"vision.fetch_hosts: {error}") from None
         try:
             self._addresses = AddressRules(read_networks(settings.fetch_networks))
         except ValueError as error:
-            raise SettingsError(f"vision.fetch_networks: {error}") from None
+            raise UsageError(f"vision.fetch_networks: {error}") from None
         self._resolver = Resolver()
         self._resolve = resolve or self._resolver.resolve
         self._tls = tls

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from mlxctl.errors import InvalidRequest, ModelNotFoundOnDisk
+from mlxctl.ir.errors import InvalidRequest, ModelNotFoundOnDisk
 
 _MAX_PATH_LENGTH = 4096
 

@@ -12,20 +12,20 @@ from pathlib import Path
 
 from msgspec import structs
 
-from mlxctl.errors import BrokenModel, ModelError, ModelNotFoundOnDisk, SettingsError
 from mlxctl.inference.models.drafters import DrafterReader
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
 from mlxctl.inference.session import MIN_OUTPUT_TOKENS
 from mlxctl.ir import ModelFacts
+from mlxctl.ir.errors import BrokenModel, ModelError, ModelNotFoundOnDisk, SettingsError
 from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.ir.models import ContextLimit
-from mlxctl.models import DEMO_MODEL, Library, LibraryEntry, NamedDirectory, read_model, this_machine
-from mlxctl.models.capability_lookup import CapabilityLookup, ProbedModel
-from mlxctl.models.kv_config import KV_CONFIG_FILE
-from mlxctl.models.library import is_pattern
-from mlxctl.models.text_options import kv_bits, text_options
-from mlxctl.settings import Settings
+from mlxctl.library import DEMO_MODEL, Library, LibraryEntry, NamedDirectory, read_model, this_machine
+from mlxctl.library.capability_lookup import CapabilityLookup, ProbedModel
+from mlxctl.library.kv_config import KV_CONFIG_FILE
+from mlxctl.library.library import is_pattern
+from mlxctl.library.text_options import kv_bits, text_options
+from mlxctl.state.settings import Settings
 
 _SET_BY_OPERATOR = ContextLimit(
     reason="this is max_tokens of the model in capabilities.toml", is_memory=False

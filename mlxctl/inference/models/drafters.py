@@ -3,13 +3,13 @@
 Reads files only. Blocks; any thread.
 """
 
-from mlxctl.errors import ModelError, SettingsError
 from mlxctl.inference.models.served_model import ServedModel
+from mlxctl.ir.errors import ModelError, SettingsError, UsageError
 from mlxctl.ir.model_spec import DraftModelSpec
-from mlxctl.models import Library, NamedDirectory, read_model
-from mlxctl.models.draft_models import vocabulary_problem
-from mlxctl.models.mtp_heads import is_mtp_head, mtp_problem
-from mlxctl.settings import Settings
+from mlxctl.library import Library, NamedDirectory, read_model
+from mlxctl.library.draft_models import vocabulary_problem
+from mlxctl.library.mtp_heads import is_mtp_head, mtp_problem
+from mlxctl.state.settings import Settings
 
 
 class DrafterReader:
@@ -28,7 +28,7 @@ class DrafterReader:
         """
         if self._draft is None:
             if self._speculation == "draft":
-                raise SettingsError("speculation is 'draft' but there is no draft model: set --draft MODEL")
+                raise UsageError("speculation is 'draft' but there is no draft model: set --draft MODEL")
             return None
         if self._speculation in ("off", "lookup"):
             raise self._wrong_speculation("auto")
@@ -72,12 +72,12 @@ class DrafterReader:
 
     def _mtp_head(self, found: NamedDirectory) -> DraftModelSpec:
         if self._speculation == "draft":
-            raise SettingsError(f"--draft {found.name!r} is an MTP head: set --speculation mtp")
+            raise UsageError(f"--draft {found.name!r} is an MTP head: set --speculation mtp")
         files = found.path.glob("*.safetensors")
         num_bytes = sum(file.stat().st_size for file in files)
         return DraftModelSpec(path=found.path, weights_bytes=num_bytes, is_mtp_head=True)
 
-    def _wrong_speculation(self, other: str) -> SettingsError:
-        return SettingsError(
+    def _wrong_speculation(self, other: str) -> UsageError:
+        return UsageError(
             f"--draft is set but speculation is {self._speculation!r}: set --speculation {other}"
         )

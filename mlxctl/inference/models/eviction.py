@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from mlxctl.errors import ModelUnavailable, describe_bytes
 from mlxctl.ir.allowed_models import NO_MODEL, AllowedModels
+from mlxctl.ir.errors import ModelUnavailable, describe_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

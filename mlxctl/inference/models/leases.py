@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, QueueFull
+from mlxctl.ir.errors import EngineDied, EngineRecovering, MlxctlError, QueueFull
 
 _RETRY_AFTER_SECONDS = 5.0
 _RETRY_AFTER_DEATH_SECONDS = 2.0

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.engine import EngineClient
-from mlxctl.errors import BrokenModel, CapacityError, describe_bytes
+from mlxctl.formats.adapters.answer_reader import AnswerReader
 from mlxctl.inference.models.eviction import ModelMemoryBudget
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ServedModel
 from mlxctl.inference.preparation import PreparationPool
+from mlxctl.ir.errors import BrokenModel, CapacityError, describe_bytes
 
 # An unloaded model is expected to free at least this share of its weights; less means a leak.
 _FREED_SHARE = 0.9

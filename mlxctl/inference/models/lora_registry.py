@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from mlxctl.engine import EngineClient, ModelLoaded
-from mlxctl.errors import (
+from mlxctl.inference.models.adapter_directories import AdapterDirectories, FindDirectory
+from mlxctl.inference.models.registry import ModelRegistry
+from mlxctl.inference.preparation import PackedRequest
+from mlxctl.ir import GenerationRequest
+from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
+from mlxctl.ir.errors import (
     BrokenModel,
     Conflict,
     InvalidRequest,
@@ -15,14 +20,9 @@ from mlxctl.errors import (
     UnknownModel,
     UnknownResource,
 )
-from mlxctl.inference.models.adapter_directories import AdapterDirectories, FindDirectory
-from mlxctl.inference.models.registry import ModelRegistry
-from mlxctl.inference.preparation import PackedRequest
-from mlxctl.ir import GenerationRequest
-from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
 from mlxctl.ir.lora import MAX_STACKED_ADAPTERS, LoraChoice, LoraSpec, stack_digest
-from mlxctl.models.lora_files import read_lora
-from mlxctl.settings import AdapterSettings
+from mlxctl.library.lora_files import read_lora
+from mlxctl.state.settings import AdapterSettings
 
 NO_ADAPTERS = "none"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")

@@ -6,9 +6,9 @@ from contextlib import suppress
 from math import inf
 
 from mlxctl.engine import EngineClient
-from mlxctl.errors import CapacityError, MlxctlError, ModelUnavailable
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.residency import ModelResidency
+from mlxctl.ir.errors import CapacityError, MlxctlError, ModelUnavailable
 
 _EXPIRY_RETRY_SECONDS, _MAX_EXPIRY_PAUSE_SECONDS = 1.0, 5.0
 _FIRST_RETRY_PAUSE_SECONDS, _MAX_RETRY_PAUSE_SECONDS = 1.0, 60.0

@@ -2,22 +2,13 @@
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Literal
 
-from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.engine import EngineClient
-from mlxctl.errors import (
-    BrokenModel,
-    InvalidRequest,
-    MlxctlError,
-    ModelError,
-    ModelLoading,
-    ModelUnavailable,
-    UnknownModel,
-)
+from mlxctl.formats.adapters.answer_reader import AnswerReader
 from mlxctl.inference.models.eviction import ModelShortage
 from mlxctl.inference.models.leases import Lease
 from mlxctl.inference.models.loader import ModelLoader
@@ -34,8 +25,17 @@ from mlxctl.inference.request_context import record_model
 from mlxctl.inference.session import ModelSession
 from mlxctl.ir import Purpose
 from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
+from mlxctl.ir.errors import (
+    BrokenModel,
+    InvalidRequest,
+    MlxctlError,
+    ModelError,
+    ModelLoading,
+    ModelUnavailable,
+    UnknownModel,
+)
 from mlxctl.ir.timed_phases import timed
-from mlxctl.settings import PoolSettings
+from mlxctl.state.settings import PoolSettings
 
 _PURPOSES: dict[Purpose, str] = {
     "embeddings": "makes embeddings and writes no text; send texts to /v1/embeddings, or name another model",
@@ -46,8 +46,13 @@ _RERANKER = (
     "is a reranker and writes no text; send a query and documents to /v1/rerank, or name another model"
 )
 _TEXT_MODEL_FOR: dict[Purpose, str] = {
-    "embeddings": "generates text, and its hidden states make poor vectors; name an embedding model",
-    "transcription": "generates text and takes no audio; name a transcription model",
+    "embeddings": "generates text, and its hidden states make poor vectors",
+    "transcription": "generates text and takes no audio",
+}
+# Small ones.
+_SHORT_NAMES_FOR: dict[Purpose, str] = {
+    "embeddings": "qwen3-embedding:0.6b",
+    "transcription": "whisper:small",
 }
 
 
@@ -135,13 +140,13 @@ class ModelManager:
     async def use(
         self, name: str, allowed: AllowedModels, *, purpose: Purpose = "text"
     ) -> tuple[ModelSession, Lease]:
-        """Load the model that a request names.
+        """Load the model of a request, by its registered name.
 
         Return it and a lease to release at the end. Raises UnknownModel, ModelUnavailable, CapacityError, and
         InvalidRequest for a model of another purpose.
         """
         try:
-            model = await self.find(name, allowed, purpose)
+            model = self._registered(name, allowed, purpose)
             self._check_open()
             with nullcontext() if self._residency.is_ready(model.name) else timed("model_load"):
                 lease = await self._residency.lease(model.name)
@@ -179,10 +184,7 @@ class ModelManager:
 
         Without `purpose` it may be of any. Raises UnknownModel, ModelUnavailable, InvalidRequest.
         """
-        model = await self._resolve(name, allowed, purpose)
-        if purpose is not None:
-            _check_purpose(model, name, purpose)
-        return model
+        return self._registered(await self.registered_name(name, allowed, purpose), allowed, purpose)
 
     def own_name(self, name: str) -> str:
         """Return the own name of a requested model, without its adapters.
@@ -206,11 +208,11 @@ class ModelManager:
         return (self._registry.own_name_in(directory) or name) in allowed
 
     async def reader(self, name: str, allowed: AllowedModels) -> AnswerReader:
-        """Return the answer reader of a text model, loaded or not.
+        """Return the answer reader of a text model, loaded or not, by its registered name.
 
         Raises what `use` does.
         """
-        model = await self.find(name, allowed, "text")
+        model = self._registered(name, allowed, "text")
         self._check_open()
         try:
             return await self._loader.any_reader(model.name)
@@ -285,7 +287,7 @@ class ModelManager:
 
     async def load(self, name: str, allowed: AllowedModels) -> ServedModel:
         """Load the model into memory. Raises what `use` does."""
-        model = await self._resolve(name, allowed)
+        model = await self.find(name, allowed)
         self._check_open()
         try:
             await self._residency.load(model.name)
@@ -298,14 +300,14 @@ class ModelManager:
 
         Raises UnknownModel, ModelUnavailable.
         """
-        return self._states.load_progress(await self._resolve(name, allowed))
+        return self._states.load_progress(await self.find(name, allowed))
 
     async def unload(self, name: str, allowed: AllowedModels) -> ServedModel:
         """Unload a model that no request uses.
 
         Raises UnknownModel, ModelUnavailable, EngineError, CapacityError (ModelInUse).
         """
-        model = await self._resolve(name, allowed)
+        model = await self.find(name, allowed)
         self._check_open()
         await self._residency.unload(model.name)
         return self._states.describe(name, model)
@@ -321,7 +323,7 @@ class ModelManager:
 
     async def pin(self, name: str, allowed: AllowedModels, *, is_pinned: bool) -> ServedModel:
         """Exempt the model from eviction, or no longer. Raises UnknownModel, ModelUnavailable."""
-        model = await self._resolve(name, allowed)
+        model = await self.find(name, allowed)
         (self._residency.pins.add if is_pinned else self._residency.pins.discard)(model.name)
         return self._states.describe(name, model)
 
@@ -336,12 +338,12 @@ class ModelManager:
         """
         return {key: number for key, number in self._num_routes.items() if not key[0] or key[0] in allowed}
 
-    async def _resolve(
-        self, name: str, allowed: AllowedModels, purpose: Purpose | None = None
-    ) -> ServedModel:
-        registered = await self.registered_name(name, allowed, purpose)
-        record_model(registered)
-        return self._registry.resolve(registered, allowed)
+    def _registered(self, name: str, allowed: AllowedModels, purpose: Purpose | None = None) -> ServedModel:
+        record_model(name)
+        model = self._registry.resolve(name, allowed)
+        if purpose is not None:
+            _check_purpose(model, name, purpose, self._registry.entries(allowed))
+        return model
 
     def _check_open(self) -> None:
         if self.is_open:
@@ -365,16 +367,31 @@ def _route_result(error: MlxctlError) -> RouteResult:
             return "refused"
 
 
-def _check_purpose(model: ServedModel, name: str, purpose: Purpose) -> None:
+def _check_purpose(
+    model: ServedModel, name: str, purpose: Purpose, others: Iterable[tuple[str, ServedModel]]
+) -> None:
     if model.facts.purpose == purpose:
         return
     if model.scores_pairs:
         what = _RERANKER
     elif model.facts.purpose == "text":
-        what = _TEXT_MODEL_FOR[purpose]
+        fitting = (
+            other for other, served in others if served.facts.purpose == purpose and not served.scores_pairs
+        )
+        what = f"{_TEXT_MODEL_FOR[purpose]}; {_remedy(purpose, next(fitting, None))}"
     else:
         what = _PURPOSES[model.facts.purpose]
     raise InvalidRequest(f"model {name!r} {what}", param="model", code="model_not_supported")
+
+
+def _remedy(purpose: Purpose, served: str | None) -> str:
+    if served is not None:
+        return f"name a model for it, such as {served!r}"
+    short_name = _SHORT_NAMES_FOR[purpose]
+    return (
+        f"this server has no model for it; to add one: `mlxctl models pull {short_name}`, then start "
+        f"`mlxctl serve` with {short_name}, too"
+    )
 
 
 def _raise_if_none_is_usable(failures: Sequence[ModelError], *, num_models: int) -> None:

@@ -10,19 +10,19 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
-from mlxctl.adapters.answer_reader import AnswerReader
-from mlxctl.errors import (
+from mlxctl.formats.adapters.answer_reader import AnswerReader
+from mlxctl.inference.models.served_model import ServedModel, UnusableModel
+from mlxctl.ir import Purpose
+from mlxctl.ir.allowed_models import AllowedModels
+from mlxctl.ir.errors import (
     AmbiguousModelName,
     BrokenModel,
     ModelNotFoundOnDisk,
     ModelUnavailable,
     UnknownModel,
 )
-from mlxctl.inference.models.served_model import ServedModel, UnusableModel
-from mlxctl.ir import Purpose
-from mlxctl.ir.allowed_models import AllowedModels
-from mlxctl.models import DEMO_SHORT_NAME
-from mlxctl.models.short_names import repository_of_short_name
+from mlxctl.library import DEMO_SHORT_NAME
+from mlxctl.library.short_names import repository_of_short_name
 
 FindModel = Callable[[str], ServedModel]
 _NO_PATTERNS: Mapping[str, ServedModel] = {}

@@ -14,16 +14,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
-from mlxctl.errors import (
-    EngineError,
-    EngineRecovering,
-    MlxctlError,
-    ModelError,
-    ModelInUse,
-    ModelUnavailable,
-    NotEnoughMemory,
-    ShuttingDown,
-)
 from mlxctl.inference.models.eviction import (
     ModelMemoryBudget,
     ModelShortage,
@@ -33,6 +23,16 @@ from mlxctl.inference.models.eviction import (
     select_victims,
 )
 from mlxctl.inference.models.leases import Lease, LeaseQueue
+from mlxctl.ir.errors import (
+    EngineError,
+    EngineRecovering,
+    MlxctlError,
+    ModelError,
+    ModelInUse,
+    ModelUnavailable,
+    NotEnoughMemory,
+    ShuttingDown,
+)
 from mlxctl.ir.models import ModelState
 
 # Time after a failed load in which requests for the model fail without another attempt.

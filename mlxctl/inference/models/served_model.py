@@ -6,8 +6,8 @@ Pure values.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mlxctl.errors import ModelError
 from mlxctl.ir import AdapterVerdict, ModelCapabilities, ModelFacts, ModelSpec, ProbeVerdict
+from mlxctl.ir.errors import ModelError
 from mlxctl.ir.kv_cache_size import KVPrecision
 from mlxctl.ir.model_spec import NO_TEXT_OPTIONS, TextModelOptions
 from mlxctl.ir.models import ModelState

@@ -6,7 +6,7 @@ import time
 
 from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.registry import ModelRegistry
-from mlxctl.models.probe_process import ProbeProcess
+from mlxctl.library.probe_process import ProbeProcess
 
 _log = logging.getLogger(__name__)
 

@@ -5,16 +5,14 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import cycle
 from typing import Any
 
 import msgspec
 
-from mlxctl.adapters import ModelAdapter, PreparedInput
-from mlxctl.adapters.media.documents import read_documents
-from mlxctl.adapters.prepared import PromptTokens
-from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
-from mlxctl.errors import ContextTooLong, InvalidRequest
+from mlxctl.formats.adapters import ModelAdapter, PreparedInput
+from mlxctl.formats.adapters.media.documents import read_documents
+from mlxctl.formats.adapters.prepared import PromptTokens
+from mlxctl.formats.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
 from mlxctl.inference.preparation.context_edits import edit_context
 from mlxctl.inference.preparation.context_overflow import max_prompt_tokens, shorten
 from mlxctl.inference.preparation.packed_request import PackedRequest, PackedTexts
@@ -28,6 +26,7 @@ from mlxctl.ir import (
     ShownPart,
     ToolResultPart,
 )
+from mlxctl.ir.errors import ContextTooLong, InvalidRequest
 from mlxctl.ir.timed_phases import Phase, recording, timed
 from mlxctl.ir.tokens import Salt, prompt_salts
 
@@ -176,7 +175,7 @@ def prepare_texts(adapter: ModelAdapter, packed: PackedTexts) -> "list[array[int
         found.append(array("I", ids))
         num_tokens += len(ids)
     if num_tokens > MAX_TOKENS:
-        param = "documents" if request.queries else "input"
+        param = "input" if request.query is None else "documents"
         message = (
             f"{param} has {num_tokens} tokens; a request may have {MAX_TOKENS}; send fewer texts at once"
         )
@@ -186,23 +185,29 @@ def prepare_texts(adapter: ModelAdapter, packed: PackedTexts) -> "list[array[int
 
 def _texts_of(adapter: ModelAdapter, request: EmbeddingRequest) -> Iterator[tuple[int, ...]]:
     """Yield the token ids of each text, for a cross-encoder each pair."""
-    queries = request.queries
     if adapter.scores_pairs:
-        if not queries:
+        if request.query is None:
             message = f"model {request.model!r} is a reranker and has no embeddings; use /v1/rerank"
             raise InvalidRequest(message, param="model")
-        pairs = zip(queries if len(queries) > 1 else cycle(queries), request.inputs, strict=False)
-        for query, document in pairs:
+        for document in request.inputs:
             assert isinstance(document, str), "documents are texts"
             yield adapter.prepare_pair(
-                query,
+                request.query,
                 document,
                 may_cut=request.may_cut,
                 max_document_tokens=request.max_document_tokens,
             )
         return
-    if queries:
-        yield from _documents_of(adapter, request)
+    if request.query is not None:
+        yield adapter.prepare_embedding(request.query, "query")
+        for position, document in enumerate(request.inputs):
+            assert isinstance(document, str), "documents are texts"
+            yield adapter.prepare_document(
+                document,
+                f"documents[{position}]",
+                may_cut=request.may_cut,
+                max_tokens=request.max_document_tokens,
+            )
         return
     prompt_name = request.prompt_name or adapter.prompt_for(request.purpose)
     for position, text in enumerate(request.inputs):
@@ -212,20 +217,6 @@ def _texts_of(adapter: ModelAdapter, request: EmbeddingRequest) -> Iterator[tupl
             prompt_name=prompt_name,
             may_cut=request.may_cut,
             max_tokens=request.max_tokens,
-        )
-
-
-def _documents_of(adapter: ModelAdapter, request: EmbeddingRequest) -> Iterator[tuple[int, ...]]:
-    """Yield the token ids of each query, then of each document."""
-    for query in request.queries:
-        yield adapter.prepare_embedding(query, "query")
-    for position, document in enumerate(request.inputs):
-        assert isinstance(document, str), "documents are texts"
-        yield adapter.prepare_document(
-            document,
-            f"documents[{position}]",
-            may_cut=request.may_cut,
-            max_tokens=request.max_document_tokens,
         )
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlxctl.adapters import RequestDefaults
-from mlxctl.adapters.tokens.encoded_segments import EncodedSegment
-from mlxctl.errors import MlxctlError
+from mlxctl.formats.adapters import RequestDefaults
+from mlxctl.formats.adapters.tokens.encoded_segments import EncodedSegment
 from mlxctl.ir import ModelCapabilities, ModelFacts
+from mlxctl.ir.errors import MlxctlError
 
 _MAX_QUOTED_CHARS = 2000
 

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from mlxctl.adapters.answer_reader import AnswerReader
-from mlxctl.adapters.tokens.encoded_segments import EncodedSegment
-from mlxctl.errors import InvalidRequest, MlxctlError, SequenceFailed
+from mlxctl.formats.adapters.answer_reader import AnswerReader
+from mlxctl.formats.adapters.tokens.encoded_segments import EncodedSegment
 from mlxctl.inference.preparation.fork_server import ForkServer
 from mlxctl.inference.preparation.limits import SHORT_BYTES, QueueLimits
 from mlxctl.inference.preparation.messages import Call, DropAdapter, Load, LoadGrammarVocabulary, StoreAnswers
 from mlxctl.inference.preparation.worker import Worker, WorkerCrashed, WorkerEnded
 from mlxctl.inference.preparation.worker_queue import WorkerQueue
+from mlxctl.ir.errors import InvalidRequest, MlxctlError, SequenceFailed
 
 _MAX_ANSWER_BYTES = 16 << 20
 _ENTRY_BYTES = 250

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import EmbeddingRequest, GenerationRequest, ImagePart, RemoteImagePart, ToolSpec
+from mlxctl.ir.errors import InvalidRequest
 
 MAX_MODEL_CHARS = 1024
 MAX_VALUES = 100_000
@@ -109,7 +109,7 @@ def _restore(head: GenerationRequest, packed: Any, facts: Mapping[str, Any]) -> 
 
 
 class PackedTexts:
-    """An embedding request; `head` has one empty input and no queries."""
+    """An embedding request; the texts of `head` are empty."""
 
     __slots__ = ("head", "packed")
 
@@ -121,7 +121,8 @@ class PackedTexts:
     def of(cls, request: EmbeddingRequest) -> "PackedTexts":
         """Pack a request. Raises InvalidRequest."""
         _check_model_name(request.model)
-        return cls(replace(request, inputs=("",), queries=()), pickle.dumps(request, protocol=5))
+        query = None if request.query is None else ""
+        return cls(replace(request, inputs=("",), query=query), pickle.dumps(request, protocol=5))
 
     @property
     def num_bytes(self) -> int:

@@ -11,10 +11,9 @@ from array import array
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from mlxctl.adapters import RequestDefaults
-from mlxctl.adapters.adapter import NO_DEFAULTS
-from mlxctl.adapters.answer_reader import AnswerReader
-from mlxctl.errors import BrokenModel, MlxctlError
+from mlxctl.formats.adapters import RequestDefaults
+from mlxctl.formats.adapters.adapter import NO_DEFAULTS
+from mlxctl.formats.adapters.answer_reader import AnswerReader
 from mlxctl.inference.preparation import jobs
 from mlxctl.inference.preparation.limits import (
     INLINE_BYTES,
@@ -28,6 +27,7 @@ from mlxctl.inference.preparation.model_workers import ModelWorkers, PreparedMod
 from mlxctl.inference.preparation.packed_request import PackedRequest
 from mlxctl.inference.preparation.worker import WorkerCrashed, WorkerEnded
 from mlxctl.ir import ModelCapabilities, ModelFacts
+from mlxctl.ir.errors import BrokenModel, MlxctlError
 from mlxctl.ir.timed_phases import timed
 
 # The next request may continue an answer that is still being recorded, so it waits, but not longer than this.

@@ -15,8 +15,7 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
-from mlxctl.adapters import ModelAdapter, create_adapter
-from mlxctl.errors import MlxctlError
+from mlxctl.formats.adapters import ModelAdapter, create_adapter
 from mlxctl.inference.preparation.frames import ConnectionEnded, receive, send
 from mlxctl.inference.preparation.limits import MAX_COMMAND_SECONDS
 from mlxctl.inference.preparation.messages import (
@@ -31,6 +30,7 @@ from mlxctl.inference.preparation.messages import (
     Started,
     StoreAnswers,
 )
+from mlxctl.ir.errors import MlxctlError
 
 
 class PreparationProcess:

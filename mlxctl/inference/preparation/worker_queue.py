@@ -6,9 +6,9 @@ Event-loop thread only.
 import asyncio
 from collections import deque
 
-from mlxctl.errors import QueueFull
 from mlxctl.inference.preparation.limits import QueueLimits
 from mlxctl.inference.preparation.worker import Worker
+from mlxctl.ir.errors import QueueFull
 
 _RETRY_AFTER_SECONDS = 2.0
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from mlxctl.errors import ConnectionLost, SequenceFailed, shortened
+from mlxctl.inference.remote.server_answers import UNREADABLE
 from mlxctl.ir import (
     Finished,
     FinishReason,
@@ -24,7 +24,7 @@ from mlxctl.ir import (
     ToolCallStarted,
     Usage,
 )
-from mlxctl.server_answers import UNREADABLE
+from mlxctl.ir.errors import ConnectionLost, SequenceFailed, shortened
 from mlxctl.terminal_text import escape_line
 
 _REASONS: dict[str, FinishReason] = {

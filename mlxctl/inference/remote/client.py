@@ -9,21 +9,13 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from mlxctl.certificates import client_context
-from mlxctl.errors import (
-    CapacityError,
-    MlxctlError,
-    ServerUnreachable,
-    SettingsError,
-    UnknownModel,
-    UnknownResource,
-)
 from mlxctl.inference.interface import CacheEntry, InferenceStats
 from mlxctl.inference.remote.errors import error_of_response
 from mlxctl.inference.remote.generation import RemoteGeneration
 from mlxctl.inference.remote.model_list import RemoteModel, no_model_list, read_models
 from mlxctl.inference.remote.request_body import chat_body, encode_request
 from mlxctl.inference.remote.results import EmbeddingsBody, TranscriptionBody, wav_file
+from mlxctl.inference.remote.server_answers import convert_answer, decode_answer, read_answer_async
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.ir import (
     EmbeddingRequest,
@@ -32,9 +24,17 @@ from mlxctl.ir import (
     TranscriptionRequest,
     TranscriptionResult,
 )
+from mlxctl.ir.errors import (
+    CapacityError,
+    MlxctlError,
+    ServerUnreachable,
+    UnknownModel,
+    UnknownResource,
+    UsageError,
+)
 from mlxctl.ir.host_names import server_root
-from mlxctl.models import DEMO_MODEL, DEMO_SHORT_NAME
-from mlxctl.server_answers import convert_answer, decode_answer, read_answer_async
+from mlxctl.library import DEMO_MODEL, DEMO_SHORT_NAME
+from mlxctl.state.certificates import client_context
 
 _Result = TypeVar("_Result")
 
@@ -279,13 +279,13 @@ def _error(response: httpx.Response, content: bytes) -> MlxctlError:
 def _base_url(url: str) -> str:
     """Return the URL that ends in /v1.
 
-    Raises SettingsError for an invalid one.
+    Raises UsageError for an invalid one.
     """
     root = server_root(url)
     try:
         httpx.URL(root)
     except httpx.InvalidURL as error:
-        raise SettingsError(f"{url!r} is no URL: {error}") from None
+        raise UsageError(f"{url!r} is no URL: {error}") from None
     return f"{root}/v1"
 
 

@@ -4,7 +4,8 @@ import re
 
 import msgspec
 
-from mlxctl.errors import (
+from mlxctl.inference.remote.server_answers import UNREADABLE
+from mlxctl.ir.errors import (
     AuthenticationFailed,
     CapacityError,
     InvalidRequest,
@@ -13,7 +14,6 @@ from mlxctl.errors import (
     UnknownResource,
     shortened,
 )
-from mlxctl.server_answers import UNREADABLE
 from mlxctl.terminal_text import escape_line
 
 _SECONDS = re.compile(r"[0-9]{1,9}")

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 import httpx
 
-from mlxctl.errors import ConnectionLost
 from mlxctl.inference.remote.chunks import ChunkReader
+from mlxctl.inference.remote.server_answers import LineReader
 from mlxctl.ir import Collector, StreamEvent, TextResult
-from mlxctl.server_answers import LineReader
+from mlxctl.ir.errors import ConnectionLost
 
 
 class RemoteGeneration:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import msgspec
 
-from mlxctl.errors import ServerUnreachable
-from mlxctl.server_answers import UNREADABLE
+from mlxctl.inference.remote.server_answers import UNREADABLE
+from mlxctl.ir.errors import ServerUnreachable
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 _Word = Annotated[str, msgspec.Meta(max_length=64)]
@@ -28,6 +28,7 @@ class RemoteModel:
     supports_tools: bool | None = None
     supports_thinking: bool | None = None
     supports_images: bool | None = None
+    supports_documents: bool | None = None
     is_demo: bool = False
     kind: str | None = None
     state: str | None = None
@@ -55,6 +56,7 @@ class _Thinking(msgspec.Struct, frozen=True):
 class _Capabilities(msgspec.Struct, frozen=True):
     thinking: _Thinking | None = None
     image_input: _Supported | None = None
+    pdf_input: _Supported | None = None
 
 
 class _Card(msgspec.Struct, frozen=True):
@@ -102,13 +104,18 @@ def _read_card(body: bytes) -> RemoteModel:
     except msgspec.ValidationError:
         return RemoteModel(name=msgspec.json.decode(body, type=_Named).id)
     capabilities = card.capabilities or _Capabilities()
-    thinking, image_input = capabilities.thinking, capabilities.image_input
+    thinking, image_input, pdf_input = (
+        capabilities.thinking,
+        capabilities.image_input,
+        capabilities.pdf_input,
+    )
     return RemoteModel(
         name=card.id,
         context_length=card.max_model_len or card.max_input_tokens,
         supports_tools=card.supports_tools,
         supports_thinking=thinking.types.enabled.supported if thinking else None,
         supports_images=image_input.supported if image_input else None,
+        supports_documents=pdf_input.supported if pdf_input else None,
         is_demo=card.is_demo,
         kind=card.kind,
         state=card.state,

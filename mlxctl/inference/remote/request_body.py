@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     Constraint,
+    DocumentPart,
     GenerationRequest,
     ImagePart,
     Message,
@@ -24,6 +24,7 @@ from mlxctl.ir import (
     ToolCallPart,
     ToolSpec,
 )
+from mlxctl.ir.errors import InvalidRequest
 
 
 def encode_request(request: GenerationRequest) -> bytes:
@@ -105,6 +106,10 @@ def _part(part: object) -> dict[str, Any]:
         case ImagePart():
             data = base64.b64encode(part.data).decode()
             return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{data}"}}
+        case DocumentPart():
+            data = base64.b64encode(part.data).decode()
+            name = {} if part.filename is None else {"filename": part.filename}
+            return {"type": "file", "file": {**name, "file_data": f"data:application/pdf;base64,{data}"}}
         case _:
             raise InvalidRequest(f"{type(part).__name__} cannot be sent to another server", param="messages")
 

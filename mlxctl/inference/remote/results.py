@@ -10,8 +10,8 @@ from array import array
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import EmbeddingResult, SpeechSegment, TranscriptionRequest, TranscriptionResult
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
 
 _MAX_AUDIO_BYTES = 100 * 1024**2

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from mlxctl.errors import GuardrailMatched
 from mlxctl.inference.screening import OutputRules
 from mlxctl.ir import SpeechSegment
+from mlxctl.ir.errors import GuardrailMatched
 
 
 class GuardedSegments:

@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Callable, Sequence
 
 from mlxctl.engine import AudioWindow, TranscribedWindow
-from mlxctl.errors import InvalidRequest
 from mlxctl.inference.preparation import PreparationPool, jobs
 from mlxctl.inference.request_context import current_request
 from mlxctl.inference.request_entry import RequestContent, RequestEntry
@@ -20,6 +19,7 @@ from mlxctl.inference.session import ModelSession
 from mlxctl.inference.transcription.guarded_segments import GuardedSegments
 from mlxctl.inference.transcription.segmentation import WindowSegment, split_window
 from mlxctl.ir import SpeechSegment, TranscriptionRecipe, TranscriptionRequest, TranscriptionResult
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
 
 # OpenAI's own thresholds.

@@ -9,7 +9,7 @@ import time
 from math import inf
 from pathlib import Path
 
-from mlxctl.errors import describe_bytes
+from mlxctl.ir.errors import describe_bytes
 from mlxctl.prefix_cache.disk.space import Extent, SegmentSpace
 from mlxctl.prefix_cache.disk.stored import StoredRecord
 from mlxctl.prefix_cache.disk.writer import RemoveRows, TruncateSegment, Writer

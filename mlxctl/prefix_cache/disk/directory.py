@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlxctl.errors import StoreError
+from mlxctl.ir.errors import StoreError
 from mlxctl.prefix_cache.disk.lock import DirectoryLock
 from mlxctl.prefix_cache.disk.manifest import Manifest
 from mlxctl.prefix_cache.disk.segments import SegmentFiles

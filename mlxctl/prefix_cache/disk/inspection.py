@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mlxctl.errors import StoreError
+from mlxctl.ir.errors import StoreError
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.chunks import Key, chunk_key, root_key, state_key
 from mlxctl.prefix_cache.disk.directory import MANIFEST, tier_directory

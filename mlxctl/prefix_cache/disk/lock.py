@@ -8,7 +8,7 @@ import os
 import time
 from pathlib import Path
 
-from mlxctl.errors import StoreError
+from mlxctl.ir.errors import StoreError
 
 # Longest wait for a process that announced its release: it still writes what is in memory.
 _MAX_ENDING_SECONDS = 10.0

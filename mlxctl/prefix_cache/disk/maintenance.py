@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlxctl.errors import StoreError
+from mlxctl.ir.errors import StoreError
 from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.directory import MANIFEST, ClaimedDirectory, claim_directory
 from mlxctl.prefix_cache.disk.inspection import DiskInspector

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from mlxctl.errors import StoreError, StoreUnavailable
+from mlxctl.ir.errors import StoreError, StoreUnavailable
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.space import Extent
-from mlxctl.stores.damage import (
+from mlxctl.state.stores.damage import (
     DATABASE_ERRORS,
     SIDE_FILES,
     DamageError,
@@ -25,7 +25,7 @@ from mlxctl.stores.damage import (
     needs_check,
     remove_set_aside,
 )
-from mlxctl.stores.database_file import (
+from mlxctl.state.stores.database_file import (
     check_pages,
     file_identity,
     open_database,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mlxctl.prefix_cache.disk.space import Extent
-from mlxctl.stores.damage import set_aside
+from mlxctl.state.stores.damage import set_aside
 
 _SUFFIX = ".segment"
 

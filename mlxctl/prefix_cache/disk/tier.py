@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mlxctl.errors import StoreError
+from mlxctl.ir.errors import StoreError
 from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.directory import MANIFEST, ClaimedDirectory, claim_directory
 from mlxctl.prefix_cache.disk.reader import Fetch, FetchedRecord, Reader
@@ -22,7 +22,7 @@ from mlxctl.prefix_cache.disk.stored import StoredRecord
 from mlxctl.prefix_cache.disk.writer import ReassignOwner, SetModelName, UpdateChunks
 from mlxctl.prefix_cache.entries import Chunk
 from mlxctl.prefix_cache.packing import Record
-from mlxctl.stores.damage import remove_set_aside
+from mlxctl.state.stores.damage import remove_set_aside
 
 _SAVE_USAGE_SECONDS = 60.0
 
@@ -132,6 +132,11 @@ class DiskTier:
     def invalidate(self, chunk: Chunk[StoredRecord], position: int | None, reason: str) -> None:
         """Drop an unusable record; see `RecordStore.invalidate`."""
         self._store.invalidate(chunk, position, reason)
+
+    @property
+    def model_names(self) -> dict[bytes, str]:
+        """The display names of models by namespace, also of earlier runs."""
+        return self._models
 
     def set_model_name(self, namespace: bytes, model: str) -> None:
         """Store the display name of a namespace's model."""

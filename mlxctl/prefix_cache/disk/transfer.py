@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from mlxctl.errors import StoreError
+from mlxctl.ir.errors import StoreError
 from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.archive import ArchiveError, ArchiveWriter, ChunkFrame, StateFrame, read_archive
 from mlxctl.prefix_cache.disk.directory import ClaimedDirectory, claim_directory
 from mlxctl.prefix_cache.disk.importer import ArchiveImporter, ImportOutcome
 from mlxctl.prefix_cache.disk.inspection import DiskEntry, DiskInspector
 from mlxctl.prefix_cache.disk.stored import digest_of
-from mlxctl.stores.damage import DATABASE_ERRORS
+from mlxctl.state.stores.damage import DATABASE_ERRORS
 
 ProgressCallback = Callable[[int, int], object]
 """Receives the number of bytes done and in all."""

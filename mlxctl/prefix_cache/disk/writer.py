@@ -11,13 +11,13 @@ from collections import deque
 from dataclasses import dataclass
 from queue import SimpleQueue
 
-from mlxctl.errors import StoreError
+from mlxctl.ir.errors import StoreError
 from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.manifest import ChunkRow, Manifest, RecordRow
 from mlxctl.prefix_cache.disk.segments import SegmentFiles
 from mlxctl.prefix_cache.disk.space import Extent
 from mlxctl.prefix_cache.disk.stored import StoredRecord, digest_of
-from mlxctl.stores.damage import is_damage
+from mlxctl.state.stores.damage import is_damage
 
 _log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from typing import Annotated, Literal, assert_never
 
 from msgspec import Meta, Struct
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import AppliedEdit, ClearThinking, ClearToolUses, ContextEdit
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.ranges import Name, ToolLimit
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]

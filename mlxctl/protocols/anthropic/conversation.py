@@ -10,8 +10,8 @@ from typing import Any, TypeVar, assert_never
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import Message, Part, ShownPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, ToolSpec
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.anthropic import content_blocks as blocks
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.decoding import check_nesting, decode_json

@@ -5,8 +5,8 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from mlxctl import errors
-from mlxctl.errors import MlxctlError
+from mlxctl.ir import errors
+from mlxctl.ir.errors import MlxctlError
 from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 
 # (HTTP status, type) of the nearest ancestor. 529 is Anthropic's status for overload.

@@ -13,7 +13,6 @@ from typing import Literal, assert_never
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mlxctl.errors import MlxctlError
 from mlxctl.ir import (
     Collector,
     Finished,
@@ -32,6 +31,7 @@ from mlxctl.ir import (
     ToolCallStarted,
     Usage,
 )
+from mlxctl.ir.errors import MlxctlError
 from mlxctl.protocols.anthropic.blocks import BlockWriter, content_blocks, encode_event
 from mlxctl.protocols.anthropic.cache_breakpoints import cache_controls, last_is_long
 from mlxctl.protocols.anthropic.context_management import ContextManagementReport, report

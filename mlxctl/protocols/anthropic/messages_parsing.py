@@ -7,7 +7,6 @@ from typing import assert_never
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     Constraint,
     GenerationRequest,
@@ -16,6 +15,7 @@ from mlxctl.ir import (
     ToolChoice,
     ToolSpec,
 )
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.anthropic.cache_breakpoints import breakpoint_options
 from mlxctl.protocols.anthropic.client_tools import client_tool

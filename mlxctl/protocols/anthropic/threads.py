@@ -10,8 +10,8 @@ from dataclasses import replace
 import msgspec
 from msgspec import Struct
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import StoredItem, StoredResponse
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.anthropic import content_blocks as blocks
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.anthropic.messages_answers import AnswerBlock

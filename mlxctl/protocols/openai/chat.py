@@ -14,7 +14,6 @@ from typing import assert_never
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mlxctl.errors import MlxctlError
 from mlxctl.ir import (
     Finished,
     FinishReason,
@@ -31,6 +30,7 @@ from mlxctl.ir import (
     ToolCallStarted,
     Usage,
 )
+from mlxctl.ir.errors import MlxctlError
 from mlxctl.protocols.openai.chat_answers import (
     ChatAnswerMessage,
     ChatChoice,

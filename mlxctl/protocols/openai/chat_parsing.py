@@ -5,7 +5,6 @@ from typing import Any, assert_never
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     AudioPart,
     Constraint,
@@ -20,6 +19,7 @@ from mlxctl.ir import (
     ToolCallPart,
     ToolResultPart,
 )
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.media import audio_from_base64, file_parts, image_from_url

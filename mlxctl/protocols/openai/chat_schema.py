@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.openai.chat_answers import ChatCustomCall, ChatFunctionCall
 from mlxctl.protocols.openai.freeform import InputGrammar
 from mlxctl.protocols.openai.unsupported_fields import RefusedFields

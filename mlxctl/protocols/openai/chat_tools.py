@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ToolChoice, ToolSpec
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import check_nesting
 from mlxctl.protocols.openai import chat_schema as schema
 from mlxctl.protocols.openai.freeform import freeform_spec

@@ -12,7 +12,6 @@ from statistics import fmean
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mlxctl.errors import MlxctlError
 from mlxctl.ir import (
     Finished,
     GeneratedTokens,
@@ -24,6 +23,7 @@ from mlxctl.ir import (
     TokenLogprob,
     Usage,
 )
+from mlxctl.ir.errors import MlxctlError
 from mlxctl.protocols.openai.chat_answers import PromptLogprobs
 from mlxctl.protocols.openai.chat_schema import counts_every_chunk
 from mlxctl.protocols.openai.completions_parsing import decode_completion, to_generation_request

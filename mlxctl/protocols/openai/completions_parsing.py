@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest, SamplingOptions
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.openai import completions_schema as schema

@@ -2,12 +2,11 @@
 
 from array import array
 from base64 import b64encode
-from typing import Any, ClassVar
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai.embeddings_schema import (
     Embedding,
@@ -17,15 +16,15 @@ from mlxctl.protocols.openai.embeddings_schema import (
 )
 from mlxctl.protocols.openai.text_inputs import read_texts_to_embed
 
+_DECODER = msgspec.json.Decoder(EmbeddingsRequest)
+
 
 class OpenAIEmbeddingsFormatter:
     """Formatter of one request: `parse` once, then `whole`."""
 
-    decoder: ClassVar[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(EmbeddingsRequest)
-
     def parse(self, body: bytes) -> EmbeddingRequest:
         """Parse a request body. Raises InvalidRequest."""
-        decoded: EmbeddingsRequest = decode_body(body, self.decoder)
+        decoded = decode_body(body, _DECODER)
         texts = read_texts_to_embed(decoded.input, "input")
         self._model = decoded.model
         self._as_base64 = decoded.encoding_format == "base64"
@@ -48,13 +47,13 @@ class OpenAIEmbeddingsFormatter:
     def whole(self, result: EmbeddingResult) -> bytes:
         """Return the list of embeddings."""
         data = [
-            Embedding(object="embedding", index=index, embedding=self.vector(packed))
+            Embedding(object="embedding", index=index, embedding=self._vector(packed))
             for index, packed in enumerate(result.vectors)
         ]
         usage = EmbeddingUsage(prompt_tokens=result.num_prompt_tokens, total_tokens=result.num_prompt_tokens)
         return msgspec.json.encode(EmbeddingList(object="list", data=data, model=self._model, usage=usage))
 
-    def vector(self, packed: bytes) -> str | list[float]:
+    def _vector(self, packed: bytes) -> str | list[float]:
         """Return a vector as the request asks for."""
         # NOTE: every machine that this runs on is little-endian, as the protocol is.
         return b64encode(packed).decode() if self._as_base64 else array("f", packed).tolist()

@@ -6,8 +6,8 @@
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from mlxctl import errors
-from mlxctl.errors import (
+from mlxctl.ir import errors
+from mlxctl.ir.errors import (
     Conflict,
     ContextOverBudget,
     ContextTooLong,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.ir.errors import InvalidRequest
 
 DEFAULT_PAGE_LIMIT = 20
 MAX_PAGE_LIMIT = 100

@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.ir.errors import InvalidRequest
 
 Item = TypeVar("Item")
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import SpeechSegment, SpeechTask, TranscriptionResult
+from mlxctl.ir.errors import InvalidRequest, MlxctlError
 from mlxctl.protocols.openai.errors import error_json
 from mlxctl.protocols.openai.transcriptions_schema import (
     Transcription,

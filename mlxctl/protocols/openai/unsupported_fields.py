@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.structured_output import StructuredOutputFields
 
 # Values without effect, which are accepted.

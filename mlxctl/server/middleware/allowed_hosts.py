@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from falcon.asgi import Request, Response
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.host_names import is_loopback
-from mlxctl.policy import PolicyService
+from mlxctl.server.policy import PolicyService
 
 # RFC 9110, section 7.2: a name or an address (IPv6 in brackets), optionally with a port.
 _HOST = re.compile(r"(?:\[([0-9A-Za-z:.%]+)\]|([\w.~%!$&'()*+;=-]+))(?::[0-9]{1,5})?", re.ASCII)

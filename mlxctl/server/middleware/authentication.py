@@ -5,11 +5,11 @@ from typing import Any
 
 from falcon.asgi import Request, Response
 
-from mlxctl.errors import AuthenticationFailed, InsufficientScope, PermissionDenied, PolicyUnavailable
 from mlxctl.ir.allowed_models import NO_MODEL
-from mlxctl.policy import Caller, PolicyService
-from mlxctl.server.disconnect import call_at_end
-from mlxctl.server.route import Route
+from mlxctl.ir.errors import AuthenticationFailed, InsufficientScope, PermissionDenied, PolicyUnavailable
+from mlxctl.server.http.disconnect import call_at_end
+from mlxctl.server.http.route import Route
+from mlxctl.server.policy import Caller, PolicyService
 
 UNAUTHENTICATED = Caller(name="", scopes=frozenset(), models=NO_MODEL)
 """A caller without a valid key, on open routes."""

@@ -10,10 +10,10 @@ from typing import Any
 
 from falcon.asgi import Request, Response
 
-from mlxctl.errors import QueueFull, describe_bytes
-from mlxctl.server.caller import fairness_key
-from mlxctl.server.disconnect import call_at_end
-from mlxctl.server.upload_turns import Upload, UploadTurns
+from mlxctl.ir.errors import QueueFull, describe_bytes
+from mlxctl.server.http.disconnect import call_at_end
+from mlxctl.server.http.upload_turns import Upload, UploadTurns
+from mlxctl.server.policy.caller import fairness_key
 
 
 class BodyMemory:

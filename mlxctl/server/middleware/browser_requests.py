@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 import falcon
 from falcon.asgi import Request, Response
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.policy import USER_SCOPES
-from mlxctl.server.responses_socket import HANDSHAKE
-from mlxctl.server.route import Route
+from mlxctl.server.http.route import Route
+from mlxctl.server.resources.generation.responses_socket import HANDSHAKE
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES = frozenset({None, "same-origin", "none"})

@@ -5,7 +5,7 @@ Granian only bounds its read buffer, at 16 kB or more; this is the exact limit.
 
 from falcon.asgi import Request, Response
 
-from mlxctl.errors import HeadersTooLarge
+from mlxctl.ir.errors import HeadersTooLarge
 
 # Bytes of a request line besides method and target; of a header besides name and value; of the empty line.
 _LINE_BYTES, _HEADER_BYTES, _END_BYTES = 12, 4, 2

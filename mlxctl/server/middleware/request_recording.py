@@ -11,8 +11,8 @@ from typing import Any
 from falcon.asgi import Request, Response
 
 from mlxctl.inference.request_context import RequestContext, current_request
-from mlxctl.server.disconnect import Scope, call_at_end, client_has_left
-from mlxctl.server.tracing import RequestTracing
+from mlxctl.server.http.disconnect import Scope, call_at_end, client_has_left
+from mlxctl.server.observe.tracing import RequestTracing
 
 # Version, trace id, parent span id, flags. All-zero ids and version ff are invalid.
 _TRACEPARENT = re.compile(

@@ -6,10 +6,10 @@ from typing import Any
 
 from falcon.asgi import Request, Response
 
-from mlxctl.errors import BodyTooLarge
-from mlxctl.server.body import discard_body
-from mlxctl.server.disconnect import has_unread_body
-from mlxctl.server.route import Route
+from mlxctl.ir.errors import BodyTooLarge
+from mlxctl.server.http.body import discard_body
+from mlxctl.server.http.disconnect import has_unread_body
+from mlxctl.server.http.route import Route
 
 _MAX_BODY_BYTES = 64 * 1024
 

@@ -3,7 +3,7 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from mlxctl.server.route import Route
+from mlxctl.server.http.route import Route
 
 __all__ = ["all_routes"]
 

@@ -1,6 +1,7 @@
 """Routes of LoRA adapters."""
 
-from mlxctl.server.adapters import (
+from mlxctl.server.http.route import Operation, Query, Route
+from mlxctl.server.resources.models.adapters import (
     Adapter,
     AdapterList,
     AdapterMount,
@@ -11,7 +12,6 @@ from mlxctl.server.adapters import (
     LoraUnmount,
     UnloadLoraResource,
 )
-from mlxctl.server.route import Operation, Query, Route
 
 _ERRORS = (404, 409, 500, 503)
 _MOUNT_ERRORS = (*_ERRORS, 504)

@@ -5,17 +5,10 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from mlxctl.inference import InferenceService
-from mlxctl.server.audit import AuditPage, AuditResource
-from mlxctl.server.cache_settings import (
-    CacheSettingsChange,
-    CacheSettingsResource,
-    CacheSettingsState,
-)
-from mlxctl.server.live_settings import LiveSettingsResource
-from mlxctl.server.metrics import MetricsResource
-from mlxctl.server.route import Operation, Query, Route
-from mlxctl.server.scheduler import SchedulerChange, SchedulerResource, SchedulerState
-from mlxctl.server.stats import (
+from mlxctl.server.http.route import Operation, Query, Route
+from mlxctl.server.observe.audit import AuditPage, AuditResource
+from mlxctl.server.observe.metrics import MetricsResource
+from mlxctl.server.observe.stats import (
     CancelledRequest,
     RequestList,
     RequestResource,
@@ -23,7 +16,14 @@ from mlxctl.server.stats import (
     ServerStats,
     StatsResource,
 )
-from mlxctl.stores.audit_files import MAX_RESULTS
+from mlxctl.server.resources.cache.cache_settings import (
+    CacheSettingsChange,
+    CacheSettingsResource,
+    CacheSettingsState,
+)
+from mlxctl.server.resources.operation.live_settings import LiveSettingsResource
+from mlxctl.server.resources.operation.scheduler import SchedulerChange, SchedulerResource, SchedulerState
+from mlxctl.state.stores.audit_files import MAX_RESULTS
 
 
 def _live_settings(

@@ -5,21 +5,21 @@ from mlxctl.protocols.openai.agents.objects import AgentList, AgentMessageList, 
 from mlxctl.protocols.openai.agents.schema import AgentChange, AgentSpec, AgentTurn
 from mlxctl.protocols.openai.chat_answers import ChatCompletion
 from mlxctl.protocols.openai.lists import Deletion
-from mlxctl.server.agent_turns import AgentTurnResource
-from mlxctl.server.agents import (
-    AgentMessagesResource,
-    AgentResetResource,
-    AgentResource,
-    AgentsResource,
-    AgentViews,
-)
-from mlxctl.server.route import (
+from mlxctl.server.http.route import (
     GENERATION_ERRORS,
     PAGE_AFTER,
     PAGE_LIMIT,
     Operation,
     Route,
     RouteContext,
+)
+from mlxctl.server.resources.agents.agent_turns import AgentTurnResource
+from mlxctl.server.resources.agents.agents import (
+    AgentMessagesResource,
+    AgentResetResource,
+    AgentResource,
+    AgentsResource,
+    AgentViews,
 )
 from mlxctl.server.routes.openai import CHAT_EVENTS
 

@@ -1,12 +1,12 @@
 """Anthropic's routes: messages and their token counts."""
 
-from mlxctl.errors import UnknownThread
+from mlxctl.ir.errors import UnknownThread
 from mlxctl.protocols import ANTHROPIC, PROTOCOLS, AnthropicMessagesFormatter
 from mlxctl.protocols.anthropic.messages_answers import MESSAGE_EVENTS, AnthropicMessage, TokenCount
 from mlxctl.protocols.anthropic.messages_schema import CountTokensRequest, MessagesRequest
-from mlxctl.server.route import GENERATION_ERRORS, Operation, Route, RouteContext
-from mlxctl.server.threads import ThreadResource
-from mlxctl.server.tokenization import TokenCountResource
+from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Route, RouteContext
+from mlxctl.server.resources.generation.threads import ThreadResource
+from mlxctl.server.resources.text.tokenization import TokenCountResource
 
 
 def _messages(context: RouteContext) -> object:

@@ -3,7 +3,8 @@
 from typing import Any
 
 from mlxctl.engine import CacheAction
-from mlxctl.server.cache import (
+from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Query, Route
+from mlxctl.server.resources.cache.cache import (
     MAX_EXPLAINED,
     MAX_PAGE_CHUNKS,
     CacheChangeResource,
@@ -12,8 +13,7 @@ from mlxctl.server.cache import (
     CacheQuestion,
     CacheResource,
 )
-from mlxctl.server.cache_answers import CacheChanged, ChunkPage, Explanations
-from mlxctl.server.route import GENERATION_ERRORS, Operation, Query, Route
+from mlxctl.server.resources.cache.cache_answers import CacheChanged, ChunkPage, Explanations
 
 _OFFSET = Query(name="offset", schema={"type": "integer", "minimum": 0})
 _CHUNKS = Query(name="limit", schema={"type": "integer", "minimum": 1, "maximum": MAX_PAGE_CHUNKS})

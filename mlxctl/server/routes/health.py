@@ -1,20 +1,19 @@
 """Routes of health probes, and of the API description."""
 
-from mlxctl.server.health import (
+from mlxctl.server.http.openapi import Document, OpenApiResource
+from mlxctl.server.http.route import Operation, Route
+from mlxctl.server.observe.health import (
     Greeting,
     GreetingResource,
     Health,
     HealthResource,
     Healthz,
     HealthzResource,
-    PingResource,
     Readiness,
     ReadinessResource,
     ServerLoad,
     ServerLoadResource,
 )
-from mlxctl.server.openapi import Document, OpenApiResource
-from mlxctl.server.route import Operation, Route
 from mlxctl.server.web import RootResource
 
 
@@ -62,15 +61,6 @@ ROUTES = (
         operations=(Operation(method="get", summary="Check health: ok or degraded", answer=Healthz),),
     ),
     _liveness("/livez"),
-    Route(
-        path="/ping",
-        resource=lambda _: PingResource(),
-        access="open",
-        operations=(
-            Operation(method="get", summary="Check liveness (SageMaker)", answer=Greeting),
-            Operation(method="post", summary="Check liveness (SageMaker)", answer=Greeting),
-        ),
-    ),
     _liveness("/api/hello"),
     Route(
         path="/load",

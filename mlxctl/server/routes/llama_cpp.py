@@ -4,14 +4,21 @@ from functools import partial
 from typing import Literal
 
 from mlxctl.protocols import OPENAI, PROTOCOLS
-from mlxctl.protocols.llama_cpp.embeddings import (
+from mlxctl.protocols.compat.llama_cpp.embeddings import (
     LlamaEmbedding,
     LlamaEmbeddingRequest,
     LlamaEmbeddingsFormatter,
 )
-from mlxctl.protocols.llama_cpp.errors import LlamaError
-from mlxctl.protocols.llama_cpp.formatter import LlamaFormatter
-from mlxctl.protocols.llama_cpp.schema import LlamaCompletion, LlamaCompletionRequest, LlamaInfillRequest
+from mlxctl.protocols.compat.llama_cpp.errors import LlamaError
+from mlxctl.protocols.compat.llama_cpp.formatter import LlamaFormatter
+from mlxctl.protocols.compat.llama_cpp.schema import (
+    LlamaCompletion,
+    LlamaCompletionRequest,
+    LlamaInfillRequest,
+    LoraAdapter,
+    ServerProperties,
+    Slot,
+)
 from mlxctl.protocols.openai.responses.compaction import TokenCountOfResponse
 from mlxctl.protocols.registry import LLAMA_CPP
 from mlxctl.protocols.tokenization import (
@@ -23,19 +30,16 @@ from mlxctl.protocols.tokenization import (
     TokenizeRequest,
     TokenList,
 )
-from mlxctl.server.embeddings import embeddings_route
-from mlxctl.server.llama_cpp import (
+from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Query, Route
+from mlxctl.server.resources.compat.llama_cpp import (
     LlamaResource,
-    LoraAdapter,
     LoraAdaptersResource,
     PropertiesResource,
-    ServerProperties,
-    Slot,
     SlotResource,
     SlotsResource,
 )
-from mlxctl.server.route import GENERATION_ERRORS, Operation, Query, Route
-from mlxctl.server.tokenization import (
+from mlxctl.server.resources.text.embeddings import embeddings_route
+from mlxctl.server.resources.text.tokenization import (
     ChatTokenCountResource,
     DetokenizeResource,
     TemplateResource,

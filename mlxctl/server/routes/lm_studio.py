@@ -3,9 +3,25 @@
 from collections.abc import Callable
 from typing import Any
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import OPENAI, PROTOCOLS
-from mlxctl.protocols.lm_studio import (
+from mlxctl.protocols.compat.lm_studio.chat import (
+    LMStudioChatAnswer,
+    LMStudioChatEvent,
+    LMStudioChatRequest,
+    LMStudioNativeChatFormatter,
+)
+from mlxctl.protocols.compat.lm_studio.models import (
+    LMStudioDownload,
+    LMStudioDownloadRequest,
+    LMStudioLoaded,
+    LMStudioLoadRequest,
+    LMStudioModel,
+    LMStudioModels,
+    LMStudioNativeModels,
+    LMStudioUnload,
+)
+from mlxctl.protocols.compat.lm_studio.stats import (
     LMStudioChatChunk,
     LMStudioChatCompletion,
     LMStudioChatFields,
@@ -14,36 +30,22 @@ from mlxctl.protocols.lm_studio import (
     LMStudioCompletionsFormatter,
     LMStudioTextCompletion,
 )
-from mlxctl.protocols.lm_studio_chat import (
-    LMStudioChatAnswer,
-    LMStudioChatEvent,
-    LMStudioChatRequest,
-    LMStudioNativeChatFormatter,
-)
 from mlxctl.protocols.openai.completions_schema import TextChunk
 from mlxctl.protocols.openai.errors import OpenAIError
-from mlxctl.server.lm_studio import (
+from mlxctl.server.http.route import GENERATION_ERRORS, LOAD_ERRORS, Operation, Route, RouteContext
+from mlxctl.server.resources.compat.lm_studio import (
     LMStudioChatResource,
     LMStudioGenerationResource,
-    LMStudioModel,
-    LMStudioModels,
     LMStudioModelsResource,
-    LMStudioNativeModels,
     LMStudioNativeModelsResource,
     StatsFormatter,
 )
-from mlxctl.server.lm_studio_models import (
-    LMStudioDownload,
-    LMStudioDownloadRequest,
+from mlxctl.server.resources.compat.lm_studio_models import (
     LMStudioDownloadResource,
     LMStudioDownloadStatusResource,
-    LMStudioLoaded,
-    LMStudioLoadRequest,
     LMStudioLoadResource,
-    LMStudioUnload,
     LMStudioUnloadResource,
 )
-from mlxctl.server.route import GENERATION_ERRORS, LOAD_ERRORS, Operation, Route, RouteContext
 
 
 def _generation(

@@ -6,10 +6,11 @@ from functools import partial
 
 from mlxctl.inference import ServedModel
 from mlxctl.ir.allowed_models import AllowedModels
-from mlxctl.models.views import DownloadView, FitView
+from mlxctl.library.views import DownloadView, FitView
 from mlxctl.protocols.model_list import MAX_MODELS, Model, ModelList
 from mlxctl.protocols.problem import Problem
-from mlxctl.server.library import (
+from mlxctl.server.http.route import LOAD_ERRORS, Operation, Query, Route, RouteContext
+from mlxctl.server.resources.models.library import (
     DownloadList,
     DownloadRequest,
     DownloadResource,
@@ -19,7 +20,7 @@ from mlxctl.server.library import (
     LibraryList,
     LibraryResource,
 )
-from mlxctl.server.model_admin import (
+from mlxctl.server.resources.models.model_admin import (
     LoadChoice,
     LoadEvent,
     ModelActionResource,
@@ -27,8 +28,7 @@ from mlxctl.server.model_admin import (
     ModelLoadResource,
     ModelStatus,
 )
-from mlxctl.server.models import ModelResource, ModelsResource
-from mlxctl.server.route import LOAD_ERRORS, Operation, Query, Route, RouteContext
+from mlxctl.server.resources.models.models import ModelResource, ModelsResource
 
 _MODEL = Query(name="model", schema={"type": "string"})
 _CONTEXT = Query(name="context", schema={"type": "integer", "minimum": 1, "maximum": 1 << 27})
@@ -144,7 +144,10 @@ ROUTES = (
         access="models:write",
         operations=(
             Operation(
-                method="delete", summary="Cancel a download", answer=DownloadView, errors=(403, 404, 409)
+                method="delete",
+                summary="Cancel a download, or take one that has ended off the list",
+                answer=DownloadView,
+                errors=(403, 404, 409),
             ),
         ),
     ),

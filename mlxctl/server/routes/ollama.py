@@ -5,10 +5,10 @@ from functools import partial
 from typing import Literal
 
 from mlxctl.protocols import OLLAMA, PROTOCOLS
-from mlxctl.protocols.ollama import schema
-from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
-from mlxctl.server.embeddings import embeddings_route
-from mlxctl.server.ollama import (
+from mlxctl.protocols.compat.ollama import schema
+from mlxctl.protocols.compat.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
+from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Route, RouteContext
+from mlxctl.server.resources.compat.ollama import (
     OllamaEmbeddingsResource,
     OllamaModelsResource,
     OllamaPullResource,
@@ -16,7 +16,7 @@ from mlxctl.server.ollama import (
     OllamaShowResource,
     OllamaVersionResource,
 )
-from mlxctl.server.route import GENERATION_ERRORS, Operation, Route, RouteContext
+from mlxctl.server.resources.text.embeddings import embeddings_route
 
 
 def _generation(route: Literal["chat", "generate"]) -> Callable[[RouteContext], object]:

@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any
 
 from mlxctl import __version__
-from mlxctl.installed import version_of
 from mlxctl.ir import SpeechTask
 from mlxctl.protocols import (
     OPENAI,
@@ -35,18 +34,7 @@ from mlxctl.protocols.openai.transcriptions_schema import (
     TranslationForm,
     VerboseTranscription,
 )
-from mlxctl.server.embeddings import embeddings_route
-from mlxctl.server.generation import GenerationResource
-from mlxctl.server.responses import (
-    CancellationResource,
-    CompactionResource,
-    InputItemsResource,
-    ResponsesResource,
-    ResponseTokensResource,
-    StoredResponseResource,
-)
-from mlxctl.server.responses_socket import ResponsesSocketResource
-from mlxctl.server.route import (
+from mlxctl.server.http.route import (
     GENERATION_ERRORS,
     PAGE_AFTER,
     PAGE_LIMIT,
@@ -55,7 +43,19 @@ from mlxctl.server.route import (
     Route,
     RouteContext,
 )
-from mlxctl.server.transcriptions import TranscriptionsResource
+from mlxctl.server.resources.audio.transcriptions import TranscriptionsResource
+from mlxctl.server.resources.generation.generation import GenerationResource
+from mlxctl.server.resources.generation.responses import (
+    CancellationResource,
+    CompactionResource,
+    InputItemsResource,
+    ResponsesResource,
+    ResponseTokensResource,
+    StoredResponseResource,
+)
+from mlxctl.server.resources.generation.responses_socket import ResponsesSocketResource
+from mlxctl.server.resources.text.embeddings import embeddings_route
+from mlxctl.state.installed import version_of
 
 CHAT_EVENTS = (ChatChunk, OpenAIError)
 _ORDER = Query(name="order", schema={"type": "string", "enum": ["asc", "desc"]})

@@ -1,6 +1,6 @@
 """Routes of the web page's files."""
 
-from mlxctl.server.route import Route
+from mlxctl.server.http.route import Route
 from mlxctl.server.web import HTML_NAME, PageFileResource, page_files
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from mlxctl.ir.policy import GuardrailRules, KeyLimits, Limits
-from mlxctl.policy.admin import KeyChange, KeyList, KeyView, NewKey, PolicyAdmin, TestedText
-from mlxctl.policy.guardrails import GuardrailTest
-from mlxctl.server.policy_admin import (
+from mlxctl.server.http.route import Operation, Route, RouteContext
+from mlxctl.server.policy.admin import KeyChange, KeyList, KeyView, NewKey, PolicyAdmin, TestedText
+from mlxctl.server.policy.guardrails import GuardrailTest
+from mlxctl.server.resources.operation.policy_admin import (
     GuardrailsResource,
     GuardrailTestResource,
     KeyLimitsResource,
@@ -14,7 +15,6 @@ from mlxctl.server.policy_admin import (
     KeysResource,
     LimitsResource,
 )
-from mlxctl.server.route import Operation, Route, RouteContext
 
 _ERRORS = (404, 409, 503)
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import falcon
 from falcon.asgi import Request, Response
 
-from mlxctl.server.health import GreetingResource
+from mlxctl.server.http.answer import answer
+from mlxctl.server.observe.health import GreetingResource
 
 HTML_NAME = "index.html"
 """The name of the page's HTML among its files."""
@@ -112,8 +113,6 @@ class RootResource(GreetingResource):
             return
         await super().on_get(request, response)
 
-    on_head = on_get
-
 
 def _page_file(name: str, text: str) -> PageFile:
     content = text.encode()
@@ -128,5 +127,4 @@ def _send(name: str, request: Request, response: Response) -> None:
     if any(str(tag) == file.etag for tag in request.if_none_match or ()):
         response.status = falcon.HTTP_304
         return
-    response.data = file.content
-    response.content_type = file.media_type
+    answer(response, file.content, file.media_type)

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mlxctl.errors import InvalidRequest, QueueFull, SettingsError
 from mlxctl.inference.image_fetching import ImageFetcher
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.inference.request_context import RequestContext, current_request
 from mlxctl.ir import GenerationRequest, ImagePart, Message, RemoteImagePart, ToolResultPart
-from mlxctl.settings import VisionSettings
+from mlxctl.ir.errors import InvalidRequest, QueueFull, SettingsError
+from mlxctl.state.settings import VisionSettings
 from tests.image_server import RED, ImageServer, image_server
 
 UNREACHABLE = "the host cannot be reached, or its address is not a public one"

@@ -9,7 +9,7 @@ import mlx.core as mx
 from mlx_lm import load
 from mlx_lm.generate import generate_step
 
-from mlxctl.adapters import ModelAdapter
+from mlxctl.formats.adapters import ModelAdapter
 
 from .examples import DrawExample, Example
 from .lexicon import KINDS, Kind, Lexicon

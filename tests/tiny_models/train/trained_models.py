@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mlxctl import demo
+from mlxctl.library import demo
 
 from . import formats
 from .examples import ALL_EXAMPLES, DrawExample, Example, ExpectedCall

@@ -13,8 +13,8 @@ import mlx.nn as nn
 import mlx.optimizers as optimizers
 from mlx_lm.utils import _get_classes
 
-from mlxctl.adapters import ModelAdapter, create_adapter
-from mlxctl.models import read_model
+from mlxctl.formats.adapters import ModelAdapter, create_adapter
+from mlxctl.library import read_model
 from tests.tiny_models.gradient_descent import Report, descend, save_weights
 from tools.demo_model.rows import Row, padded
 

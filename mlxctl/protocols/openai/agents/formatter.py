@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     Collector,
     GenerationRequest,
@@ -15,6 +14,7 @@ from mlxctl.ir import (
     TextResult,
     text_message,
 )
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai.agents.schema import AgentSettings, AgentTurn
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter

@@ -7,8 +7,8 @@ from typing import Literal, cast
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ContextOverflow, StoredAgent
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.openai.agents.schema import AgentSettings, Tools
 from mlxctl.protocols.openai.chat_schema import ChatMessage
 from mlxctl.protocols.openai.lists import DEFAULT_PAGE_LIMIT, Deletion, parse_limit

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai.agents.schema import AgentChange, AgentSettings, AgentSpec
 from mlxctl.protocols.openai.chat_tools import tool_specs

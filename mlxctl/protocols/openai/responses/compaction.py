@@ -10,8 +10,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from mlxctl.errors import InvalidRequest, SequenceFailed
 from mlxctl.ir import GenerationRequest, TextResult, ThinkingOptions, ToolChoice, text_message
+from mlxctl.ir.errors import InvalidRequest, SequenceFailed
 from mlxctl.protocols.openai.responses.answers import ResponseUsage
 from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
 from mlxctl.protocols.openai.responses.parsing import StoredContext

@@ -13,7 +13,6 @@ from typing import Literal, assert_never
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import (
     Finished,
     FinishReason,
@@ -32,6 +31,7 @@ from mlxctl.ir import (
     ToolCallStarted,
     Usage,
 )
+from mlxctl.ir.errors import InvalidRequest, MlxctlError
 from mlxctl.protocols.openai.responses.answers import OutputItem, ResponseAnswer
 from mlxctl.protocols.openai.responses.events import EventWriter
 from mlxctl.protocols.openai.responses.output import OutputStyle

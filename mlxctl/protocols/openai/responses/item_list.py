@@ -7,8 +7,8 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import StoredItem
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.openai.lists import DEFAULT_PAGE_LIMIT, Deletion, num_fitting, parse_limit
 
 

@@ -8,7 +8,6 @@ from typing import Any, assert_never
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     AudioPart,
     ImagePart,
@@ -23,6 +22,7 @@ from mlxctl.ir import (
     ToolCallPart,
     ToolResultPart,
 )
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import check_nesting, decode_json, decode_part
 from mlxctl.protocols.media import audio_from_base64, file_parts, image_from_url
 from mlxctl.protocols.openai.freeform import freeform_arguments

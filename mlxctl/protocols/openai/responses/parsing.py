@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
     Constraint,
     GenerationRequest,
@@ -18,6 +17,7 @@ from mlxctl.ir import (
     TextPart,
     ThinkingOptions,
 )
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import decode_body, decode_part
 from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.openai.responses import schema

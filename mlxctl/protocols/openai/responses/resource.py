@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import UNSET
 
-from mlxctl.errors import MlxctlError
 from mlxctl.ir import FinishReason, SamplingParams, Usage
+from mlxctl.ir.errors import MlxctlError
 from mlxctl.protocols.error_body import error_message
 from mlxctl.protocols.openai.responses import schema
 from mlxctl.protocols.openai.responses.answers import (

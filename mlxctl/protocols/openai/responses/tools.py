@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ToolChoice, ToolSpec
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import check_nesting, decode_part
 from mlxctl.protocols.openai.freeform import freeform_spec
 from mlxctl.protocols.openai.responses import schema

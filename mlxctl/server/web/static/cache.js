@@ -43,7 +43,7 @@ function drawn(chunks) {
   const branch = (items) => el("ul", { class: "tree" }, ...items.map((first) => {
     const { part, under } = unbranched(first, children);
     const last = part.at(-1), sum = (field) => part.reduce((total, chunk) => total + chunk[field], 0);
-    const text = (first.text ?? "(text not known: stored for a model that is not loaded)").replace(/\s+/g, " ");
+    const text = (first.text ?? "(text not known: its model is not served)").replace(/\s+/g, " ");
     const facts = `${count(last.start + last.num_tokens)} tokens · ${size(sum("memory_bytes") + sum("disk_bytes"))}`
       + `${sum("memory_bytes") ? "" : " on disk"}${part.some((chunk) => chunk.is_pinned) ? " · pinned" : ""}`
       + ` · ${Math.max(...part.map((chunk) => chunk.num_hits))} hits`;

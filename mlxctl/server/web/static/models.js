@@ -7,7 +7,7 @@ const OPEN_DOWNLOADS = ["waiting", "running"];
 
 export async function modelsView(root, every) {
   const served = el("div"), library = el("div"), downloads = el("div"), message = el("div");
-  const repository = el("input", { "aria-label": "Repository", placeholder: "ORGANIZATION/NAME", required: true, pattern: "[^\\s\\/]+\\/[^\\s\\/]+", title: "A model of Hugging Face, such as mlx-community/Qwen3-8B-4bit" });
+  const repository = el("input", { "aria-label": "Model to download", placeholder: "qwen3:8b, ORGANIZATION/NAME or an address of the hub", required: true });
   const form = el("form", { class: "toolbar", onsubmit: (event) => {
     event.preventDefault();
     change(async () => {
@@ -32,6 +32,14 @@ export async function modelsView(root, every) {
     return el("button", { type: "button", onclick: () => change(() => post(`/models/${label.toLowerCase()}`, { model: model.id })) }, label);
   }
 
+  function downloadButtons(download) {
+    const button = (label, action) => el("button", { type: "button", onclick: () => change(action) }, label);
+    const drop = () => remove(`/downloads/${download.repo}`);
+    if ([download.state, download.probe].some((state) => OPEN_DOWNLOADS.includes(state))) return button("Cancel", drop);
+    const again = () => post("/downloads", { repo: download.repo, probe: Boolean(download.probe) });
+    return el("span", {}, ...(download.state === "done" ? [] : [button("Retry", again), " "]), button("Dismiss", drop));
+  }
+
   async function refresh() {
     const models = (await get("/v1/models")).data;
     served.replaceChildren(table([
@@ -50,9 +58,8 @@ export async function modelsView(root, every) {
       { title: "Repository", cell: (download) => download.repo },
       { title: "State", cell: (download) => stateOf(download) },
       { title: "Progress", cell: (download) => progress(download) },
-      { title: "", cell: (download) => OPEN_DOWNLOADS.includes(download.state)
-        ? el("button", { type: "button", onclick: () => change(() => remove(`/downloads/${download.repo}`)) }, "Cancel") : "" },
-    ], found, "No downloads yet. If this server does not allow them (library.allow_downloads), use a terminal: mlxctl models pull ORGANIZATION/NAME"));
+      { title: "", cell: (download) => downloadButtons(download) },
+    ], found, "No downloads yet. If this server does not allow them (library.allow_downloads), use a terminal: mlxctl models pull MODEL"));
   }
 
   await refresh();

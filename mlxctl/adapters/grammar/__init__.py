@@ -1,4 +1,0 @@
-"""Grammars of whole answers: thinking, text, calls, structured output.
-
-Pure. Imported by mlxctl.adapters only.
-"""

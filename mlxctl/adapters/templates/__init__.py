@@ -1,4 +1,0 @@
-"""Chat templates: rendering, limits, and the conversations they support.
-
-Pure. Imported by mlxctl.adapters; `agent_headers` also by inference.
-"""

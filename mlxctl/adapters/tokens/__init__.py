@@ -1,4 +1,0 @@
-"""Text to token ids and back, stop tokens, log-probabilities.
-
-Pure. Imported by mlxctl.adapters; `encoded_segments` also by inference.
-"""

@@ -1,0 +1,304 @@
+"""Chat backends: a local engine or a remote server.
+
+Heavy modules are imported in a worker thread when the backend is opened, after the first frame.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from mlxctl.chat.attachments import Attachment, with_document_tags
+from mlxctl.chat.observation import Observation
+from mlxctl.ir import DocumentPart, GenerationRequest, ImagePart
+from mlxctl.ir.errors import AuthenticationFailed, CapacityError
+from mlxctl.state.installed import missing_for
+from mlxctl.state.settings import Settings
+
+DEMO_CHOICE = "mlxctl-demo"
+"""Name of the built-in demo model in the model list."""
+
+if TYPE_CHECKING:
+    from mlxctl.inference.interface import AnswerStream, CacheEntry, Inference, ModelInfo
+    from mlxctl.inference.local import LocalInference
+    from mlxctl.inference.remote import RemoteInference
+    from mlxctl.server.wiring import Services
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendModel:
+    """The model in use.
+
+    Unknown values are None; `context_length` is in tokens. `document_problem` is why no PDF can be read.
+    """
+
+    name: str
+    context_length: int | None = None
+    supports_tools: bool | None = None
+    supports_thinking: bool | None = None
+    supports_images: bool | None = None
+    document_problem: str | None = None
+    is_demo: bool = False
+
+    @classmethod
+    def of(cls, model: "ModelInfo", *, document_problem: str | None) -> "BackendModel":
+        """Copy the properties of a model of an `Inference`."""
+        return cls(
+            name=model.name,
+            context_length=model.context_length,
+            supports_tools=model.supports_tools,
+            supports_thinking=model.supports_thinking,
+            supports_images=model.supports_images,
+            document_problem=document_problem,
+            is_demo=model.is_demo,
+        )
+
+    def rejection(self, attached: Sequence[Attachment]) -> str | None:
+        """Return the reason why the model rejects attachments; None if it accepts them or unknown."""
+        if self.supports_images is False and any(isinstance(one, ImagePart) for one in attached):
+            return f"{self.name} accepts text only, no images"
+        return self.document_problem if any(isinstance(one, DocumentPart) for one in attached) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectableModel:
+    """A listed model; `note` describes it or says why it is unusable."""
+
+    name: str
+    note: str = ""
+    is_usable: bool = True
+
+
+class ChatBackend(Protocol):
+    """What the chat needs of a model. Event-loop thread only.
+
+    Call `open` first and `close` last; `address` is text for the screen.
+    """
+
+    address: str
+
+    async def open(self) -> BackendModel:
+        """Connect or load, and return the model.
+
+        May be called again after an error. Raises MlxctlError.
+        """
+
+    async def list_models(self) -> Sequence[SelectableModel]:
+        """Return the models that can be selected. Raises MlxctlError."""
+
+    async def switch(self, name: str) -> BackendModel:
+        """Use another model from now on.
+
+        Raises what `open` raises; after an error no model is loaded until `open` opens the former one again,
+        or `switch` succeeds.
+        """
+
+    async def start(self, request: GenerationRequest) -> "AnswerStream":
+        """Start a generation. Raises MlxctlError."""
+
+    async def observe(self) -> Observation:
+        """Return the statistics of the engine or server. Raises MlxctlError."""
+
+    async def cancel(self, request_id: str) -> list[int]:
+        """Cancel an open request; return the numbers of its answers. Raises MlxctlError."""
+
+    async def cached_entries(self, limit: int) -> "Sequence[CacheEntry]":
+        """Return prefix-cache entries, the most recently used first. Raises MlxctlError."""
+
+    async def check(self) -> None:
+        """Check that the backend is reachable. Raises MlxctlError."""
+
+    async def close(self) -> None:
+        """Release everything; safe before `open`."""
+
+
+def retry_seconds(error: CapacityError) -> float:
+    """Return the delay before a retry: Retry-After, within bounds."""
+    return min(max(error.retry_after_seconds, 0.5), 10.0)
+
+
+class LocalBackend:
+    """An engine in a child process, with the model of the settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.address = str(settings.model.path or "the built-in demo model")
+        self._settings = settings
+        self._services: Services | None = None
+        self._inference: LocalInference | None = None
+
+    async def open(self) -> BackendModel:
+        """Load the model. Raises ModelError, EngineDied."""
+        # Not two engines, where an earlier call has failed.
+        await self.close()
+        bootstrap, local = await asyncio.to_thread(_import_local)
+        self._services = bootstrap(self._settings)
+        self._inference = local(self._services.inference)
+        await self._services.inference.open()
+        await self._inference.wait_ready()
+        missing = missing_for("pdf")
+        problem = f"PDF files need {missing}" if missing else None
+        return BackendModel.of(self._inference.models()[0], document_problem=problem)
+
+    async def list_models(self) -> Sequence[SelectableModel]:
+        return await asyncio.to_thread(_list_local_models, self._settings)
+
+    async def switch(self, name: str) -> BackendModel:
+        """Restart the engine with another model, freeing the first one's memory."""
+        await self.close()
+        path, before = None if name == DEMO_CHOICE else Path(name), self._settings
+        self._settings = replace(before, model=replace(before.model, path=path, name=None))
+        try:
+            return await self.open()
+        except BaseException:
+            self._settings = before
+            await self.close()
+            raise
+
+    async def start(self, request: GenerationRequest) -> "AnswerStream":
+        assert self._inference is not None, "open() comes first"
+        return await self._inference.generate(with_document_tags(request))
+
+    async def observe(self) -> Observation:
+        assert self._inference is not None, "open() comes first"
+        return await observe(self._inference)
+
+    async def cancel(self, request_id: str) -> list[int]:
+        assert self._inference is not None, "open() comes first"
+        return self._inference.cancel(request_id)
+
+    async def cached_entries(self, limit: int) -> "Sequence[CacheEntry]":
+        assert self._inference is not None, "open() comes first"
+        return await self._inference.cached_entries(limit)
+
+    async def check(self) -> None:
+        """Do nothing: the supervisor restarts a local engine by itself."""
+
+    async def close(self) -> None:
+        """Stop the engine of this process."""
+        if self._services is not None:
+            services, self._services, self._inference = self._services, None, None
+            await services.inference.close(drain_seconds=0.0)
+            services.close()
+
+
+def key_problem(address: str, api_key: str | None) -> AuthenticationFailed:
+    """Return the error of a missing or wrong key, naming the option."""
+    problem = "rejects this API key" if api_key else "requires an API key"
+    return AuthenticationFailed(f"the server at {address} {problem}: use --api-key KEY or MLXCTL_API_KEY")
+
+
+class RemoteBackend:
+    """A server behind a URL.
+
+    `model` is a name that the server lists; None means the first one.
+    """
+
+    def __init__(self, url: str, *, model: str | None = None, api_key: str | None = None) -> None:
+        self.address = url
+        self._model = model
+        self._api_key = api_key
+        self._inference: RemoteInference | None = None
+
+    async def open(self) -> BackendModel:
+        """List the server's models and choose one.
+
+        Raises ServerUnreachable, UnknownModel, AuthenticationFailed, CapacityError.
+        """
+        if self._inference is None:
+            remote = await asyncio.to_thread(_import_remote)
+            self._inference = remote(self.address, api_key=self._api_key)
+        try:
+            await self._inference.wait_ready()
+        except AuthenticationFailed:
+            raise key_problem(self.address, self._api_key) from None
+        model = self._inference.find_model(self._model)
+        problem = (
+            f"the server at {self.address} cannot read PDF files; install there: pip install 'mlxctl[pdf]'"
+            if model.supports_documents is False
+            else None
+        )
+        return BackendModel.of(model, document_problem=problem)
+
+    async def list_models(self) -> Sequence[SelectableModel]:
+        assert self._inference is not None, "open() comes first"
+        await self._inference.wait_ready()
+        return [
+            SelectableModel(
+                name=model.name,
+                note=_note(model.context_length, model.state) if model.can_chat else f"for {model.kind}",
+                is_usable=model.can_chat,
+            )
+            for model in self._inference.models()
+        ]
+
+    async def switch(self, name: str) -> BackendModel:
+        """Choose another model; the server loads it with the next question."""
+        self._model, before = name, self._model
+        try:
+            return await self.open()
+        except BaseException:
+            self._model = before
+            raise
+
+    async def start(self, request: GenerationRequest) -> "AnswerStream":
+        assert self._inference is not None, "open() comes first"
+        return await self._inference.generate(request)
+
+    async def observe(self) -> Observation:
+        assert self._inference is not None, "open() comes first"
+        return await observe(self._inference)
+
+    async def cancel(self, request_id: str) -> list[int]:
+        assert self._inference is not None, "open() comes first"
+        return await self._inference.cancel(request_id)
+
+    async def cached_entries(self, limit: int) -> "Sequence[CacheEntry]":
+        assert self._inference is not None, "open() comes first"
+        return await self._inference.cached_entries(limit)
+
+    async def check(self) -> None:
+        assert self._inference is not None, "open() comes first"
+        await self._inference.wait_ready()
+
+    async def close(self) -> None:
+        if self._inference is not None:
+            await self._inference.close()
+
+
+def _list_local_models(settings: Settings) -> list[SelectableModel]:
+    from mlxctl.library import Library
+
+    entries = Library(settings.library).entries()
+    known = [
+        SelectableModel(name=entry.name, note=entry.problem or entry.origin, is_usable=not entry.problem)
+        for entry in entries
+    ]
+    return [SelectableModel(name=DEMO_CHOICE, note="the tiny built-in model"), *known]
+
+
+def _note(context_length: int | None, state: str | None) -> str:
+    context = [f"context {context_length:,}"] if context_length else []
+    return ", ".join([*context, *([state.replace("_", " ")] if state else [])])
+
+
+async def observe(inference: "Inference") -> Observation:
+    """Return the statistics of an engine or server.
+
+    Raises what its `stats` raises.
+    """
+    stats = await inference.stats()
+    return Observation(at=asyncio.get_running_loop().time(), stats=stats.counters, requests=stats.requests)
+
+
+def _import_local() -> "tuple[Callable[[Settings], Services], type[LocalInference]]":
+    from mlxctl.inference.local import LocalInference
+    from mlxctl.server.wiring import build_services
+
+    return build_services, LocalInference
+
+
+def _import_remote() -> "type[RemoteInference]":
+    from mlxctl.inference.remote import RemoteInference
+
+    return RemoteInference

@@ -1,0 +1,1 @@
+"""Decode batches and the KV caches of their rows. MLX thread only."""

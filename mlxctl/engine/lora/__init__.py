@@ -1,0 +1,1 @@
+"""LoRA adapters: mounting, layers, changes. MLX thread only."""

@@ -1,0 +1,1 @@
+"""When and how much to draft. Knows no MLX."""

@@ -1,6 +1,0 @@
-"""The parsers of models without tool calls and thinking."""
-
-from mlxctl.parsers.declarations import ThinkingParser, ToolParser
-
-TOOLS = ToolParser(id="null")
-THINKING = ThinkingParser(id="null")

@@ -1,9 +1,0 @@
-"""The state machine that turns generated text into events.
-
-Imported by mlxctl.parsers only.
-"""
-
-from mlxctl.parsers.machine.answer_events import LogprobsBetween
-from mlxctl.parsers.machine.answer_machine import AnswerMachine, extract
-
-__all__ = ["AnswerMachine", "LogprobsBetween", "extract"]

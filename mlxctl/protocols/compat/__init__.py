@@ -1,0 +1,1 @@
+"""Dialects of other servers and APIs, a folder each."""

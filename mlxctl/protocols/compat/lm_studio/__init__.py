@@ -1,0 +1,1 @@
+"""LM Studio: its own chat, OpenAI's answers with statistics, models."""

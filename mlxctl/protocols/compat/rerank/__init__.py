@@ -1,0 +1,1 @@
+"""Reranking, in the shapes of Jina, Cohere, Voyage and TEI."""

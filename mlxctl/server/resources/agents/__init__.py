@@ -1,0 +1,1 @@
+"""Agents whose conversation the server stores."""

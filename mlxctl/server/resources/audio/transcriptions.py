@@ -1,0 +1,199 @@
+"""POST /v1/audio/transcriptions and /v1/audio/translations: speech to text."""
+
+import asyncio
+import io
+from collections.abc import AsyncGenerator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from threading import Event
+
+import falcon
+from falcon.asgi import Request, Response
+from falcon.media import MultipartFormHandler
+from falcon.media.multipart import MultipartParseOptions
+
+from mlxctl.formats.adapters.media.audio_files import AudioFile
+from mlxctl.inference import InferenceService
+from mlxctl.inference.preparation import PreparationPool
+from mlxctl.ir import SpeechSegment, SpeechTask, TranscriptionRequest, TranscriptionResult
+from mlxctl.ir.allowed_models import AllowedModels
+from mlxctl.ir.errors import InvalidRequest
+from mlxctl.protocols import OpenAITranscriptionFormatter
+from mlxctl.server.http.body import read_body
+from mlxctl.server.http.deadline import Deadline, deadline_of
+from mlxctl.server.http.disconnect import call_at_end
+from mlxctl.server.http.open_requests import OpenHttpRequests
+from mlxctl.server.http.rate_limits import admit
+from mlxctl.server.http.stream import encode_stream_error
+from mlxctl.server.policy.caller import allowed_models
+from mlxctl.server.policy.decisions import decide
+from mlxctl.state.settings import ServerSettings
+
+_MAX_FIELDS = 64
+# Small files may hold hours of audio, which take many seconds to decode. In asyncio's own threads, eight of
+# them delayed stored responses by 23 seconds.
+_DECODERS = ThreadPoolExecutor(2, thread_name_prefix="audio")
+
+
+async def read_form(
+    request: Request, preparation: PreparationPool, *, limit_bytes: int
+) -> dict[str, list[bytes]]:
+    """Return all values of every field of a `multipart/form-data` body.
+
+    Raises InvalidRequest, BodyTooLarge, QueueFull.
+    """
+    content_type = request.content_type or ""
+    if not content_type.lower().startswith("multipart/form-data"):
+        raise InvalidRequest("the request body must be a form with a file; send it as multipart/form-data")
+    body = await read_body(request, limit_bytes=limit_bytes)
+    fields: dict[str, list[bytes]] = await preparation.parse(body, partial(_parse, content_type=content_type))
+    return fields
+
+
+def _parse(body: bytes, content_type: str) -> dict[str, list[bytes]]:
+    options = MultipartParseOptions()
+    options.max_body_part_buffer_size = max(1, len(body))
+    options.max_body_part_count = _MAX_FIELDS
+    fields: dict[str, list[bytes]] = {}
+    try:
+        for part in MultipartFormHandler(options).deserialize(io.BytesIO(body), content_type, len(body)):
+            fields.setdefault(part.name or "", []).append(part.get_data())
+    except falcon.HTTPError as error:
+        raise InvalidRequest(
+            f"the request body is not a valid form: {error.description or error.title}"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InvalidRequest("the request body is not a valid form: field names are not UTF-8") from error
+    return fields
+
+
+async def open_audio(data: bytes, *, is_cancelled: Event) -> AudioFile:
+    """Return an audio file, decoded in a thread. Raises InvalidRequest."""
+    open_file = partial(AudioFile, data, is_cancelled=is_cancelled)
+    return await asyncio.get_running_loop().run_in_executor(_DECODERS, open_file)
+
+
+class TranscriptionsResource:
+    """Parses a form, transcribes its file and answers."""
+
+    def __init__(
+        self,
+        inference: InferenceService,
+        open_requests: OpenHttpRequests,
+        settings: ServerSettings,
+        *,
+        task: SpeechTask,
+    ) -> None:
+        self._inference = inference
+        self._open_requests = open_requests
+        self._settings = settings
+        self._task: SpeechTask = task
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Transcribe the file; a disconnect cancels the work.
+
+        A stream begins with the first window, or the first ping, so that errors before it have a status.
+        """
+        self._open_requests.enter(request.scope)
+        formatter = OpenAITranscriptionFormatter(self._task)
+        deadline = deadline_of(request, self._settings)
+        form = await read_form(
+            request, self._inference.preparation, limit_bytes=self._settings.max_body_bytes
+        )
+        async with deadline.limit():
+            parsed = formatter.parse(form)
+            allowed = allowed_models(request)
+            model = await self._inference.manager.find(parsed.model, allowed, "transcription")
+            admit(request, response, model.name)
+            await decide(request, model.name)
+            has_ended = Event()
+            call_at_end(request.scope, has_ended.set)
+            audio = await open_audio(parsed.file, is_cancelled=has_ended)
+            work = _Transcription(
+                self._inference,
+                TranscriptionRequest(
+                    model=model.name,
+                    num_samples=audio.num_samples,
+                    read_window=audio.read_window,
+                    task=parsed.task,
+                    language=parsed.language,
+                    prompt=parsed.prompt,
+                    temperature=parsed.temperature,
+                    request_id=request.context.request_id,
+                ),
+                allowed,
+                caller=request.context.caller,
+            )
+            call_at_end(request.scope, work.cancel)
+            if not parsed.stream:
+                response.data = formatter.whole(await work.result())
+                response.content_type = formatter.media_type
+                return
+            await work.wait(self._settings.ping_interval_seconds)
+            if work.is_over:
+                await work.result()
+        response.content_type = "text/event-stream"
+        response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
+        response.stream = self._stream(work, formatter, deadline)
+
+    async def _stream(
+        self, work: "_Transcription", formatter: OpenAITranscriptionFormatter, deadline: Deadline
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the text of each window, then the end or the error."""
+        try:
+            while not work.is_over:
+                await work.wait(self._settings.ping_interval_seconds)
+                deadline.check()
+                segments = work.take()
+                if chunk := formatter.delta(segments) if segments else formatter.ping():
+                    yield chunk
+            result = await work.result()
+            yield formatter.delta(work.take()) + formatter.done(result)
+        except Exception as error:
+            yield encode_stream_error(error, formatter)
+
+
+class _Transcription:
+    """A transcription in its own task, with its untaken segments."""
+
+    def __init__(
+        self,
+        inference: InferenceService,
+        request: TranscriptionRequest,
+        allowed: AllowedModels,
+        *,
+        caller: str,
+    ) -> None:
+        self._segments: list[SpeechSegment] = []
+        self._progress = asyncio.Event()
+        work = inference.transcribe(request, allowed, caller=caller, on_segments=self._add)
+        self._task = asyncio.create_task(work, name="transcribe")
+        self._task.add_done_callback(lambda _: self._progress.set())
+
+    @property
+    def is_over(self) -> bool:
+        return self._task.done()
+
+    def cancel(self) -> None:
+        self._task.cancel()
+
+    async def result(self) -> TranscriptionResult:
+        return await self._task
+
+    def take(self) -> Sequence[SpeechSegment]:
+        """Return the segments since the last call."""
+        taken, self._segments = self._segments, []
+        if not self.is_over:
+            self._progress.clear()
+        return taken
+
+    async def wait(self, seconds: float) -> None:
+        """Wait at most `seconds` for untaken segments, or the end."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._progress.wait()
+
+    def _add(self, segments: Sequence[SpeechSegment]) -> None:
+        self._segments += segments
+        self._progress.set()

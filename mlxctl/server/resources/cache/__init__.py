@@ -1,0 +1,1 @@
+"""The prefix cache: entries, explanations, settings."""

@@ -1,0 +1,178 @@
+"""LM Studio's routes: model lists, and answers with statistics."""
+
+import asyncio
+from collections.abc import Callable
+
+from falcon.asgi import Request, Response
+from msgspec import UNSET
+
+from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.ir.errors import UnknownModel
+from mlxctl.library.catalog import Catalog
+from mlxctl.protocols.compat.lm_studio.chat import LMStudioNativeChatFormatter
+from mlxctl.protocols.compat.lm_studio.models import (
+    LMStudioCapabilities,
+    LMStudioInstance,
+    LMStudioInstanceConfig,
+    LMStudioModel,
+    LMStudioModels,
+    LMStudioNativeModel,
+    LMStudioNativeModels,
+    LMStudioQuantization,
+)
+from mlxctl.protocols.compat.lm_studio.stats import (
+    LMStudioChatFormatter,
+    LMStudioCompletionsFormatter,
+    LMStudioModelInfo,
+)
+from mlxctl.server.http.answer import answer
+from mlxctl.server.http.open_requests import OpenHttpRequests
+from mlxctl.server.policy.caller import allowed_models
+from mlxctl.server.resources.generation.generation import GenerationResource
+from mlxctl.server.resources.generation.threads import ThreadResource
+from mlxctl.state.settings import ServerSettings
+
+StatsFormatter = LMStudioChatFormatter | LMStudioCompletionsFormatter
+
+
+class LMStudioGenerationResource(GenerationResource[StatsFormatter]):
+    """Generates answers that describe their model."""
+
+    def __init__(
+        self,
+        inference: InferenceService,
+        create_formatter: Callable[..., StatsFormatter],
+        open_requests: OpenHttpRequests,
+        settings: ServerSettings,
+        *,
+        catalog: Catalog,
+    ) -> None:
+        super().__init__(inference, create_formatter, open_requests, settings)
+        self._catalog = catalog
+
+    async def named(self, formatter: StatsFormatter, model: str, request: Request) -> None:
+        """Describe the model and set its time to live."""
+        served = set_idle_time(self._inference, model, formatter.idle_seconds, request)
+        if served is None:
+            formatter.model_info = LMStudioModelInfo("", None, "mlx", 0)
+            return
+        described = await asyncio.to_thread(self._catalog.described, served.name, served.facts.path)
+        packing = described.quantization
+        formatter.model_info = LMStudioModelInfo(
+            served.facts.model_type, None if packing is None else packing.label, "mlx", served.context_length
+        )
+
+
+class LMStudioChatResource(ThreadResource[LMStudioNativeChatFormatter]):
+    """Answers the next message of a stored chat."""
+
+    async def named(self, formatter: LMStudioNativeChatFormatter, model: str, request: Request) -> None:
+        """Set the time to live of the model."""
+        set_idle_time(self._inference, model, formatter.idle_seconds, request)
+
+
+def set_idle_time(
+    inference: InferenceService, name: str, seconds: float | None, request: Request
+) -> ServedModel | None:
+    """Set the time to live of a model that this request loads.
+
+    Returns the model, None if it is unknown. It concerns all callers, so it needs the scope `models:write`;
+    without it, it is ignored.
+    """
+    allowed = allowed_models(request)
+    model = inference.manager.own_name(name)
+    served = next((each for each in inference.models(allowed) if each.name == model), None)
+    may_set = "models:write" in request.context.identity.scopes
+    if seconds is not None and may_set and served is not None and served.state != "loaded":
+        inference.manager.keep_alive(served.name, seconds, allowed)
+    return served
+
+
+class LMStudioModelsResource:
+    """The served models, or the named one."""
+
+    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
+        self._inference = inference
+        self._catalog = catalog
+
+    async def on_get(self, request: Request, response: Response, name: str | None = None) -> None:
+        """Describe the models. Raises UnknownModel."""
+        lora, allowed = self._inference.manager.lora, allowed_models(request)
+        if name is not None:
+            name = await self._inference.manager.registered_name(name, allowed)
+        await self._inference.manager.read_capabilities()
+        models = {model.name: model for model in self._inference.models(allowed)}
+        if name is not None and lora.base_of(name, allowed) not in models:
+            raise UnknownModel(name, tuple(models))
+        adapters = [each.full_name for each in lora.adapters(allowed) if each.base in models]
+        # LM Studio has no kind of model for speech.
+        listed = [each.name for each in models.values() if each.facts.purpose != "transcription"]
+        wanted = [*listed, *adapters] if name is None else [name]
+        described = [await self._describe(models[lora.base_of(each, allowed)], each) for each in wanted]
+        answer(response, LMStudioModels(data=described) if name is None else described[0])
+
+    async def _describe(self, model: ServedModel, name: str) -> LMStudioModel:
+        """Describe a model, or a LoRA adapter of this name on it."""
+        # The first call reads files, so it runs in a thread.
+        described = await asyncio.to_thread(self._catalog.described, model.name, model.facts.path)
+        packing = described.quantization
+        embeds = model.facts.purpose == "embeddings"
+        return LMStudioModel(
+            id=name,
+            type="embeddings" if embeds else "vlm" if model.supports_images else "llm",
+            arch=model.facts.model_type,
+            quantization=None if packing is None else packing.label,
+            state="loaded" if model.state == "loaded" else "not-loaded",
+            max_context_length=model.context_length,
+            capabilities=["tool_use"] if model.supports_tools else [],
+        )
+
+
+class LMStudioNativeModelsResource:
+    """GET /api/v1/models: the served models with their LoRA adapters."""
+
+    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
+        self._inference = inference
+        self._catalog = catalog
+
+    async def on_get(self, request: Request, response: Response) -> None:
+        """Describe the models."""
+        await self._inference.manager.read_capabilities()
+        allowed = allowed_models(request)
+        models = {
+            model.name: model
+            for model in self._inference.models(allowed)
+            if model.facts.purpose != "transcription"
+        }
+        adapters = [
+            (each.full_name, models[each.base])
+            for each in self._inference.manager.lora.adapters(allowed)
+            if each.base in models
+        ]
+        described = [await self._describe(model, name) for name, model in (*models.items(), *adapters)]
+        answer(response, LMStudioNativeModels(described))
+
+    async def _describe(self, model: ServedModel, name: str) -> LMStudioNativeModel:
+        # The first call reads files, so it runs in a thread.
+        described = await asyncio.to_thread(self._catalog.described, model.name, model.facts.path)
+        packing, weights = described.quantization, described.weights
+        embeds = model.facts.purpose == "embeddings"
+        loaded = [LMStudioInstance(name, LMStudioInstanceConfig(model.context_length))]
+        return LMStudioNativeModel(
+            type="embedding" if embeds else "llm",
+            key=name,
+            display_name=name,
+            architecture=model.facts.model_type,
+            quantization=None
+            if packing is None
+            else LMStudioQuantization(name=packing.label, bits_per_weight=packing.bits),
+            size_bytes=model.facts.weights_bytes,
+            params_string=None if weights is None else f"{weights.num_parameters / 1e9:.1f}B",
+            loaded_instances=loaded if model.state == "loaded" else [],
+            max_context_length=model.context_length,
+            capabilities=UNSET
+            if embeds
+            else LMStudioCapabilities(
+                vision=bool(model.supports_images), trained_for_tool_use=bool(model.supports_tools)
+            ),
+        )

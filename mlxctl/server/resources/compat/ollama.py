@@ -1,0 +1,264 @@
+"""Ollama's routes beside generation: model lists, details, version."""
+
+import asyncio
+import hashlib
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from falcon.asgi import Request, Response
+from msgspec import UNSET, UnsetType
+
+from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.ir import SamplingParams
+from mlxctl.ir.allowed_models import AllowedModels
+from mlxctl.ir.errors import InvalidRequest, UnknownModel
+from mlxctl.library.catalog import Catalog
+from mlxctl.protocols.compat.ollama import schema
+from mlxctl.protocols.compat.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
+from mlxctl.protocols.compat.ollama.parse import model_name
+from mlxctl.server.http.answer import answer
+from mlxctl.server.http.body import read_json
+from mlxctl.server.policy.caller import allowed_models
+from mlxctl.server.resources.generation.generation import GenerationResource, ParsedRequest
+from mlxctl.server.resources.text.embeddings import EmbeddingsResource, VectorFormatter
+
+# Clients look for features by the version; these routes follow this one.
+API_VERSION = "0.13.0"
+_NEVER = "9999-12-31T23:59:59Z"
+# Longer times to live are shown as endless.
+_LONGEST_SECONDS = 100 * 366 * 86400
+_MAX_BODY_BYTES = 64 * 1024
+_SHOW = msgspec.json.Decoder(schema.OllamaShowRequest)
+_PULL = msgspec.json.Decoder(schema.OllamaPullRequest)
+
+
+class OllamaResource(GenerationResource[OllamaFormatter]):
+    """Chat and generate, streamed as lines of JSON.
+
+    Without content the model is loaded.
+    """
+
+    stream_media_type = "application/x-ndjson"
+
+    async def parse(
+        self, formatter: OllamaFormatter, body: bytes | bytearray, request: Request
+    ) -> ParsedRequest:
+        """Parse a body, with `keep_alive` only from callers who may set it.
+
+        `keep_alive` needs the scope `models:write`, since it concerns all callers; without it, it is ignored.
+        Raises RequestError, CapacityError.
+        """
+        parsed = await super().parse(formatter, body, request)
+        if "models:write" not in request.context.identity.scopes:
+            formatter.keep_alive = UNSET
+        return parsed
+
+    async def named(self, formatter: OllamaFormatter, model: str, request: Request) -> None:  # noqa: ARG002
+        """Note the model for its time to live."""
+        formatter.model = model
+
+    def started(self, formatter: OllamaFormatter, sampling: SamplingParams, request: Request) -> None:  # noqa: ARG002
+        """Set how long the model stays loaded after this request."""
+        formatter.model_is_loaded()
+        keep_alive(self._inference, formatter.model, formatter.keep_alive, allowed_models(request))
+
+    async def respond_without_generation(
+        self, formatter: OllamaFormatter, parsed: ParsedRequest, request: Request, response: Response
+    ) -> bool:
+        """Load or unload the model for a request without content."""
+        if not formatter.loads_only:
+            return False
+        is_unloaded, allowed = formatter.keep_alive == 0, allowed_models(request)
+        named = (await parsed.request()).head.model
+        model = await self._inference.answering_model(named, allowed)
+        if model != named:
+            formatter.set_model(model)
+        if is_unloaded:
+            await self._inference.check_model(model, allowed)
+        else:
+            await self._inference.manager.load(model, allowed)
+        keep_alive(self._inference, model, formatter.keep_alive, allowed)
+        answer(response, formatter.loaded(is_unloaded=is_unloaded))
+        return True
+
+
+class OllamaEmbeddingsResource(EmbeddingsResource):
+    """Embeddings, with the time to live of the model."""
+
+    def answered(self, formatter: VectorFormatter, model: str, request: Request) -> None:
+        """Set how long the model stays loaded after this request."""
+        may_set = "models:write" in request.context.identity.scopes
+        if isinstance(formatter, OllamaEmbeddingsFormatter) and may_set:
+            keep_alive(self._inference, model, formatter.keep_alive, allowed_models(request))
+
+
+def keep_alive(
+    inference: InferenceService, model: str, seconds: float | UnsetType | None, allowed: AllowedModels
+) -> None:
+    """Set a model's time to live, if the request has one."""
+    if seconds is not UNSET:
+        inference.manager.keep_alive(model, seconds, allowed)
+
+
+class OllamaModelsResource:
+    """GET /api/tags and /api/ps: the served or the loaded models."""
+
+    def __init__(self, inference: InferenceService, catalog: Catalog, *, loaded_only: bool) -> None:
+        self._inference = inference
+        self._catalog = catalog
+        self._loaded_only = loaded_only
+
+    async def on_get(self, request: Request, response: Response) -> None:
+        """List the models; served ones with their LoRA adapters."""
+        await self._inference.manager.update()
+        allowed = allowed_models(request)
+        models = [model for model in self._inference.models(allowed) if model.memory or not self._loaded_only]
+        entries = [await _entry(self._catalog, model) for model in models]
+        if self._loaded_only:
+            loaded = [
+                schema.OllamaLoadedModel(
+                    **entry,
+                    expires_at=_expiry(model),
+                    size_vram=model.facts.weights_bytes,
+                    context_length=model.context_length,
+                )
+                for model, entry in zip(models, entries, strict=True)
+            ]
+            answer(response, schema.OllamaLoadedModels(loaded))
+        else:
+            by_name = {entry["name"]: entry for entry in entries}
+            adapters = [
+                _adapter_entry(by_name[each.base], each.full_name)
+                for each in self._inference.manager.lora.adapters(allowed)
+                if each.base in by_name
+            ]
+            listed = [schema.OllamaModel(**entry) for entry in (*entries, *adapters)]
+            answer(response, schema.OllamaModels(listed))
+
+
+class OllamaShowResource:
+    """POST /api/show: details of one model."""
+
+    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
+        self._inference = inference
+        self._catalog = catalog
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Describe the model. Raises UnknownModel."""
+        parsed = await read_json(request, _SHOW, limit_bytes=_MAX_BODY_BYTES)
+        allowed = allowed_models(request)
+        name = await self._inference.manager.registered_name(_requested_model(parsed), allowed)
+        await self._inference.manager.read_capabilities()
+        models = {model.name: model for model in self._inference.models(allowed)}
+        base = self._inference.manager.lora.base_of(name, allowed)
+        if base not in models:
+            raise UnknownModel(name, tuple(models))
+        model = models[base]
+        entry = await _entry(self._catalog, model)
+        described = schema.OllamaModelInfo(
+            template=model.facts.chat_template or "",
+            details=(entry if base == name else _adapter_entry(entry, name))["details"],
+            model_info={
+                "general.architecture": model.facts.model_type,
+                f"{model.facts.model_type}.context_length": model.context_length,
+                **(
+                    {f"{model.facts.model_type}.embedding_length": model.facts.dimensions}
+                    if model.facts.dimensions
+                    else {}
+                ),
+            },
+            capabilities=_capabilities(model),
+            modified_at=_time(model.created),
+        )
+        answer(response, described)
+
+
+class OllamaPullResource:
+    """POST /api/pull: confirms that a model is served; it downloads none."""
+
+    def __init__(self, inference: InferenceService) -> None:
+        self._inference = inference
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Confirm a served model. Raises UnknownModel."""
+        parsed = await read_json(request, _PULL, limit_bytes=_MAX_BODY_BYTES)
+        allowed = allowed_models(request)
+        name = await self._inference.manager.registered_name(_requested_model(parsed), allowed)
+        models = tuple(model.name for model in self._inference.models(allowed))
+        if self._inference.manager.lora.base_of(name, allowed) not in models:
+            raise UnknownModel(name, models)
+        status = schema.OllamaPullStatus("success")
+        if parsed.stream is False:
+            answer(response, status)
+        else:
+            answer(response, msgspec.json.encode(status) + b"\n", OllamaResource.stream_media_type)
+
+
+class OllamaVersionResource:
+    """GET /api/version: the version as Ollama reports it."""
+
+    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        """Answer with the version of the API."""
+        answer(response, schema.OllamaVersion(API_VERSION))
+
+
+async def _entry(catalog: Catalog, model: ServedModel) -> dict[str, Any]:
+    # The first call reads files, so it runs in a thread.
+    described = await asyncio.to_thread(catalog.described, model.name, model.facts.path)
+    weights, packing = described.weights, described.quantization
+    details = schema.OllamaDetails(
+        family=model.facts.model_type,
+        families=[model.facts.model_type],
+        parameter_size="" if weights is None else f"{weights.num_parameters / 1e9:.1f}B",
+        quantization_level="" if packing is None else packing.label,
+    )
+    return {
+        "name": model.name,
+        "model": model.name,
+        "modified_at": _time(model.created),
+        "size": model.facts.weights_bytes,
+        "digest": hashlib.sha256(model.name.encode()).hexdigest(),
+        "details": details,
+    }
+
+
+def _adapter_entry(base: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the entry of a LoRA adapter on a model."""
+    details = msgspec.structs.replace(base["details"], parent_model=base["name"])
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return {**base, "name": name, "model": name, "digest": digest, "details": details}
+
+
+def _expiry(model: ServedModel) -> str:
+    memory = model.memory
+    if memory is None or memory.ttl_seconds is None:
+        return _NEVER
+    # A model in use expires later: its time to live begins at the end of the last request.
+    seconds = memory.ttl_seconds if memory.seconds_to_expiry is None else memory.seconds_to_expiry
+    return _NEVER if seconds > _LONGEST_SECONDS else _time(time.time() + seconds)
+
+
+def _capabilities(model: ServedModel) -> list[Any]:
+    if model.facts.purpose != "text":
+        embeds = model.facts.purpose == "embeddings" and not model.scores_pairs
+        return ["embedding"] if embeds else []
+    found = {
+        "completion": True,
+        "tools": model.supports_tools,
+        "vision": model.supports_images,
+        "thinking": model.supports_thinking,
+    }
+    return [name for name, is_supported in found.items() if is_supported]
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _requested_model(body: schema.OllamaShowRequest) -> str:
+    """Return the model that `model` or `name` names. Raises InvalidRequest."""
+    if not (body.model or body.name):
+        raise InvalidRequest("model is missing; name a model", param="model")
+    return model_name(body.model or body.name or "")

@@ -1,0 +1,1 @@
+"""Models: lists, loading, downloads, LoRA adapters."""

@@ -1,0 +1,1 @@
+"""Keys, limits and settings that an operator changes."""

@@ -1,0 +1,127 @@
+"""Transcription recipes from files, and rejection of malformed ones."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlxctl.ir import TranscriptionRecipe
+from mlxctl.ir.errors import BrokenModel
+from mlxctl.library import describe_model, read_model
+from mlxctl.library.transcription_recipe import supports_transcription
+from mlxctl.state import installed
+from tests import tiny_models
+
+Change = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny_models.trained("whisper_words"), tmp_path / "ears"))
+
+
+def change(model: Path, name: str, edit: Change) -> None:
+    value = json.loads((model / name).read_text())
+    edit(value)
+    (model / name).write_text(json.dumps(value))
+
+
+def recipe(model: Path) -> TranscriptionRecipe:
+    found = read_model(model).transcription
+    assert found is not None
+    return found
+
+
+def test_whisper_recipe_has_window_context_and_tokens(model: Path) -> None:
+    found = recipe(model)
+    assert (found.window_samples, found.context_length) == (2 * 16_000, 64)
+    assert (
+        found.end < found.start < found.languages["en"] < found.translate < found.no_times < found.first_time
+    )
+    assert list(found.languages) == ["en"]
+    facts = read_model(model)
+    assert (facts.purpose, facts.context_length) == ("transcription", 64)
+
+
+def test_hugging_face_field_names_are_read(model: Path) -> None:
+    names = {
+        "n_audio_ctx": "max_source_positions",
+        "n_text_ctx": "max_target_positions",
+        "n_vocab": "vocab_size",
+    }
+    before = recipe(model)
+    change(
+        model,
+        "config.json",
+        lambda config: config.update({new: config.pop(old) for old, new in names.items()}),
+    )
+    assert recipe(model) == before
+
+
+def test_english_model_has_no_languages(model: Path) -> None:
+    change(model, "generation_config.json", lambda generation: generation.update(is_multilingual=False))
+    assert recipe(model).languages == {}
+    change(model, "generation_config.json", lambda generation: generation.pop("is_multilingual"))
+    assert recipe(model).languages == {}
+
+
+def test_suppressed_tokens_are_read(model: Path) -> None:
+    change(
+        model,
+        "generation_config.json",
+        lambda generation: generation.update(suppress_tokens=[1, 2], begin_suppress_tokens=[3]),
+    )
+    assert (recipe(model).suppressed, recipe(model).suppressed_first) == ((1, 2), (3,))
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "message"),
+    [
+        ("config.json", lambda config: config.pop("n_audio_ctx"), "has no size for n_audio_ctx: None"),
+        ("config.json", lambda config: config.update(n_text_ctx=-1), "has no size for n_text_ctx: -1"),
+        ("config.json", lambda config: config.update(n_vocab=300), "has an invalid token: "),
+        (
+            "tokenizer.json",
+            lambda tokenizer: tokenizer.update(added_tokens=[]),
+            "has no token '<|startoftranscript|>'",
+        ),
+        (
+            "generation_config.json",
+            lambda generation: generation.update(suppress_tokens="x"),
+            "no list of tokens for suppress_tokens",
+        ),
+        (
+            "generation_config.json",
+            lambda generation: generation.update(begin_suppress_tokens=[1, 10**6]),
+            "no list of tokens for begin_suppress_tokens",
+        ),
+    ],
+)
+def test_malformed_transcription_files_are_a_one_line_error(
+    model: Path, name: str, edit: Change, message: str
+) -> None:
+    change(model, name, edit)
+    with pytest.raises(BrokenModel) as raised:
+        read_model(model)
+    assert message in str(raised.value)
+    assert describe_model(model).problem == str(raised.value)
+
+
+def test_missing_packages_are_named(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        installed, "EXTRAS", {"audio": {"mlx_audio": "mlx-audio", "no_such_module": "miniaudio"}}
+    )
+    with pytest.raises(
+        BrokenModel, match=r"transcribes speech, which needs miniaudio \(pip install 'mlxctl\[audio\]'\)"
+    ):
+        read_model(model)
+    assert "mlxctl[audio]" in (describe_model(model).problem or "")
+
+
+def test_other_models_have_no_transcription_recipe() -> None:
+    assert read_model(tiny_models.model("qwen3")).transcription is None
+    assert not supports_transcription({"model_type": "parakeet"})
+    assert describe_model(tiny_models.trained("whisper_words")).problem is None
