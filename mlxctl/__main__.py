@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mlxctl.terminal_text import echo, echo_words
+from mlxctl.terminal_text import echo
 
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 _INTERRUPTED = 130
@@ -31,19 +31,6 @@ def main() -> None:
 
 
 def _run() -> None:
-    # PERF: shells call these at each TAB, and importing Typer takes longer than reading the names.
-    match sys.argv[1:]:
-        case ["completion", "models"]:
-            from mlxctl.library.library import completion_names
-
-            echo_words(completion_names())
-            return
-        case ["completion", "agents"]:
-            from mlxctl.state.locations import agents_file
-            from mlxctl.state.stores.agent_ids import read_agent_ids
-
-            echo_words(read_agent_ids(agents_file()))
-            return
     # An output that is not UTF-8, or the name of a file that is not, shows "?" instead of a stack trace.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")

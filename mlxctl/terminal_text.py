@@ -5,7 +5,6 @@ SEC: such text could set the title or the clipboard, move the cursor, or show ot
 
 import re
 import sys
-from collections.abc import Iterable
 
 # Not tabs and line ends. Lone surrogates cannot be encoded: they are bytes of file names that are not UTF-8.
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
@@ -13,7 +12,6 @@ _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff
 _DIRECTION_MARKS = r"\u061c\u200e\u200f"
 _IN_PROSE = re.compile(f"[{_CONTROLS}]")
 _IN_MESSAGES = re.compile(f"[{_CONTROLS}{_DIRECTION_MARKS}]")
-_SHELL_WORD = re.compile(r"[\w@%+=:,./ -]+")
 _LINE_BREAKS = str.maketrans("\n\t", "⏎→")
 
 
@@ -57,14 +55,6 @@ def echo(text: object = "", *, err: bool = False, end: str = "\n") -> None:
     """
     shown = escape_control_characters(str(text))
     print(shown, end=end, file=sys.stderr if err else sys.stdout, flush=True)
-
-
-def echo_words(words: Iterable[str]) -> None:
-    """Print words for shell completion, one a line.
-
-    Bash expands them once more, so that a name like `$(command)` would run: such words are left out.
-    """
-    echo("\n".join(word for word in words if _SHELL_WORD.fullmatch(word)))
 
 
 def _escape(found: re.Match[str]) -> str:

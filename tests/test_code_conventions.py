@@ -15,7 +15,6 @@ ROOT = Path(__file__).parent.parent
 TOP_LEVEL = {
     "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "constraints.txt", "docs",
     "mkdocs.yml", "pyproject.toml", "mlxctl", "packaging", "tests", "tools", "snapshots", "bench_results",
-    "completions",
 }  # fmt: skip
 
 
@@ -80,18 +79,17 @@ def test_first_docstring_lines_have_at_most_twelve_words() -> None:
 PRINTERS = {
     "print": {"terminal_text.py", "chat/plain_terminal.py", "chat/question_reader.py"},
     "Console": {"cli/console.py"},
-    "typer.echo": set(),
-    "typer.secho": set(),
+    "click.secho": set(),
     "click.echo": set(),
-    "typer.prompt": set(),
-    "typer.confirm": {"cli/models/pull.py", "cli/models/rm.py"},
+    "click.prompt": set(),
+    "click.confirm": {"cli/models/downloads.py", "cli/models/library.py"},
     "sys.stdout.write": set(),
     "sys.stderr.write": set(),
     "sys.stdout.buffer.write": set(),
 }
 
 
-_PRINTING = re.compile(r"\bprint\(|Console\(|TextColumn\(|typer\.\w+\(|click\.\w+\(|\bsys\.std\w+\.")
+_PRINTING = re.compile(r"\bprint\(|Console\(|TextColumn\(|click\.\w+\(|\bsys\.std\w+\.")
 
 
 def test_commands_print_only_what_is_escaped() -> None:

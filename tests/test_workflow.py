@@ -5,10 +5,9 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-import typer
 import yaml
-from typer.core import TyperGroup
 
 from mlxctl.bench.conditions import Condition
 from mlxctl.cli import app
@@ -26,8 +25,8 @@ COMMANDS = [line for script in SCRIPTS for line in script.splitlines() if re.sea
 @pytest.mark.parametrize("line", COMMANDS)
 def test_every_command_of_the_workflow_is_valid(line: str) -> None:
     words = shlex.split(re.sub(r"^.*?/mlxctl\"? ", "", line).replace("; }", "").replace('"${@:2}"', ""))
-    command: Any = typer.main.get_command(app)
-    while isinstance(command, TyperGroup):
+    command: Any = app
+    while isinstance(command, click.Group):
         command = command.get_command(None, words.pop(0))
         assert command is not None, line
     command.make_context("mlxctl", words)

@@ -12,7 +12,6 @@ from typing import Any, get_type_hints
 
 import click
 import msgspec
-import typer
 
 from mlxctl.cli import app
 from mlxctl.engine import Stats
@@ -60,13 +59,8 @@ def pages() -> dict[str, str]:
 def cli_page() -> str:
     """Return the help page of every command, in table order."""
     lines = [_NOTE, "# Command line\n", _EXIT_CODES, "Every page is the output of `--help`.\n"]
-    root = typer.main.get_command(app)
-    # Subcommands inherit the names of the help option.
-    inherited = root.context_settings
-    for path, command in _commands(root, ("mlxctl",)):
-        context: Any = click.Context(
-            command, info_name=" ".join(path), terminal_width=80, max_content_width=80, **inherited
-        )
+    for path, command in _commands(app, ("mlxctl",)):
+        context = click.Context(command, info_name=" ".join(path), terminal_width=80)
         lines += [
             f"{'#' * min(len(path) + 1, 4)} {' '.join(path)}\n",
             "```text",
@@ -81,9 +75,7 @@ def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
     if hasattr(command, "list_commands"):
         context = click.Context(command, info_name=path[-1])
         for name in command.list_commands(context):
-            child = command.get_command(context, name)
-            if not child.hidden:
-                yield from _commands(child, (*path, name))
+            yield from _commands(command.get_command(context, name), (*path, name))
 
 
 def settings_page() -> str:

@@ -1,17 +1,18 @@
 """`mlxctl cancel`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
-import typer
 from msgspec import Struct, to_builtins
 
-from mlxctl.cli.error_reports import report_errors
-from mlxctl.cli.lazy import create_app
-from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
+from mlxctl.cli.commands import command
+from mlxctl.cli.live_settings import open_server
+from mlxctl.cli.options import AsJson, print_json
+from mlxctl.cli.parameters import Argument, opening
 from mlxctl.terminal_text import echo
 
-app = create_app()
+if TYPE_CHECKING:
+    from mlxctl.cli.inspector.connection import ServerConnection
 
 
 class CancelledRequest(Struct):
@@ -21,25 +22,21 @@ class CancelledRequest(Struct):
     cancelled: list[int]
 
 
-@app.command(epilog="Example: mlxctl cancel 12")
+@command(epilog="Example: mlxctl cancel 12")
+@opening(open_server)
 def cancel(
+    server: "ServerConnection",
     request_id: Annotated[
         str,
-        typer.Argument(metavar="ID", help="Number of the request in `GET /requests`, or its x-request-id."),
+        Argument(metavar="ID", help="Number of the request in `GET /requests`, or its x-request-id."),
     ],
     as_json: AsJson = False,
-    url: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Cancel a request of a running server.
 
     A key may cancel its own requests, an admin key every request. The client gets an error.
     """
-    with report_errors():
-        from mlxctl.cli.inspector.connection import ServerConnection
-
-        with ServerConnection(server_url(url), api_key=api_key) as server:
-            found = server.request("DELETE", f"/requests/{quote(request_id, safe='')}", CancelledRequest)
+    found = server.request("DELETE", f"/requests/{quote(request_id, safe='')}", CancelledRequest)
     if as_json:
         print_json(to_builtins(found))
     else:

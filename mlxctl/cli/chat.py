@@ -9,14 +9,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
+from mlxctl.cli.commands import command
 from mlxctl.cli.error_reports import report_errors
-from mlxctl.cli.lazy import create_app
-from mlxctl.cli.models import is_model_name, open_library
 from mlxctl.cli.options import ApiKey, MaxTokens, System, Temperature, TopP, print_json, setting
+from mlxctl.cli.parameters import Argument, Option
 from mlxctl.cli.running_server import any_server, check_url, server_with
-from mlxctl.cli.served_directories import name_to_load
+from mlxctl.cli.served_directories import is_model_name, name_to_load, open_library
 from mlxctl.ir.errors import UsageError
 from mlxctl.state.settings import ModelSettings, resolve
 from mlxctl.terminal_text import echo
@@ -25,18 +25,15 @@ if TYPE_CHECKING:
     from mlxctl.chat.chat_backend import ChatBackend
     from mlxctl.chat.launch import InitialConversation
 
-app = create_app()
-Option = typer.Option
 
-
-@app.command(
+@command(
     epilog="Examples: mlxctl chat    mlxctl chat 'why is the sky blue?'    "
     "git diff | mlxctl chat 'review this'"
 )
 def chat(
     prompt: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             help="Question to answer once, on standard output. Piped text is added below it.",
             metavar="PROMPT",
         ),
@@ -100,7 +97,7 @@ def chat(
 
         if listing:
             _print_chats(as_json=as_json)
-            raise typer.Exit
+            raise click.exceptions.Exit
         if as_json:
             raise UsageError("--json needs --list; `mlxctl run --json` prints an answer as JSON")
         if prompt is not None and model is None and is_model_name(prompt):
@@ -118,7 +115,7 @@ def chat(
         )
         initial = InitialConversation(is_last=last, chat_id=session, file=file, is_saved=save)
         _check_initial(initial)
-        raise typer.Exit(
+        raise click.exceptions.Exit(
             run_chat(
                 _open_backend(url, model, api_key, is_local=local),
                 options,
@@ -164,7 +161,7 @@ def _open_backend(
     With `url` it is the server there. Raises UsageError.
     """
     from mlxctl.chat.chat_backend import LocalBackend, RemoteBackend
-    from mlxctl.cli.models.pull import offer_downloads
+    from mlxctl.cli.models.downloads import offer_downloads
 
     check_url(url, is_local=is_local)
     if url:

@@ -7,27 +7,18 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-import typer
-
+from mlxctl.cli.commands import group
 from mlxctl.cli.error_reports import report_errors
-from mlxctl.cli.lazy import create_app
+from mlxctl.cli.parameters import Option
 from mlxctl.ir.errors import SettingsError
 from mlxctl.state.settings import Settings, describe_field, replace_settings_file, resolve, settings_file
 from mlxctl.terminal_text import echo
 
-app = create_app(
-    no_args_is_help=True,
-    epilog="Example: mlxctl config init",
-)
+app = group("config", example="mlxctl config init")
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Settings file to use instead of the usual one."),
+    Option("--config", metavar="FILE", help="Settings file to use instead of the usual one."),
 ]
-
-
-@app.callback()
-def config() -> None:
-    """Create the settings file, and show the settings in effect."""
 
 
 @app.command()
@@ -39,9 +30,9 @@ def path(config: ConfigFile = None) -> None:
 @app.command(epilog="Example: mlxctl config show --changed")
 def show(
     changed: Annotated[
-        bool, typer.Option("--changed", help="Only settings that differ from their defaults.")
+        bool, Option("--changed", help="Only settings that differ from their defaults.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of TOML.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print JSON instead of TOML.")] = False,
     config: ConfigFile = None,
 ) -> None:
     """Print the settings in effect, from defaults, file and environment.
@@ -69,7 +60,7 @@ def show(
 @app.command(epilog="Example: mlxctl config init && open ~/.config/mlxctl/mlxctl.toml")
 def init(
     force: Annotated[
-        bool, typer.Option("--force", help="Rewrite a file that has comments; it is kept as FILE.bak.")
+        bool, Option("--force", help="Rewrite a file that has comments; it is kept as FILE.bak.")
     ] = False,
     config: ConfigFile = None,
 ) -> None:

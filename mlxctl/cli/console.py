@@ -1,6 +1,7 @@
 """The consoles for tables and progress bars."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.cells import cell_len
@@ -58,6 +59,38 @@ def console(*, width: int = _WIDE, stderr: bool = False) -> Console:
     """
     found = _EscapingConsole(stderr=stderr)
     return found if found.is_terminal else _FileConsole(width=width, stderr=stderr)
+
+
+@contextmanager
+def byte_progress(title: str, *, is_quiet: bool = False) -> Iterator[Callable[[int, int | None], None]]:
+    """Show a transient progress bar on standard error, on terminals only.
+
+    Call the yielded function with bytes done and bytes in total.
+    """
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    screen = console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=screen,
+        disable=is_quiet or not screen.is_terminal,
+        transient=True,
+    ) as progress:
+        task = progress.add_task(title, total=None)
+        yield lambda done, total: progress.update(
+            task, completed=done if total is None else min(done, total), total=total
+        )
 
 
 def print_names(out: Console, table: Table) -> None:

@@ -6,10 +6,13 @@ One line on standard error; exit code 2 for a wrong call, else 1.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import typer
+import click
 
 from mlxctl.ir.errors import MlxctlError, ServerUnreachable, UsageError
 from mlxctl.terminal_text import echo
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
 
 
 @contextmanager
@@ -28,10 +31,10 @@ def report_errors(describe: Callable[[str], str] = "mlxctl: {}".format) -> Itera
         )
         echo(describe(f"{error}{hint}"), err=True)
         # As the parser ends for what it rejects.
-        raise typer.Exit(2 if isinstance(error, UsageError) else 1) from None
+        raise click.exceptions.Exit(2 if isinstance(error, UsageError) else 1) from None
     except PermissionError as error:
         # Any path that the user gives may be below a directory that the user cannot enter.
         if error.filename is None:
             raise
         echo(describe(f"cannot use {error.filename!r}: {error.strerror}"), err=True)
-        raise typer.Exit(1) from None
+        raise click.exceptions.Exit(1) from None

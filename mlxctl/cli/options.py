@@ -7,38 +7,32 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-import typer
-
-from mlxctl.cli.served_directories import cards
+from mlxctl.cli.parameters import Option
+from mlxctl.state import locations
 from mlxctl.state.settings import Settings, describe_default, describe_field, resolve
 from mlxctl.terminal_text import echo
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Settings file to read instead of the default one."),
+    Option("--config", metavar="FILE", help="Settings file to read instead of the default one."),
 ]
 ServerUrl = Annotated[
     str | None,
-    typer.Option(
-        "--url", metavar="URL", help="The server.  [default: the one that `mlxctl serve` starts here]"
-    ),
+    Option("--url", metavar="URL", help="The server.  [default: the one that `mlxctl serve` starts here]"),
 ]
 ApiKey = Annotated[
-    str | None, typer.Option("--api-key", metavar="KEY", envvar="MLXCTL_API_KEY", help="Key for that server.")
+    str | None, Option("--api-key", metavar="KEY", envvar="MLXCTL_API_KEY", help="Key for that server.")
 ]
-System = Annotated[
-    str, typer.Option("--system", "-s", metavar="TEXT", help="System prompt.", show_default=False)
-]
+System = Annotated[str, Option("--system", "-s", metavar="TEXT", help="System prompt.", show_default=False)]
 Temperature = Annotated[
-    float | None, typer.Option("--temperature", min=0, max=100, help="0 is greedy.  [default: of the model]")
+    float | None, Option("--temperature", min=0, max=100, help="0 is greedy.  [default: of the model]")
 ]
 TopP = Annotated[
     float | None,
-    typer.Option("--top-p", min=0, max=1, help="Nucleus sampling; 0 and 1 are off.  [default: of the model]"),
+    Option("--top-p", min=0, max=1, help="Nucleus sampling; 0 and 1 are off.  [default: of the model]"),
 ]
-MaxTokens = Annotated[int | None, typer.Option("--max-tokens", min=1, help="Length limit of an answer.")]
-AgentIds = Annotated[list[str], typer.Argument(metavar="AGENT...", help="Ids of agents, as `ls` lists them.")]
+MaxTokens = Annotated[int | None, Option("--max-tokens", min=1, help="Length limit of an answer.")]
 
 
 def read_settings(
@@ -59,9 +53,10 @@ def server_url(url: str | None) -> str:
     if url:
         return url
     from mlxctl.cli.launch.background_server import default_url
+    from mlxctl.state.stores.server_cards import running_cards
 
     expected = default_url(read_settings())
-    urls = [card.url for card in cards()]
+    urls = [card.url for card in running_cards(locations.server_cards_directory())]
     same = [each for each in urls if urlsplit(each).port == urlsplit(expected).port]
     if len(urls) > 1 and not same:
         echo(f"mlxctl: several servers run here, and this is {urls[0]}; --url names one of them", err=True)
@@ -73,13 +68,17 @@ def print_json(value: Any) -> None:
     echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def setting(section: type, field: str, *flags: str, metavar: str | None = None) -> Any:
-    """Return the Typer option for `section.field`, with its docstring and default.
+def setting(section: type, field: str, *flags: str, metavar: str | None = None) -> Option:
+    """Return the option for `section.field`, with its docstring and default.
 
     A flag that is not given is None, so that file and environment hold.
     """
+    return Option(*flags, help=describe_setting(section, field), metavar=metavar, show_default=False)
+
+
+def describe_setting(section: type, field: str) -> str:
+    """Return the help text of a setting: its docstring and default."""
     default = describe_default(section, field)
     if default == "True":
         default = "on"
-    text = describe_field(section, field) + (f"  [default: {default}]" if default else "")
-    return typer.Option(*flags, help=text, metavar=metavar, show_default=False)
+    return describe_field(section, field) + (f"  [default: {default}]" if default else "")

@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
+from mlxctl.cli.commands import command
 from mlxctl.cli.error_reports import report_errors
-from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, MaxTokens, System, Temperature, TopP
+from mlxctl.cli.parameters import Argument, Option
 from mlxctl.cli.running_server import check_url, server_with
 from mlxctl.cli.served_directories import name_to_load
 from mlxctl.state.settings import resolve
@@ -21,26 +22,24 @@ from mlxctl.terminal_text import echo
 if TYPE_CHECKING:
     from mlxctl.chat.chat_backend import ChatBackend
 
-app = create_app()
-Option = typer.Option
 
-
-@app.command(
+@command(
     epilog="Examples: mlxctl run mlx-community/Qwen3-4B-4bit 'why is the sky blue?'    "
     "git diff | mlxctl run mlx-community/Qwen3-4B-4bit 'review this'"
 )
 def run(
     model: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="Model of the library or a running server, alias, directory, `demo`, hub repository "
             "ORGANIZATION/NAME, or short name such as qwen3:4b.",
             metavar="MODEL",
+            offers="models or short names",
         ),
     ],
     prompt: Annotated[
         str | None,
-        typer.Argument(help="Prompt to answer once. Piped text is added below it.", metavar="PROMPT"),
+        Argument(help="Prompt to answer once. Piped text is added below it.", metavar="PROMPT"),
     ] = None,
     system: System = "",
     temperature: Temperature = None,
@@ -73,7 +72,7 @@ def run(
         options = ChatOptions(
             system_prompt=system, temperature=temperature, top_p=top_p, max_tokens=max_tokens
         )
-        raise typer.Exit(
+        raise click.exceptions.Exit(
             run_chat(
                 _open_backend(url, model, api_key, is_local=local, is_quiet=quiet or as_json),
                 options,
@@ -94,7 +93,7 @@ def _open_backend(
     With `url` it is the server there. Raises SettingsError.
     """
     from mlxctl.chat.chat_backend import LocalBackend, RemoteBackend
-    from mlxctl.cli.models import open_library
+    from mlxctl.cli.served_directories import open_library
 
     check_url(url, is_local=is_local)
     if url:
@@ -114,8 +113,8 @@ def _local_model(name: str, *, is_quiet: bool) -> str:
 
     A hub repository is downloaded first.
     """
-    from mlxctl.cli.models import open_library
-    from mlxctl.cli.models.pull import download, missing_repository
+    from mlxctl.cli.models.downloads import download, missing_repository
+    from mlxctl.cli.served_directories import open_library
 
     library = open_library(None)
     repository = missing_repository(name, library)

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mlxctl.cli.models import open_library
-from mlxctl.cli.served_directories import cards, find_served, serves
+from mlxctl.cli.served_directories import cards, find_served, open_library, serves
 from mlxctl.ir.errors import (
     AuthenticationFailed,
     ClientNotReady,

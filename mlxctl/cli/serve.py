@@ -8,15 +8,16 @@ import shlex
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-import typer
+import click
 
+from mlxctl.cli.commands import command
 from mlxctl.cli.error_reports import report_errors
-from mlxctl.cli.lazy import GroupedCommand, create_app
-from mlxctl.cli.options import ConfigFile, read_settings, setting
+from mlxctl.cli.options import ConfigFile, describe_setting, read_settings
+from mlxctl.cli.parameters import Argument, Option
 from mlxctl.ir.errors import UsageError
 from mlxctl.state.log_format import LogFormat, json_line
 from mlxctl.state.settings import (
@@ -37,6 +38,9 @@ from mlxctl.state.settings import (
 from mlxctl.state.settings.secret_files import exposed_files
 from mlxctl.terminal_text import echo
 
+# PERF: reading them anew for each of 66 flags took 10 ms.
+_type_hints = cache(get_type_hints)
+
 
 @dataclass(frozen=True, slots=True)
 class SettingFlag:
@@ -48,13 +52,17 @@ class SettingFlag:
     metavar: str | None = None
 
     def parameter(self, heading: str) -> inspect.Parameter:
-        """Return the parameter that Typer reads, named like the setting.
+        """Return the parameter of the command, named like the setting.
 
         `heading` is what it is listed under on the help page.
         """
-        option = setting(self.section, self.field, *self.flag.split(), metavar=self.metavar)
-        option.help = re.sub(r"`(\w+_\w+)`", _as_flag, option.help)
-        option.rich_help_panel = heading
+        option = Option(
+            *self.flag.split(),
+            help=re.sub(r"`(\w+_\w+)`", _as_flag, describe_setting(self.section, self.field)),
+            metavar=self.metavar,
+            heading=heading,
+            show_default=False,
+        )
         kind: Any = self._type()
         annotation: Any = Annotated[kind | None, option]
         return inspect.Parameter(
@@ -62,11 +70,11 @@ class SettingFlag:
         )
 
     def _type(self) -> Any:
-        """Return the type that Typer converts to.
+        """Return the type of the flag's value.
 
         Other values stay text until settings are resolved.
         """
-        kind = get_type_hints(self.section)[self.field]
+        kind = _type_hints(self.section)[self.field]
         if get_origin(kind) in (Union, types.UnionType):
             kind = next(choice for choice in get_args(kind) if choice is not type(None))
         if get_origin(kind) in (tuple, dict):
@@ -172,13 +180,11 @@ def _as_flag(quoted: re.Match[str]) -> str:
 
 _MODEL_HELP = f"{describe_field(ModelSettings, 'path')} {describe_field(PoolSettings, 'models')}"
 
-app = create_app()
 
-
-def serve(
-    models: Annotated[list[str] | None, typer.Argument(help=_MODEL_HELP, metavar="MODEL")] = None,
+def run_server(
+    models: Annotated[list[str] | None, Argument(help=_MODEL_HELP, metavar="MODEL")] = None,
     more_models: Annotated[
-        list[str] | None, typer.Option("--model", "-m", help="Same as MODEL.", metavar="MODEL")
+        list[str] | None, Option("--model", "-m", help="Same as MODEL.", metavar="MODEL")
     ] = None,
     config: ConfigFile = None,
     **flags: Any,
@@ -201,11 +207,11 @@ def serve(
         from mlxctl.cli.banner import Banner, StartLog
         from mlxctl.server import run
 
-        raise typer.Exit(run(settings, StartLog() if log_format == "json" else Banner()))
+        raise click.exceptions.Exit(run(settings, StartLog() if log_format == "json" else Banner()))
 
 
 def _offer_downloads(settings: Settings) -> None:
-    from mlxctl.cli.models.pull import offer_downloads
+    from mlxctl.cli.models.downloads import offer_downloads
     from mlxctl.library import Library
 
     named = (settings.model.path, *settings.pool.models, settings.model.draft)
@@ -236,14 +242,7 @@ def _by_section(values: Mapping[str, object]) -> dict[str, dict[str, object]]:
     }
 
 
-# Typer reads the options off the signature.
-_models, _more_models, _config, _ = inspect.signature(serve).parameters.values()
-_parameters = [
-    _models,
-    _more_models,
-    *(flag.parameter(heading) for heading, flags in _GROUPS.items() for flag in flags),
-    _config,
-]
-serve.__signature__ = inspect.Signature(_parameters)  # type: ignore[attr-defined]
-serve.__annotations__ = {parameter.name: parameter.annotation for parameter in _parameters}
-app.command(cls=GroupedCommand, epilog="Example: mlxctl serve ~/models/Qwen3-8B-4bit --port 8000")(serve)
+_models, _more_models, _config, _ = inspect.signature(run_server).parameters.values()
+_flags = (flag.parameter(heading) for heading, flags in _GROUPS.items() for flag in flags)
+run_server.__signature__ = inspect.Signature([_models, _more_models, *_flags, _config])  # type: ignore[attr-defined]
+serve = command("serve", epilog="Example: mlxctl serve ~/models/Qwen3-8B-4bit --port 8000")(run_server)

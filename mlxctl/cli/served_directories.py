@@ -1,8 +1,12 @@
-"""Model directories of running servers, by the cards that they leave."""
+"""Model directories of the library, and of running servers.
+
+Servers leave cards that name theirs.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlxctl.cli.options import read_settings
 from mlxctl.ir.errors import BrokenModel, ModelNotFoundOnDisk
 from mlxctl.state import locations
 from mlxctl.state.locations import expand_user
@@ -11,6 +15,27 @@ from mlxctl.terminal_text import echo
 if TYPE_CHECKING:
     from mlxctl.library import Library, NamedDirectory
     from mlxctl.state.stores.server_cards import ServedDirectory, ServerCard
+
+
+def open_library(config: Path | None) -> "Library":
+    """Return the library that the settings describe. Raises SettingsError."""
+    from mlxctl.library import Library
+
+    return Library(read_settings(config).library)
+
+
+def is_model_name(word: str) -> bool:
+    """Return whether `word` is the name or path of a model.
+
+    Raises SettingsError.
+    """
+    if not word or len(word.split()) != 1:
+        return False
+    try:
+        found = find_directory(word, open_library(None))
+    except ModelNotFoundOnDisk:
+        return False
+    return (found.path / "config.json").is_file()
 
 
 def cards() -> "list[ServerCard]":

@@ -2,17 +2,13 @@
 
 from typing import Annotated
 
-import typer
-
+from mlxctl.cli.commands import command
 from mlxctl.cli.error_reports import report_errors
-from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import server_url
-
-app = create_app()
-Option = typer.Option
+from mlxctl.cli.parameters import Option
 
 
-@app.command(epilog="Example: mlxctl top    or: mlxctl top --json | jq .stats.num_decoding")
+@command(epilog="Example: mlxctl top    or: mlxctl top --json | jq .stats.num_decoding")
 def top(
     url: Annotated[
         str | None,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from mlxctl.bench.traces import TraceRequest, TraceSession, read_traces, reusable
 from mlxctl.cli import app

@@ -121,17 +121,19 @@ def _measure(options: argparse.Namespace) -> Any:
 def _start(model: Path, rounds: int) -> Any:
     mlxctl = str(Path(sys.executable).parent / "mlxctl")
     live_seconds = []
-    commands: dict[str, list[float]] = {"mlxctl --help": [], "mlxctl completion models": []}
+    tab = {"_MLXCTL_COMPLETE": "fish_complete", "COMP_WORDS": "mlxctl serve --model ", "COMP_CWORD": ""}
+    starts: dict[str, dict[str, str]] = {"mlxctl --help": {}, "TAB after mlxctl serve --model": tab}
+    commands: dict[str, list[float]] = {name: [] for name in starts}
     for _ in range(1 + rounds):
         with mlxctl_server(model) as server:
             live_seconds.append(server.seconds_to_live)
         for command, taken in commands.items():
             begin = time.perf_counter()
             subprocess.run(
-                [mlxctl, *command.split()[1:]],
+                [mlxctl, "--help"],
                 check=True,
                 stdout=subprocess.DEVNULL,
-                env=installed_environment(),
+                env={**installed_environment(), **starts[command]},
             )
             taken.append(time.perf_counter() - begin)
     # The first start writes bytecode that an installation already has.

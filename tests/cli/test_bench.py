@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
-from typer.testing import CliRunner
 
 from mlxctl.bench.result import Result, load_result, save_result
 from mlxctl.bench.scenarios import Throughput

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 from server.process import ServerProcess, serving
-from typer.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.probe.image_check import one_color_png

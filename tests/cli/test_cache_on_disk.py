@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tokenizers import Tokenizer
-from typer.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.cli.inspector.disk_explanation import explain_on_disk

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.state.settings import Settings, resolve

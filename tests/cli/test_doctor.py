@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
-from typer.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.cli.doctor import CheckResult

@@ -1,7 +1,7 @@
 """Errors of commands: one line, and exit code 1."""
 
+import click
 import pytest
-import typer
 
 from mlxctl.cli.error_reports import report_errors
 from tests.permissions import restricted_directory
@@ -11,7 +11,7 @@ def test_path_below_a_closed_directory_is_one_line(capsys: pytest.CaptureFixture
     with restricted_directory() as directory:
         path = directory / "closed" / "model\x1b[2J"
         path.parent.mkdir(mode=0)
-        with pytest.raises(typer.Exit), report_errors():
+        with pytest.raises(click.exceptions.Exit), report_errors():
             path.stat()
     shown = capsys.readouterr().err
     assert shown == f"mlxctl: cannot use '{path.parent}/model\\x1b[2J': Permission denied\n"

@@ -1,19 +1,30 @@
 """Every help page: summary, example and defaults."""
 
+from collections.abc import Iterator
 from typing import Any
 
+import click
 import pytest
-import typer
+from click.testing import CliRunner
 from syrupy.assertion import SnapshotAssertion
-from typer.core import TyperGroup
-from typer.testing import CliRunner
 
 from mlxctl.cli import app
-from mlxctl.cli.completion.tree import read_tree
 from tests.snapshot_location import TextSnapshots
 
-PATHS = [pytest.param(command.path, id=f"mlxctl {command.path}".strip()) for command in read_tree()]
 runner = CliRunner()
+
+
+def every_path(command: click.Command = app, path: str = "") -> Iterator[str]:
+    """Yield the words after `mlxctl` of all groups and commands."""
+    yield path
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            child = command.get_command(click.Context(command), name)
+            assert child is not None
+            yield from every_path(child, f"{path} {name}".strip())
+
+
+PATHS = [pytest.param(path, id=f"mlxctl {path}".strip()) for path in every_path()]
 
 
 def page(path: str, columns: int = 80) -> str:
@@ -23,10 +34,10 @@ def page(path: str, columns: int = 80) -> str:
 
 def parameters(path: str) -> list[Any]:
     """Return the optional options of a command that take a value."""
-    command: Any = typer.main.get_command(app)
+    command: Any = app
     for name in path.split():
-        assert isinstance(command, TyperGroup)
-        command = command.get_command(typer.Context(command), name)
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), name)
     return [found for found in command.params if found.param_type_name == "option" and not found.is_flag]
 
 

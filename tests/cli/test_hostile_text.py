@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import gguf
 import msgspec
 import numpy as np
 import pytest
-import typer
-from typer.core import TyperGroup
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from mlxctl.bench.result import encode_result
 from mlxctl.cli import app
@@ -100,7 +99,6 @@ CALLS: dict[str, list[str]] = {
     "bench speculation": [f"{QUICK} --streams 1"],
     "bench compare": ["RESULT RESULT", "RESULT RESULT --json", "MODEL RESULT"],
     "bench report": ["RESULT --out RESULTS"],
-    "completion models": [""],
 }
 WITHOUT_FOREIGN_TEXT = {
     **dict.fromkeys(
@@ -110,8 +108,9 @@ WITHOUT_FOREIGN_TEXT = {
     **dict.fromkeys(
         (f"config {action}" for action in ("path", "show", "init")), "prints settings of the user"
     ),
-    **dict.fromkeys((f"completion {shell}" for shell in ("bash", "zsh", "fish")), "prints names of commands"),
-    "completion agents": "prints ids that the server has checked (tests/cli/test_agents.py)",
+    **dict.fromkeys(
+        (f"completion {shell}" for shell in ("bash", "zsh", "fish")), "prints a script of the package"
+    ),
     "models recommend": "prints the package's own catalog",
     "models pull": "prints the name that was typed (tests/library/test_downloads.py has the hub's errors)",
     "bench probe": "prints the tables of `bench latency`",
@@ -123,16 +122,16 @@ WITHOUT_FOREIGN_TEXT = {
 
 
 def leaves(command: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths of all commands, hidden ones too."""
-    if not isinstance(command, TyperGroup):
+    """Yield the paths of all commands."""
+    if not isinstance(command, click.Group):
         yield path
         return
-    context = typer.Context(command)
+    context = click.Context(command)
     for name in command.list_commands(context):
         yield from leaves(command.get_command(context, name), f"{path} {name}".strip())
 
 
-COMMANDS = list(leaves(typer.main.get_command(app)))
+COMMANDS = list(leaves(app))
 SHOWS_TEXTS = {"agents show", "cache show", "chat", "logs", "service logs"}
 ASKS_SERVERS = [path for path in CALLS if any("URL" in call for call in CALLS[path])]
 

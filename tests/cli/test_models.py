@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 from rich.table import Table
-from typer.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.cli.console import print_names

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 from rich.text import Text
 from snapshot_location import TextSnapshots
 from syrupy.assertion import SnapshotAssertion
-from typer.testing import CliRunner
 
 from mlxctl.cli import app
-from mlxctl.cli.probe.progress import ProgressBar
+from mlxctl.cli.probe.results import ProgressBar
 from mlxctl.library import demo
 from mlxctl.library.fingerprint import fingerprint
 from mlxctl.probe.interview_steps import QUESTIONS_VERSION

@@ -12,12 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from mlxctl.cli import app
-from mlxctl.cli.models import open_library
 from mlxctl.cli.running_server import server_with
-from mlxctl.cli.served_directories import name_to_load
+from mlxctl.cli.served_directories import name_to_load, open_library
 from mlxctl.library.demo import MODEL_DIR
 from mlxctl.library.fingerprint import fingerprint
 from mlxctl.state.settings import resolve

@@ -6,17 +6,17 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.progress import Progress, TextColumn
 from rich.table import Table
-from typer.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.cli.console import _EscapingConsole, console
 from mlxctl.state import locations
 from mlxctl.state.log_format import JsonFormatter, TextFormatter
-from mlxctl.terminal_text import echo, echo_words, escape_control_characters, escape_line, escape_prose
+from mlxctl.terminal_text import echo, escape_control_characters, escape_line, escape_prose
 from tests.hostile_server import TEXT
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -113,25 +113,6 @@ def test_json_log_keeps_the_message() -> None:
     line = JsonFormatter().format(record(TEXT + "\udc80"))
     assert CONTROLS.search(line) is None
     assert json.loads(line)["message"] == f"{TEXT}\\udc80"
-
-
-def test_completion_offers_no_name_that_a_shell_would_run(capsys: pytest.CaptureFixture[str]) -> None:
-    echo_words(
-        [
-            "qwen3:4b",
-            "$(touch x)",
-            "`x`",
-            "a;b",
-            "two words",
-            "模型",
-            "a\x1b[31m",
-            "x\ny",
-            "*",
-            "~x",
-            "org/a_1.5",
-        ]
-    )
-    assert capsys.readouterr().out.splitlines() == ["qwen3:4b", "two words", "模型", "org/a_1.5"]
 
 
 def test_logs_are_escaped_whatever_wrote_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 from falcon import testing
-from typer.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.inference.preparation import PackedRequest

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mlxctl.cli.audit.records import time_of
+from mlxctl.cli.audit import time_of
 from mlxctl.ir.errors import SettingsError
 from mlxctl.state.settings import ServerSettings
 

@@ -14,7 +14,7 @@ from typing import Any
 import anthropic
 import httpx
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from mlxctl.cli import app
 from tests import tiny_models

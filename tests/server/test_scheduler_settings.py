@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner, Result
 from prometheus_client.parser import text_string_to_metric_families
-from typer.testing import CliRunner, Result
 
 from mlxctl.cli import app
 from mlxctl.state.settings import EngineSettings, SchedulerSettings, ServerSettings

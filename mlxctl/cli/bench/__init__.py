@@ -1,39 +1,46 @@
-"""`mlxctl bench`: measure servers, compare and report results. One file per command."""
+"""`mlxctl bench`: measure servers, compare and report results."""
 
-from mlxctl.cli.lazy import LazyCommand, lazy_group
+from mlxctl.cli.commands import LazyCommand, lazy_group
 
 COMMANDS = {
     "throughput": LazyCommand(
-        "mlxctl.cli.bench.throughput", "Tokens per second: one stream, many streams, a long prompt."
+        "mlxctl.cli.bench.scenarios:throughput", "Tokens per second: one stream, many streams, a long prompt."
     ),
     "latency": LazyCommand(
-        "mlxctl.cli.bench.latency", "Latency of one client: first token, next token, whole answer."
+        "mlxctl.cli.bench.scenarios:latency", "Latency of one client: first token, next token, whole answer."
     ),
     "prefix": LazyCommand(
-        "mlxctl.cli.bench.prefix", "What the prefix cache saves: cold, warm, after a restart."
+        "mlxctl.cli.bench.scenarios:prefix", "What the prefix cache saves: cold, warm, after a restart."
     ),
     "agents": LazyCommand(
-        "mlxctl.cli.bench.agents",
+        "mlxctl.cli.bench.scenarios:agents",
         "Coding agents: one session turn by turn, then several at once on a cold prefix.",
     ),
     "arrivals": LazyCommand(
-        "mlxctl.cli.bench.arrivals", "Requests at random times, and the share served well."
+        "mlxctl.cli.bench.scenarios:arrivals", "Requests at random times, and the share served well."
     ),
     "burst": LazyCommand(
-        "mlxctl.cli.bench.burst", "Many new prompts at once: fresh, and after one stream alone."
+        "mlxctl.cli.bench.scenarios:burst", "Many new prompts at once: fresh, and after one stream alone."
     ),
     "contention": LazyCommand(
-        "mlxctl.cli.bench.contention", "A short request and a decoding stream beside a long prefill."
+        "mlxctl.cli.bench.scenarios:contention",
+        "A short request and a decoding stream beside a long prefill.",
     ),
-    "mixed": LazyCommand("mlxctl.cli.bench.mixed", "Mixed prompt and answer lengths from several clients."),
+    "mixed": LazyCommand(
+        "mlxctl.cli.bench.scenarios:mixed", "Mixed prompt and answer lengths from several clients."
+    ),
     "speculation": LazyCommand(
-        "mlxctl.cli.bench.speculation", "Answers with and without speculative decoding, in turn."
+        "mlxctl.cli.bench.scenarios:speculation", "Answers with and without speculative decoding, in turn."
     ),
-    "probe": LazyCommand("mlxctl.cli.bench.probe", "Duration of `mlxctl probe` for a model, by phase."),
+    "probe": LazyCommand(
+        "mlxctl.cli.bench.scenarios:probe", "Duration of `mlxctl probe` for a model, by phase."
+    ),
     "compare": LazyCommand(
-        "mlxctl.cli.bench.compare", "Compare two stored results; fail when a figure got worse."
+        "mlxctl.cli.bench.results:compare", "Compare two stored results; fail when a figure got worse."
     ),
-    "report": LazyCommand("mlxctl.cli.bench.report", "Render stored results as Markdown with SVG charts."),
+    "report": LazyCommand(
+        "mlxctl.cli.bench.results:report", "Render stored results as Markdown with SVG charts."
+    ),
 }
 app = lazy_group(
     "bench",

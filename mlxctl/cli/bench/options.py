@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from mlxctl.cli.parameters import Argument, Option
 
 Model = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--model",
         "-m",
         metavar="MODEL",
@@ -16,36 +16,32 @@ Model = Annotated[
     ),
 ]
 Url = Annotated[
-    str | None, typer.Option(metavar="URL", help="Measure the server at this URL instead of starting one.")
+    str | None, Option(metavar="URL", help="Measure the server at this URL instead of starting one.")
 ]
-ApiKey = Annotated[
-    str | None, typer.Option(envvar="MLXCTL_API_KEY", metavar="KEY", help="Key for that server.")
-]
+ApiKey = Annotated[str | None, Option(envvar="MLXCTL_API_KEY", metavar="KEY", help="Key for that server.")]
 Against = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Measure this server too, in alternating rounds, and print the ratios."),
+    Option(metavar="URL", help="Measure this server too, in alternating rounds, and print the ratios."),
 ]
 AgainstModel = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="NAME",
         help="Model of the other server; required if it lists none.  [default: its first]",
     ),
 ]
 AgainstKey = Annotated[
-    str | None, typer.Option(envvar="MLXCTL_AGAINST_KEY", metavar="KEY", help="Key for the other server.")
+    str | None, Option(envvar="MLXCTL_AGAINST_KEY", metavar="KEY", help="Key for the other server.")
 ]
 Rounds = Annotated[
     int,
-    typer.Option(min=1, max=1000, metavar="NUMBER", help="Measured rounds; figures are medians over rounds."),
+    Option(min=1, max=1000, metavar="NUMBER", help="Measured rounds; figures are medians over rounds."),
 ]
-Warmups = Annotated[
-    int, typer.Option(min=0, max=100, metavar="NUMBER", help="Rounds before the measured ones.")
-]
-Seed = Annotated[int, typer.Option(metavar="NUMBER", help="Seed of the prompts and their lengths.")]
+Warmups = Annotated[int, Option(min=0, max=100, metavar="NUMBER", help="Rounds before the measured ones.")]
+Seed = Annotated[int, Option(metavar="NUMBER", help="Seed of the prompts and their lengths.")]
 Bandwidth = Annotated[
     float | None,
-    typer.Option(
+    Option(
         min=0.001,
         metavar="GB/S",
         help="Memory bandwidth for the ceiling.  [default: that published for the Apple chip]",
@@ -53,15 +49,15 @@ Bandwidth = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         metavar="PATH",
         help="File or directory for the result.  [default: ~/.local/state/mlxctl/bench/SCENARIO-TIME.json]",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON and nothing else.")]
+AsJson = Annotated[bool, Option("--json", help="Print the whole result as JSON and nothing else.")]
 ServeOptions = Annotated[
     list[str] | None,
-    typer.Argument(
+    Argument(
         metavar="-- SERVE OPTIONS",
         help="Options of `mlxctl serve` for the server that is started, after `--`; not with --url.",
     ),

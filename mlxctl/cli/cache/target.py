@@ -3,54 +3,60 @@
 A running server's, or a directory's.
 """
 
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from mlxctl.cli.inspector.directory import CacheDirectory
-from mlxctl.cli.inspector.server import CacheServer
-from mlxctl.cli.options import read_settings, server_url
+from mlxctl.cli.options import ApiKey, ServerUrl, read_settings, server_url
+from mlxctl.cli.parameters import Option, opening
 from mlxctl.ir.errors import UsageError
 from mlxctl.state import locations
 
+if TYPE_CHECKING:
+    from mlxctl.cli.inspector.directory import CacheDirectory
+    from mlxctl.cli.inspector.server import CacheServer
+
+    Cache = CacheServer | CacheDirectory
+
 Directory = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--dir", metavar="DIRECTORY", help="Directory of `serve --cache-dir`.  [default: that of `serve`]"
     ),
 ]
-OnDisk = Annotated[bool, typer.Option("--disk", help="Use the cache on disk, without a server.")]
+OnDisk = Annotated[bool, Option("--disk", help="Use the cache on disk, without a server.")]
 DirectoryInstead = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--dir",
         metavar="DIRECTORY",
         help="Use the cache in this directory, as given to `serve --cache-dir`, without a server.",
     ),
 ]
-Keys = Annotated[
-    list[str],
-    typer.Argument(metavar="KEY...", help="First characters of conversations' keys, as `ls` lists them."),
-]
 
 
-def open_server(url: str | None, api_key: str | None) -> CacheServer:
+def open_cache_server(url: ServerUrl = None, api_key: ApiKey = None) -> AbstractContextManager["CacheServer"]:
     """Return a client of the server at `url`. Raises SettingsError."""
+    from mlxctl.cli.inspector.server import CacheServer
+
     return CacheServer(server_url(url), api_key=api_key)
 
 
 def open_cache(
-    url: str | None, api_key: str | None, *, on_disk: bool, directory: Path | None
-) -> CacheServer | CacheDirectory:
+    url: ServerUrl = None,
+    api_key: ApiKey = None,
+    on_disk: OnDisk = False,
+    directory: DirectoryInstead = None,
+) -> AbstractContextManager["Cache"]:
     """Return a client of the server, or the directory.
 
     The directory with --disk or --dir. Raises SettingsError.
     """
     if not on_disk and directory is None:
-        return open_server(url, api_key)
+        return open_cache_server(url, api_key)
     if url is not None:
         raise UsageError("--url is for a server, --disk and --dir are for a directory; give one of them")
+    from mlxctl.cli.inspector.directory import CacheDirectory
     from mlxctl.cli.inspector.local_models import LocalModels
 
     max_bytes, min_free_bytes = disk_limits()
@@ -58,6 +64,9 @@ def open_cache(
     return CacheDirectory(
         cache_directory(directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes, models=models
     )
+
+
+with_cache = opening(open_cache)
 
 
 def disk_limits() -> tuple[int, int]:

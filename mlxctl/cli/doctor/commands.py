@@ -5,25 +5,24 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
+import click
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mlxctl.cli.commands import command
 from mlxctl.cli.console import console
 from mlxctl.cli.doctor import CheckResult, run_checks
-from mlxctl.cli.lazy import create_app
+from mlxctl.cli.parameters import Option
 from mlxctl.terminal_text import echo
 
 _MARKS = {"ok": ("✓", "green"), "advice": ("!", "yellow"), "broken": ("✗", "bold red")}
 _NAME_COLUMNS = 12
 
-app = create_app()
 
-
-@app.command(epilog="Example: mlxctl doctor --json")
+@command(epilog="Example: mlxctl doctor --json")
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print JSON instead of lines.")] = False,
 ) -> None:
     """Check this installation, and suggest fixes.
 
@@ -36,7 +35,7 @@ def doctor(
         echo(json.dumps([asdict(result) for result in results], indent=2, ensure_ascii=False))
     else:
         results = print_results(run_checks())
-    raise typer.Exit(int(any(result.verdict == "broken" for result in results)))
+    raise click.exceptions.Exit(int(any(result.verdict == "broken" for result in results)))
 
 
 def print_results(results: Iterable[CheckResult]) -> list[CheckResult]:

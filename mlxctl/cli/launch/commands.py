@@ -5,12 +5,11 @@ import shlex
 import shutil
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from mlxctl.cli.commands import command
 from mlxctl.cli.error_reports import report_errors
-from mlxctl.cli.lazy import create_app
-from mlxctl.cli.models import is_model_name
 from mlxctl.cli.options import ApiKey
+from mlxctl.cli.parameters import Argument, Option
+from mlxctl.cli.served_directories import is_model_name
 from mlxctl.ir.errors import ClientNotReady, UsageError
 from mlxctl.terminal_text import echo
 
@@ -19,22 +18,30 @@ if TYPE_CHECKING:
     from mlxctl.cli.launch.clients import Endpoint
     from mlxctl.state.settings import Settings
 
-app = create_app()
-Option = typer.Option
 
-
-@app.command(
-    epilog="Examples: mlxctl launch claude    mlxctl launch codex --model NAME -- exec 'run the tests'"
-)
+@command(epilog="Examples: mlxctl launch claude    mlxctl launch codex --model NAME -- exec 'run the tests'")
 def launch(
-    client: Annotated[str, typer.Argument(help="claude, codex, opencode or pi.", metavar="CLIENT")],
+    client: Annotated[
+        str,
+        Argument(
+            help="claude, codex, opencode or pi.",
+            metavar="CLIENT",
+            offers=("claude", "codex", "opencode", "pi"),
+        ),
+    ],
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(help="Arguments of the client, after `--`.", metavar="[-- ARGUMENTS]"),
+        Argument(help="Arguments of the client, after `--`.", metavar="[-- ARGUMENTS]"),
     ] = None,
     model: Annotated[
         str | None,
-        Option("--model", "-m", help="Model to use.  [default: the best that suffices]", metavar="NAME"),
+        Option(
+            "--model",
+            "-m",
+            help="Model to use.  [default: the best that suffices]",
+            metavar="NAME",
+            offers="models",
+        ),
     ] = None,
     url: Annotated[
         str | None,

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from mlxctl.cli.console import console
 from mlxctl.cli.models.tables import WIDE, facts_table
-from mlxctl.cli.probe.tables import findings_table, when
+from mlxctl.cli.probe.report import findings_table, when
 from mlxctl.ir import AdapterVerdict
 from mlxctl.ir.errors import describe_bytes
 from mlxctl.library import ModelDescription

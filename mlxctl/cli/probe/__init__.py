@@ -3,39 +3,35 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
 
+from mlxctl.cli.commands import command
 from mlxctl.cli.error_reports import report_errors
-from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, ConfigFile, read_settings
+from mlxctl.cli.parameters import Argument, Option
 
-app = create_app()
 Names = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="MODEL", help="Models of the library or a running server, aliases, or directories."
-    ),
+    Argument(metavar="MODEL", help="Models of the library or a running server, aliases, or directories."),
 ]
 Toml = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE", help="Write the results to this new file, in the format of capabilities.toml."
-    ),
+    Option(metavar="FILE", help="Write the results to this new file, in the format of capabilities.toml."),
 ]
-Timeout = Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Longest time for one answer.")]
+Timeout = Annotated[float, Option(min=1, metavar="SECONDS", help="Longest time for one answer.")]
 Trust = Annotated[
     bool,
-    typer.Option("--trust-remote-code", help="Run Python code of the model directory, if it has any."),
+    Option("--trust-remote-code", help="Run Python code of the model directory, if it has any."),
 ]
 
 
-@app.command(epilog="Example: mlxctl probe mlx-community/Qwen3-8B-4bit    or: mlxctl probe --all")
+@command(epilog="Example: mlxctl probe mlx-community/Qwen3-8B-4bit    or: mlxctl probe --all")
 def probe(
     models: Names = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every model of the library.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Probe again even if results are stored.")] = False,
+    everything: Annotated[bool, Option("--all", help="Every model of the library.")] = False,
+    force: Annotated[bool, Option("--force", help="Probe again even if results are stored.")] = False,
     show: Annotated[
-        bool, typer.Option("--show", help="Print stored results with all evidence; probe nothing.")
+        bool, Option("--show", help="Print stored results with all evidence; probe nothing.")
     ] = False,
     toml: Toml = None,
     timeout: Timeout = 600.0,
@@ -49,7 +45,7 @@ def probe(
     precedence over results. A running server uses new results at once. Ctrl-C keeps the findings up to then.
     """
     if everything == bool(models):
-        raise typer.BadParameter("name models, or give --all")
+        raise click.BadParameter("name models, or give --all")
     with report_errors():
         settings = read_settings(config)
         from mlxctl.cli.probe.report import check_free, report
@@ -60,4 +56,4 @@ def probe(
             force=force, timeout_seconds=timeout, trust_remote_code=trust_remote_code, is_quiet=as_json
         )
         results = read_results(models, settings) if show else probe_models(models, settings, options)
-        raise typer.Exit(report(results, as_json=as_json, toml=toml, with_evidence=show))
+        raise click.exceptions.Exit(report(results, as_json=as_json, toml=toml, with_evidence=show))

@@ -5,14 +5,15 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
-from mlxctl.cli.error_reports import report_errors
+from mlxctl.cli.commands import command, group
+from mlxctl.cli.error_reports import INTERRUPTED, report_errors
 from mlxctl.cli.followed_log import FollowedLog
-from mlxctl.cli.lazy import create_app
-from mlxctl.cli.models import open_library
+from mlxctl.cli.parameters import Argument, Option
+from mlxctl.cli.served_directories import open_library
 from mlxctl.ir.errors import ServiceFailed, UsageError
 from mlxctl.state.locations import older_log_file
 from mlxctl.terminal_text import echo
@@ -20,10 +21,7 @@ from mlxctl.terminal_text import echo
 if TYPE_CHECKING:
     from mlxctl.cli.service import ServiceStatus
 
-app = create_app(
-    no_args_is_help=True,
-    epilog="Example: mlxctl service install mlx-community/Qwen3-8B-4bit",
-)
+app = group("service", example="mlxctl service install mlx-community/Qwen3-8B-4bit")
 
 # Variables that decide where files lie and how the network is reached; keys are never copied into the file.
 _KEPT_VARIABLES = (
@@ -44,11 +42,6 @@ _FOLLOW_SECONDS = 0.25
 _MAX_LINES = 100_000
 
 
-@app.callback()
-def service() -> None:
-    """Run the server in the background, from login on."""
-
-
 @app.command(
     epilog="Example: mlxctl service install mlx-community/Qwen3-8B-4bit --port 8080",
     # `serve` checks them.
@@ -57,9 +50,9 @@ def service() -> None:
 def install(
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(help="Models and options of `mlxctl serve`.", metavar="SERVE ARGUMENTS"),
+        Argument(help="Models and options of `mlxctl serve`.", metavar="SERVE ARGUMENTS"),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a service that is installed.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace a service that is installed.")] = False,
 ) -> None:
     """Install and start the service: launchd, or systemd on Linux."""
     with report_errors():
@@ -139,7 +132,7 @@ def stop() -> None:
 
 @app.command()
 def status(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Show whether the service is installed and runs.
 
@@ -160,15 +153,12 @@ def status(
         echo(_state(found))
         echo(f"definition {found.definition_file}")
         echo(f"log        {found.log_file}")
-    raise typer.Exit(0 if found.is_running else 1)
+    raise click.exceptions.Exit(0 if found.is_running else 1)
 
 
-@app.command(epilog="Example: mlxctl service logs --follow")
-def logs(
-    lines: Annotated[
-        int, typer.Option("--lines", "-n", min=0, max=_MAX_LINES, help="Number of lines.")
-    ] = 100,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines as they come.")] = False,
+def _logs(
+    lines: Annotated[int, Option("--lines", "-n", min=0, max=_MAX_LINES, help="Number of lines.")] = 100,
+    follow: Annotated[bool, Option("--follow", "-f", help="Print new lines as they come.")] = False,
 ) -> None:
     """Print the end of the log of the server in the background.
 
@@ -183,7 +173,12 @@ def logs(
                 f"there is no log yet: {path}; `mlxctl service install` starts the server that writes it"
             ) from None
         except KeyboardInterrupt:
-            raise typer.Exit(130) from None
+            raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+logs = app.command("logs", epilog="Example: mlxctl service logs --follow")(_logs)
+# The root's table has its help text.
+root_logs = command("logs", help="", epilog="Example: mlxctl logs --follow")(_logs)
 
 
 def _state(found: "ServiceStatus") -> str:
@@ -207,17 +202,14 @@ def _check_options(options: tuple[str, ...], *, has_port: bool) -> str:
             "set server.api_keys in the settings file"
         )
     from mlxctl.cli.launch.background_server import default_url
-    from mlxctl.cli.serve import app as serve_app
-    from mlxctl.cli.serve import resolve_options
+    from mlxctl.cli.serve import resolve_options, serve
     from mlxctl.server.http.address import claim_address
 
     try:
-        context = typer.main.get_command(serve_app).make_context("mlxctl serve", list(options))
-    except typer.BadParameter.__base__ as error:  # type: ignore[misc]
+        context = serve.make_context("mlxctl serve", list(options))
+    except click.UsageError as error:
         raise UsageError(f"mlxctl serve would refuse these options: {error.format_message()}") from None
-    flags: dict[str, Any] = {
-        name: list(value) if isinstance(value, tuple) else value for name, value in context.params.items()
-    }
+    flags = dict(context.params)
     models = [*(flags.pop("models") or ()), *(flags.pop("more_models") or ())]
     config = flags.pop("config")
     settings = resolve_options(models, config, flags)

@@ -3,6 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from mlxctl.ir.errors import Conflict, InvalidRequest
@@ -10,6 +11,8 @@ from mlxctl.ir.stored import StoredAgent
 from mlxctl.state.stores.database import Database, MemoryDatabase
 from mlxctl.state.stores.rows import check_row
 
+# A TAB does not wait longer for a lock.
+_COMPLETION_SECONDS = 0.05
 _MIGRATIONS = (
     """
     CREATE TABLE agents (
@@ -333,3 +336,17 @@ def _agent(row: tuple[int, str, str, bytes, float, float, int, int, float, int])
         num_messages=num_messages,
         num_bytes=int(num_bytes),
     )
+
+
+def read_agent_ids(file: Path) -> list[str]:
+    """Return at most 1000 ids in the file of an AgentStore, sorted.
+
+    For shell completion: writes nothing, and is empty when the file is missing, locked or damaged.
+    """
+    query = "SELECT DISTINCT id FROM agents ORDER BY id LIMIT 1000"
+    try:
+        uri = f"{file.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=_COMPLETION_SECONDS)) as connection:
+            return [found for (found,) in connection.execute(query)]
+    except (sqlite3.Error, UnicodeError, MemoryError):
+        return []

@@ -9,8 +9,8 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
+from click.testing import CliRunner
 from mlx_lm.utils import load_model
-from typer.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.ir.errors import ConversionFailed, ModelError

@@ -50,7 +50,7 @@ from mlxctl.state.stores import (
     write_overrides,
 )
 from mlxctl.state.stores import SessionSummary as Summary
-from mlxctl.state.stores.agent_ids import read_agent_ids
+from mlxctl.state.stores.agents import read_agent_ids
 from mlxctl.state.stores.audit import read_audit_key
 from mlxctl.state.stores.audit_files import AuditFiles, AuditQuery, AuditRecord
 from mlxctl.state.stores.damage import MAX_KEPT, set_aside_files
@@ -101,7 +101,7 @@ WRITERS = {
     "server/http/tls_key.py": "a decrypted TLS key, until the first handshake",
     "cli/service/manager.py": "the definition of a service, for the system",
     "state/settings/editing.py": "mlxctl.toml",
-    "state/stores/agent_ids.py": "nothing: it reads agents.sqlite",
+    "state/stores/agents.py": "nothing: it reads agents.sqlite",
     "state/stores/audit.py": "audit.key",
     "state/stores/audit_files.py": "audit/audit.jsonl",
     "state/stores/database_file.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, speeds.sqlite, "

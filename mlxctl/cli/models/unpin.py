@@ -1,5 +1,0 @@
-"""`mlxctl models unpin`."""
-
-from mlxctl.cli.models.residency import change_command
-
-app = change_command("unpin")
