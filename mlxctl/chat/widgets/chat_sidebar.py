@@ -98,7 +98,7 @@ def _lines(summary: SessionSummary, *, is_current: bool) -> Content:
     title = escape_line(summary.title)
     columns = _TITLE_COLUMNS - 2 * is_current
     if cell_len(title) > columns:
-        title = f"{set_cell_size(title, columns - 1)}…"
+        title = f"{set_cell_size(title, columns - 1).rstrip()}…"
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.used_at))
     messages = f"{summary.num_messages} message{'s' * (summary.num_messages != 1)}"
     return Content.assemble(
