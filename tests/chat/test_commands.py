@@ -102,9 +102,8 @@ def test_question_is_queued_while_another_one_begins() -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("scripted  ready")
         chat = cast("ChatScreen", screen.app.screen)
-        await asyncio.gather(
-            *(chat._ask_or_queue(MentionedFiles(text=words)) for words in ("first", "second"))
-        )
+        questions = (MentionedFiles(text=words) for words in ("first", "second"))
+        await asyncio.gather(*map(chat._ask_or_queue, questions))
         await screen.wait_for("Two.")
         assert "One." in screen.text()
 
