@@ -78,7 +78,10 @@ def describe_attached(attached: Sequence[Attachment]) -> str:
 
 
 def with_document_tags(request: GenerationRequest) -> GenerationRequest:
-    """Return the request with PDF files as the chat routes pass them on: between tags with their names."""
+    """Return the request with PDF files as the chat routes read them.
+
+    They are between tags with their names.
+    """
     if not any(message.has_documents for message in request.messages):
         return request
     # PERF: only conversations with PDF files need the protocols package.
