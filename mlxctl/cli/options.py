@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from mlxctl.cli.parameters import Option
-from mlxctl.cli.served_directories import cards
+from mlxctl.state import locations
 from mlxctl.state.settings import Settings, describe_default, describe_field, resolve
 from mlxctl.terminal_text import echo
 
@@ -53,9 +53,10 @@ def server_url(url: str | None) -> str:
     if url:
         return url
     from mlxctl.cli.launch.background_server import default_url
+    from mlxctl.state.stores.server_cards import running_cards
 
     expected = default_url(read_settings())
-    urls = [card.url for card in cards()]
+    urls = [card.url for card in running_cards(locations.server_cards_directory())]
     same = [each for each in urls if urlsplit(each).port == urlsplit(expected).port]
     if len(urls) > 1 and not same:
         echo(f"mlxctl: several servers run here, and this is {urls[0]}; --url names one of them", err=True)

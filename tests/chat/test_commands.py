@@ -19,6 +19,7 @@ from mlxctl.chat.chat_commands import COMMANDS, SlashCommand, UnknownCommand, co
 from mlxctl.chat.chat_setup import ChatSetup
 from mlxctl.chat.conversation import ChatOptions
 from mlxctl.chat.external_editor import edit_text, editor_command
+from mlxctl.chat.mentions import MentionedFiles
 from mlxctl.chat.option_values import describe_options, set_option
 from mlxctl.chat.preferences import Preferences, detect_terminal_theme
 from mlxctl.chat.screens.answers import MAX_QUEUED
@@ -101,7 +102,8 @@ def test_question_is_queued_while_another_one_begins() -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("scripted  ready")
         chat = cast("ChatScreen", screen.app.screen)
-        await asyncio.gather(chat._ask_or_queue("first", ()), chat._ask_or_queue("second", ()))
+        questions = (MentionedFiles(text=words) for words in ("first", "second"))
+        await asyncio.gather(*map(chat._ask_or_queue, questions))
         await screen.wait_for("Two.")
         assert "One." in screen.text()
 

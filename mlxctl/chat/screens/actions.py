@@ -329,7 +329,7 @@ class ChatActions(Screen[None]):
             self._show_attached(attached)
 
     def _rejection(self, attached: Sequence[Attachment]) -> str | None:
-        """Return why the model does not accept attachments, with a remedy; else None."""
+        """Return why the model rejects attachments, with a remedy; else None."""
         reason = self._model.rejection(attached) if self._model is not None else None
         if reason is None or self._model is None:
             return None

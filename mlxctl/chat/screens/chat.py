@@ -139,7 +139,7 @@ class ChatScreen(MessageActions):
         self.query_one(ChatSidebar).reload()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 -- Textual API
-        """Enable the stop action only while there is something to stop, the sidebar where there is room."""
+        """Enable stop while something runs, the sidebar where it fits."""
         if action == "sidebar":
             return self.has_class("-wide") and self._autosave.is_enabled
         return self._can_stop if action == "stop" else True
