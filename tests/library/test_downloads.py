@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from huggingface_hub import constants
-from typer.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels

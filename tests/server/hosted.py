@@ -14,9 +14,8 @@ from typing import Any
 
 import httpx
 import pytest
-import typer
 
-from mlxctl.cli.serve import app
+from mlxctl.cli.serve import serve
 from mlxctl.server.hosted_application import HostedApplication
 from mlxctl.server.http.address import claim_address
 from mlxctl.server.http.listener import Listener
@@ -105,6 +104,6 @@ def settings_of(*arguments: str) -> Settings:
     read: list[Settings] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mlxctl.server.run", lambda settings, _: read.append(settings) or 0)
-        typer.main.get_command(app)(list(arguments), standalone_mode=False)
+        serve.main(list(arguments), standalone_mode=False)
     (settings,) = read
     return settings

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.cli.audit import time_of

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from mlxctl.cli import app
 from mlxctl.cli.followed_log import FollowedLog
