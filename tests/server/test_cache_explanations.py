@@ -231,8 +231,7 @@ def test_prefix_that_was_never_stored_is_named(server: HostedServer) -> None:
     assert agent.explained()["reason"] == "not_kept"
 
 
-<<<<<<< HEAD
-def test_request_with_the_cache_off_is_neither_kept_nor_compared(server: ServerProcess) -> None:
+def test_request_with_the_cache_off_is_neither_kept_nor_compared(server: HostedServer) -> None:
     agent = Agent(server)
     agent.ask(user("Hello"), cache_mode="off")
     off = agent.explained()
@@ -244,10 +243,7 @@ def test_request_with_the_cache_off_is_neither_kept_nor_compared(server: ServerP
     assert agent.explained()["compared_with"] != off["number"]
 
 
-def test_missing_layer_checkpoint_is_named(server: ServerProcess) -> None:
-=======
 def test_missing_layer_checkpoint_is_named(server: HostedServer) -> None:
->>>>>>> 076ecc22 (Host servers of tests in a thread where no process is under test)
     agent = Agent(server)
     agent.ask(user(PROSE * 3), model=HYBRID.name)
     agent.ask(user(PROSE * 2 + "And now for something else."), model=HYBRID.name)

@@ -93,51 +93,7 @@ def test_cross_encoder_scores_each_document_with_the_query(model_server: HostedS
     assert len(set(together.values())) == len(TEXTS)
 
 
-<<<<<<< HEAD
-def test_cross_encoder_has_no_embeddings(model_server: ServerProcess) -> None:
-=======
-@pytest.mark.parametrize("name", ["bert_scorer", "bert"])
-def test_scores_are_those_of_reranking(model_server: HostedServer, name: str) -> None:
-    query = "When does the ferry leave?"
-    body = {"model": name, "query": query, "documents": TEXTS}
-    ranked = httpx.post(f"{model_server.url}/v1/rerank", json=body, timeout=120).json()
-    scored = httpx.post(
-        f"{model_server.url}/score", json={"model": name, "text_1": query, "text_2": TEXTS}, timeout=120
-    ).json()
-    scores = {result["index"]: result["relevance_score"] for result in ranked["results"]}
-    assert [entry["score"] for entry in scored["data"]] == [scores[index] for index in range(len(TEXTS))]
-    assert scored["usage"] == ranked["usage"]
-
-
-@pytest.mark.parametrize("name", ["bert_scorer", "bert"])
-def test_scores_of_pairs_are_those_of_each_pair(model_server: HostedServer, name: str) -> None:
-    def scores(first: str | list[str], second: str | list[str]) -> list[float]:
-        body = {"model": name, "queries": first, "items": second}
-        answer = httpx.post(f"{model_server.url}/v1/score", json=body, timeout=120).json()
-        return [entry["score"] for entry in answer["data"]]
-
-    queries = TEXTS[::-1]
-    pairs = zip(queries, TEXTS, strict=True)
-    assert scores(queries, TEXTS) == pytest.approx([scores(*pair)[0] for pair in pairs], abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({"text_1": TEXTS, "text_2": TEXTS[1:]}, "text_1"),
-        ({"text_1": "a"}, "text_2"),
-        ({"text_1": "a", "queries": "a", "text_2": "b"}, "queries"),
-    ],
-)
-def test_texts_that_are_no_pairs_are_refused(
-    model_server: HostedServer, fields: dict[str, Any], param: str
-) -> None:
-    answer = httpx.post(f"{model_server.url}/v1/score", json={"model": "bert_scorer", **fields})
-    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
-
-
 def test_cross_encoder_has_no_embeddings(model_server: HostedServer) -> None:
->>>>>>> 076ecc22 (Host servers of tests in a thread where no process is under test)
     body = {"model": "bert_scorer", "input": "Bread."}
     answer = httpx.post(f"{model_server.url}/v1/embeddings", json=body, timeout=60)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "model")

@@ -20,11 +20,7 @@ HELLO = [{"role": "user", "content": "Hello!"}]
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
     with (
-<<<<<<< HEAD
-        serving(None, "--no-any-model-name", MLXCTL_ENGINE_PREFILL_PASS_MAX_TOKENS="256") as running,
-=======
-        hosting(None, "--no-any-model-name", MLXCTL_ENGINE_PREFILL_CHUNK_MAX_TOKENS="256") as running,
->>>>>>> 076ecc22 (Host servers of tests in a thread where no process is under test)
+        hosting(None, "--no-any-model-name", MLXCTL_ENGINE_PREFILL_PASS_MAX_TOKENS="256") as running,
         httpx.Client(base_url=running.url, timeout=60) as opened,
     ):
         yield opened
