@@ -36,10 +36,8 @@ def read_attachments(paths: Sequence[Path], *, existing: Sequence[Attachment] = 
         num_bytes += len(found[-1].data)
         if num_bytes > MAX_ATTACHED_BYTES:
             most = MAX_ATTACHED_BYTES // 1_000_000
-            raise StoreError(
-                f"the images and PDF files of this chat would have {num_bytes / 1e6:.1f} MB in total; limit: "
-                f"{most} MB"
-            )
+            size = f"{num_bytes / 1e6:.1f} MB in total; limit: {most} MB"
+            raise StoreError(f"the images and PDFs of this chat would have {size}")
     return tuple(found)
 
 
@@ -80,7 +78,10 @@ def describe_attached(attached: Sequence[Attachment]) -> str:
 
 
 def with_document_tags(request: GenerationRequest) -> GenerationRequest:
-    """Return the request with PDF files as the chat routes pass them on: between tags with their names."""
+    """Return the request with PDF files as the chat routes read them.
+
+    They are between tags with their names.
+    """
     if not any(message.has_documents for message in request.messages):
         return request
     # PERF: only conversations with PDF files need the protocols package.

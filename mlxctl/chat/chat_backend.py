@@ -55,7 +55,10 @@ class BackendModel:
         )
 
     def rejection(self, attached: Sequence[Attachment]) -> str | None:
-        """Return the reason why the model rejects attachments; None if it accepts them or unknown."""
+        """Return why the model rejects attachments.
+
+        None if it accepts them, or if that is unknown.
+        """
         if self.supports_images is False and any(isinstance(one, ImagePart) for one in attached):
             return f"{self.name} accepts text only, no images"
         return self.document_problem if any(isinstance(one, DocumentPart) for one in attached) else None

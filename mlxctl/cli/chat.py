@@ -129,7 +129,10 @@ def chat(
 
 
 def _print_chats(*, as_json: bool) -> None:
-    """Print the saved chats, newest first; in JSON, times are unix seconds. Raises StoreError."""
+    """Print the saved chats, newest first.
+
+    In JSON, times are unix seconds. Raises StoreError.
+    """
     from mlxctl.chat.launch import saved_chats
     from mlxctl.chat.session_autosave import saved_line
 

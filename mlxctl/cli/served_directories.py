@@ -3,13 +3,14 @@
 Servers leave cards that name theirs.
 """
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlxctl.cli.options import read_settings
 from mlxctl.ir.errors import BrokenModel, ModelNotFoundOnDisk
 from mlxctl.state import locations
 from mlxctl.state.locations import expand_user
+from mlxctl.state.settings import resolve
 from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def open_library(config: Path | None) -> "Library":
     """Return the library that the settings describe. Raises SettingsError."""
     from mlxctl.library import Library
 
-    return Library(read_settings(config).library)
+    return Library(resolve(config_file=config, environment=os.environ).library)
 
 
 def is_model_name(word: str) -> bool:

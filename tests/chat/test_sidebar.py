@@ -1,4 +1,4 @@
-"""Wide terminals: the chats beside the conversation, and the text in the middle."""
+"""Wide terminals: chats beside the conversation, text in the middle."""
 
 from pathlib import Path
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from mlxctl.cli import app
 from mlxctl.state.stores import Session, SessionStore, SessionSummary

@@ -214,7 +214,7 @@ class _Reader:
         return f"{_factor(above)}/{bottom}{self._space_before_factor()}"
 
     def _space_before_factor(self) -> str:
-        """Return a space where what follows would seem to belong to a fraction or root."""
+        """Return a space where the next sign would seem to belong here."""
         return " " if re.match(r"\w|\\[A-Za-z]|\(", self._peek()) else ""
 
     def _binomial(self) -> str:
@@ -295,7 +295,7 @@ class _Reader:
 
 
 def _needs_space(before: str, sign: str, part: str) -> bool:
-    """Whether a function's name, or a fraction, would run into a letter or a digit."""
+    """Whether a function or fraction would run into a letter or digit."""
     name = re.search(r"[a-zA-Z]+$", before)
     is_argument = name is not None and name[0] in FUNCTIONS and sign not in "^_" and part[:1].isalnum()
     return is_argument or (before[-1:].isalnum() and (sign[1:] in FUNCTIONS or sign[1:] in _FRACTIONS))
@@ -315,7 +315,7 @@ def _factor(text: str) -> str:
 
 
 def _is_enclosed(text: str) -> bool:
-    """Whether one pair of parentheses, or a root, holds all of the text."""
+    """Whether one pair of parentheses, or a root, holds the text."""
     inner = text.lstrip("√∛∜").rstrip(_SCRIPTS)
     if not inner.startswith("(") or not inner.endswith(")"):
         return False

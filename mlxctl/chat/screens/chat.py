@@ -158,7 +158,7 @@ class ChatScreen(Screen[None]):
         self.query_one(ChatSidebar).reload()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable the stop command only while there is something to stop, the sidebar where there is room."""
+        """Enable stop while something runs, the sidebar where it fits."""
         match (action, *parameters):
             case ("command", "stop"):
                 return self._chat.can_stop

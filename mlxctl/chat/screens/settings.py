@@ -94,6 +94,7 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
                     id="thinking",
                     compact=True,
                 )
+            with Horizontal():
                 yield Label("Context overflow")
                 yield Select[ContextOverflow | None](
                     [(label, choice) for choice, label in OVERFLOW.items()],

@@ -23,7 +23,10 @@ _MAX_SHOWN = 100
 
 
 class ChatSidebar(OptionList):
-    """The latest chats; Enter opens one, and other keys go on in the input."""
+    """The latest chats; Enter opens one.
+
+    Letters go to the input.
+    """
 
     DEFAULT_CSS = f"""
     ChatSidebar {{ dock: left; width: {_COLUMNS}; height: 100%; margin: 1 0; padding: 0 1; display: none;
@@ -94,11 +97,14 @@ class ChatSidebar(OptionList):
 
 
 def _lines(summary: SessionSummary, *, is_current: bool) -> Content:
-    """Return title and time of a chat; the current one has a mark."""
+    """Return title and time of a chat.
+
+    The current one has a mark.
+    """
     title = escape_line(summary.title)
     columns = _TITLE_COLUMNS - 2 * is_current
     if cell_len(title) > columns:
-        title = f"{set_cell_size(title, columns - 1)}…"
+        title = f"{set_cell_size(title, columns - 1).rstrip()}…"
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.used_at))
     messages = f"{summary.num_messages} message{'s' * (summary.num_messages != 1)}"
     return Content.assemble(
