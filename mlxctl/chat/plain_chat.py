@@ -73,7 +73,7 @@ def run_plain(setup: ChatSetup, *, prompt: str | None = None, report: ReportForm
 
 
 class PlainChat:
-    """One conversation over a plain terminal; lines of text show what commands do.
+    """One conversation over a plain terminal.
 
     It is saved if it is a dialog, or if it continues a saved one.
     """
@@ -185,7 +185,7 @@ class PlainChat:
         self._terminal.print_diagnostic(text)
 
     async def _perform(self, effect: Effect) -> object:
-        """Return the result of an effect; None where lines of text have none."""
+        """Return the result of an effect, if it has one here."""
         chat = self._chat
         match effect:
             case do.Answer():

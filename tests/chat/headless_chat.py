@@ -23,10 +23,10 @@ _SAID = do.Notify | do.Write | do.Announce | do.Confirm | do.EndAnswer
 
 
 class HeadlessChat:
-    """Agrees to everything, unless `agrees` is false; its `input` keeps what commands put there.
+    """Runs commands; `agrees` answers each confirmation.
 
-    `during_answer` are texts that are sent while the first answer is running; `stops` stops each answer at
-    its end.
+    `input` keeps what commands put there, `path` is the answer to a question for one. `during_answer` are
+    texts that are sent while the first answer is running; `stops` stops each answer at its end.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Questions: ask them, queue them, and what follows when an answer ends. Pure."""
+"""Questions: asked, queued, and what follows an answer. Pure."""
 
 from functools import partial
 
@@ -52,7 +52,7 @@ def ask_typed(chat: ChatState, question: str, *, typed: str, shown: str | None =
 def ask_or_queue(
     chat: ChatState, text: str, images: tuple[Attachment, ...] = (), *, shown: str | None = None
 ) -> Effects:
-    """Ask now, or after the running answer. Attached files go with the question."""
+    """Ask now, or after the running answer, with the attached files."""
     queued = QueuedQuestion(text=text, images=(*chat.images, *images), shown=shown)
     chat.images = ()
     is_waiting = chat.is_busy or bool(chat.queue)
@@ -62,7 +62,10 @@ def ask_or_queue(
 
 
 def continue_queue(chat: ChatState, *, is_complete: bool) -> Effects:
-    """Ask the queued questions; after a stop or an error, move them into the input."""
+    """Ask the queued questions.
+
+    After a stop or an error, they move into the input.
+    """
     while chat.queue and not chat.is_busy:
         if not is_complete:
             yield from _restore_questions(chat)
@@ -172,7 +175,7 @@ def _kept(chat: ChatState, end: MlxctlError | Stopped, before: tuple[ChatMessage
 def _return_question(
     chat: ChatState, end: MlxctlError | Stopped, replaced: tuple[ChatMessage, ...]
 ) -> Effects:
-    """Move the last question into the input; it was rejected, or lost what it replaced."""
+    """Move the last question, which has no answer, into the input."""
     question = chat.conversation.remove_last_question()
     assert question is not None, "it was asked"
     about = "Stopped." if isinstance(end, Stopped) else sentence(end)

@@ -45,7 +45,7 @@ def load(chat: ChatState, argument: str) -> Effects:
 
 
 def go_to_sidebar(chat: ChatState, _: str) -> Effects:
-    """Go to the list of chats, or hide it; without room for it choose a chat."""
+    """Go to the list of chats; without room choose a chat."""
     has_room: bool = yield do.GoToSidebar()
     if not has_room:
         yield from load(chat, "")

@@ -1,4 +1,4 @@
-"""/compact: continue a copy in which a summary replaces the older messages. Pure."""
+"""/compact: a copy in which a summary replaces older messages. Pure."""
 
 from functools import partial
 

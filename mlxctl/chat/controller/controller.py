@@ -88,9 +88,9 @@ SUSPENDED = _Suspended()
 async def perform_all(
     effects: Effects, perform: Callable[[Effect], Awaitable[object]], *, result: object = None
 ) -> None:
-    """Perform the effects of a command in turn; `result` is that of the last one.
+    """Perform the effects of a command in turn.
 
-    An error that the command does not handle is told to the user.
+    `result` is that of the effect before. An error that the command does not handle is told to the user.
     """
     error: MlxctlError | None = None
     while True:

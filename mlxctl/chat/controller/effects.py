@@ -61,7 +61,7 @@ class ChooseChat(Effect, frozen=True):
 
 
 class GoToSidebar(Effect, frozen=True):
-    """Go to the list of chats beside this one, or hide it. Result: whether there is room."""
+    """Go to the list of chats, or hide it. Result: bool, room."""
 
 
 class EditOptions(Effect, frozen=True):
@@ -72,7 +72,10 @@ class EditOptions(Effect, frozen=True):
 
 
 class AskPath(Effect, frozen=True):
-    """Ask for a file; `proposal` is a format of `strftime`. Result: Path, or None."""
+    """Ask for a file. Result: Path, or None.
+
+    `proposal` may have the fields of `strftime`.
+    """
 
     title: str
     hint: str
@@ -141,7 +144,7 @@ class AddToHistory(Effect, frozen=True):
 
 
 class Edit(Effect, frozen=True):
-    """Let the user edit a question, which is sent instead of the old one."""
+    """Let the user edit a question and send it again."""
 
     question: ChatEntry
 

@@ -20,7 +20,7 @@ def select(chat: ChatState, number: str) -> Effects:
 
 
 def copy(chat: ChatState, argument: str) -> Effects:
-    """Copy a message, by default the last answer, or a code block of the last answer."""
+    """Copy a message, or a code block of the last answer."""
     first, _, number = argument.partition(" ")
     if first == "code":
         text, what = _code(chat, number.strip())
@@ -37,7 +37,7 @@ def copy(chat: ChatState, argument: str) -> Effects:
 
 
 def _code(chat: ChatState, number: str) -> tuple[str, str]:
-    """Return a code block of the last answer, by default the last, and its name."""
+    """Return a code block of the last answer, and its name."""
     # PERF: the Markdown parser is imported after the first frame.
     from mlxctl.chat.markdown import code_blocks
 
@@ -51,9 +51,9 @@ def _code(chat: ChatState, number: str) -> tuple[str, str]:
 
 
 def edit(chat: ChatState, number: str) -> Effects:
-    """Edit a question, by default the last, or the one before the edited one.
+    """Edit a question, by default the last.
 
-    An answer stands for its question.
+    During an edit it is the one before. An answer stands for its question.
     """
     question = _earlier_question(chat, chat.edited) if chat.edited and not number else chat.question(number)
     chat.check_idle()
@@ -123,7 +123,7 @@ def _end_with(chat: ChatState, entry: ChatEntry) -> Effects:
 
 
 def delete(chat: ChatState, argument: str) -> Effects:
-    """Delete a message, or `after N` all that follow it; select one without a number."""
+    """Delete message N, or `after N`; without a number select one."""
     first, _, number = argument.partition(" ")
     if not argument:
         yield from select(chat, "")

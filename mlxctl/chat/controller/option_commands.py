@@ -107,7 +107,7 @@ def show_statistics(chat: ChatState, _: str) -> Effects:
 
 
 def attach(chat: ChatState, name: str) -> Effects:
-    """Attach an image or a PDF to the next question; without a file remove all."""
+    """Attach an image or a PDF; without a file remove all."""
     path: Path | None = Path(name) if name else (yield _ATTACH)
     if path is None:
         chat.images = ()

@@ -52,7 +52,7 @@ class ChatState:
 
     @property
     def all_images(self) -> tuple[Attachment, ...]:
-        """The images and PDF files of the conversation and of the next question."""
+        """The attachments of the conversation and of the next question."""
         return (*self.conversation.images, *self.images)
 
     @property
@@ -81,7 +81,7 @@ class ChatState:
         return f"{about}: Enter replaces {numbers_of(self.replaced)}, Esc cancels"
 
     def key(self, action: str) -> str:
-        """Return how the user runs a command: its key, or its slash name."""
+        """Return the key of a command, or its slash name."""
         command = next(command for command in COMMANDS if command.action == action)
         return command.display_keys if self.has_input else f"/{command.names[0]}"
 
@@ -114,7 +114,10 @@ class ChatState:
             raise StoreError(f"{reason}.{' /model chooses another model.' if is_of_model else ''}{hint}")
 
     def check_question(self, attached: tuple[Attachment, ...]) -> None:
-        """Raise ValueError or StoreError if no question with these files can be asked."""
+        """Check that a question with these files can be asked.
+
+        Raises ValueError or StoreError.
+        """
         if len(self.queue) >= MAX_QUEUED:
             raise ValueError(f"{MAX_QUEUED} questions are queued already. Up takes the last one back.")
         if self.opened.is_set() and self.model is None:

@@ -1,4 +1,4 @@
-"""The running answer of a chat: drawn, with questions about its tool calls."""
+"""The running answer, and the questions about its tool calls."""
 
 import asyncio
 from collections.abc import Sequence

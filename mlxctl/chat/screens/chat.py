@@ -175,7 +175,7 @@ class ChatScreen(Screen[None]):
         await self._effects.run(controller.submit(self._chat, submitted.text, shown=submitted.shown))
 
     async def continue_saved(self, saved: SavedChat) -> None:
-        """Continue a saved chat in place of this one, in the application's message loop."""
+        """Continue a saved chat in place of this one."""
         await self._effects.run(continue_saved(self._chat, saved))
 
     async def action_command(self, name: str, argument: str = "") -> None:

@@ -39,9 +39,9 @@ _IDLE_SECONDS = 1.0
 
 
 class ScreenEffects:
-    """Runs commands; what takes long runs in a worker, and dialogs suspend a command.
+    """Runs commands on the chat screen.
 
-    So neither blocks the keys of the screen.
+    What takes long runs in a worker, and dialogs suspend a command, so that keys still work.
     """
 
     def __init__(self, screen: Screen[None], chat: ChatState, history: HistoryLoader) -> None:
@@ -58,14 +58,14 @@ class ScreenEffects:
         self._is_closed = False
 
     async def run(self, effects: Effects, result: object = None) -> None:
-        """Perform the effects of a command; `result` is that of its last one."""
+        """Perform effects; `result` is that of the effect before."""
         await perform_all(effects, partial(self._perform, effects), result=result)
         if not self._is_closed:
             self.show_state()
             self._sidebar.reload()
 
     def show_state(self) -> None:
-        """Show the queue, what is attached, the edited question, and the key that stops."""
+        """Show the queue, attachments, the edited question, the stop key."""
         chat = self._chat
         self._screen.query_one(QueueLine).show([queued.text for queued in chat.queue])
         # Not as markup: a file's name may have brackets.

@@ -126,7 +126,7 @@ def _context(status: Status) -> list[str]:
 
 
 def status_content(status: Status, *, width: int) -> Content:
-    """Return the line for `width` columns; a context that is nearly full is colored."""
+    """Return the line; a context that is nearly full is colored."""
     text = status_text(status, width=width)
     content, share = Content(text), context_share(status.num_context_tokens, status.context_length)
     if share < NEARLY_FULL:
