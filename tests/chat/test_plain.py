@@ -153,7 +153,7 @@ def test_prompt_is_the_argument_followed_by_piped_text(
 @pytest.mark.parametrize(("arguments", "typed"), [([], ""), (["--plain"], " \n\n"), (["  "], "")])
 def test_empty_prompt_is_rejected(arguments: list[str], typed: str) -> None:
     run = chat(*arguments, typed=typed)
-    assert (run.returncode, run.stdout) == (1, "")
+    assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr == "mlxctl: the prompt is empty: give a question as an argument or on standard input\n"
 
 
@@ -383,7 +383,7 @@ def test_tools_that_ask_are_not_offered_without_a_terminal() -> None:
 
 def test_confirmed_tools_need_a_terminal() -> None:
     run = chat("--ask-tools", "Hi", typed="")
-    assert (run.returncode, run.stdout) == (1, "")
+    assert (run.returncode, run.stdout) == (2, "")
     assert "ask before a call: standard input must be a terminal" in run.stderr
 
 
