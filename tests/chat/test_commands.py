@@ -138,7 +138,7 @@ def test_set_refuses_what_the_server_refuses(sent: str, range_of_server: str) ->
 
 
 @pytest.mark.parametrize(
-    "sent", ["temperature", "temperature hot", "thinking maybe", "tools yes", "stop [1]"]
+    "sent", ["temperature", "temperature hot", "thinking maybe", "tools yes", "stop [1]", "seed 1.5"]
 )
 def test_set_rejects_unreadable_values(sent: str) -> None:
     with pytest.raises(ValueError, match=r"needs a value|must be"):

@@ -266,23 +266,6 @@ def test_terminal_dialog_has_editing_history_and_commands() -> None:
     assert "^[[A" not in shown
 
 
-def test_messages_are_deleted_and_answered_again_by_number() -> None:
-    with echo_server() as url:
-        shown = run_on_terminal(
-            url,
-            ("ready", "one\n"),
-            ("You said: one", "two\n"),
-            ("You said: two", "/delete 1\n"),
-            ("Delete? This removes messages 1 and 2 (1 question, 1 answer): one [y/N]", "y\n"),
-            ("> ", "/messages\n"),
-            ("  2 model  You said: two", "/delete 3\n"),
-            ("There is no message 3: this chat has 2 messages", "/retry 2\n"),
-            ("Answer again? This removes message 2 (1 answer). [y/N]", "y\n"),
-            ("You said: two", "/quit\n"),
-        )
-    assert "1 you    two" in shown
-
-
 def test_message_is_edited_with_the_editor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nread text < "$1"; echo "$text, edited" > "$1"\n')
@@ -300,22 +283,6 @@ def test_message_is_edited_with_the_editor(monkeypatch: pytest.MonkeyPatch, tmp_
             ("1 you    one, edited", "/edit 3\n"),
             ("There is no message 3", "/quit\n"),
         )
-
-
-def test_rejected_retry_keeps_the_earlier_messages() -> None:
-    with echo_server() as url:
-        shown = run_on_terminal(
-            url,
-            ("ready", "once\n"),
-            ("You said: once", "two\n"),
-            ("You said: two", "/retry 1\n"),
-            ("This removes messages 2 to 4 (1 question, 2 answers)", "y\n"),
-            ("Previous answer kept.", "/messages\n"),
-            ("4 model  You said: two", "/model nosuch\n"),
-            ("echo stays in use", "/quit\n"),
-            code=1,
-        )
-    assert "no ␛[31m" in shown
 
 
 def test_tool_calls_are_confirmed_on_the_terminal() -> None:

@@ -13,7 +13,7 @@ from textual.widgets import Input, Select
 from mlxctl.chat.chat_backend import BackendModel
 from mlxctl.chat.widgets.composer import Composer
 from mlxctl.ir import ImagePart, PromptProgress, TextDelta, ThinkingDelta
-from mlxctl.ir.errors import BrokenModel, ConnectionLost, InvalidRequest, MlxctlError, ServerUnreachable
+from mlxctl.ir.errors import BrokenModel, ConnectionLost, ServerUnreachable
 
 from .screen_driver import Screen, drive, mask_times_in
 from .scripted_backend import ScriptedBackend, call, end, text
@@ -70,24 +70,8 @@ def test_stopping_keeps_text_and_retry_replaces_it() -> None:
     assert [message.text for message in backend.requests[1].messages] == ["Tell me"]
 
 
-def test_lost_connection_keeps_the_partial_answer() -> None:
-    backend = ScriptedBackend(
-        [TextDelta(text="Half an ans"), ConnectionLost("the server went away")], text("Now whole.")
-    )
-
-    async def interact(screen: Screen) -> None:
-        await screen.ask("Tell me")
-        seen = " ".join((await screen.wait_for("^R retries")).split())
-        assert "Half an ans" in seen
-        assert "Error: the server went away. Partial answer kept" in seen
-        await screen.press("ctrl+r")
-        await screen.wait_for("Now whole.")
-
-    drive(backend, interact)
-
-
-@pytest.mark.parametrize("failure", [ServerUnreachable("http://x", "gone"), InvalidRequest("no such thing")])
-def test_failed_retry_keeps_the_previous_answer(failure: MlxctlError) -> None:
+def test_failed_retry_keeps_the_previous_answer() -> None:
+    failure = ServerUnreachable("http://x", "gone")
     backend = ScriptedBackend(
         [TextDelta(text="Half an ans"), ConnectionLost("it went away")], [failure], text("Now whole.")
     )
@@ -174,17 +158,14 @@ def test_settings_become_request_options() -> None:
     assert request.context_overflow == "compact"
 
 
-@pytest.mark.parametrize(("name", "value"), [("stop", "[1]"), ("json_schema", "[]"), ("seed", "1.5")])
-def test_invalid_option_is_named(name: str, value: str) -> None:
-    labels = {"stop": "Stop strings must be", "json_schema": "JSON schema must be", "seed": "Seed must be"}
-
+def test_invalid_option_is_named() -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         await screen.press("f2")
         await screen.wait_for("Apply")
-        screen.app.screen.query_one(f"#{name}", Input).value = value
+        screen.app.screen.query_one("#json_schema", Input).value = "[]"
         await screen.press("ctrl+s")
-        await screen.wait_for(labels[name])
+        await screen.wait_for("JSON schema must be")
 
     drive(ScriptedBackend(), interact)
 

@@ -310,3 +310,30 @@ def test_quitting_during_an_answer_saves_its_beginning(tmp_path: Path) -> None:
     drive(ScriptedBackend([TextDelta(text="Half an ans"), 60.0]), quit_early, autosave=autosave(tmp_path))
     last = asyncio.run(autosave(tmp_path).load_last())
     assert [item.message.text for item in last.messages] == ["Tell me", "Half an ans"]
+
+
+def test_plain_chat_shows_what_commands_do(tmp_path: Path) -> None:
+    questions, others = "one\ntwo\n", "/copy\n/load nosuch\n/help\n/quit\nthree"
+    lines = f"{questions}/messages\n/delete 1\n/fork\n/stats\n/retry 9\n{others}"
+    shown = io.StringIO()
+    setup = ChatSetup(
+        backend=ScriptedBackend(text("First."), text("Second.")),
+        options=ChatOptions(),
+        tools=ToolBox(),
+        autosave=autosave(tmp_path),
+    )
+    terminal = PlainTerminal(io.StringIO(lines), io.StringIO(), shown)
+    assert asyncio.run(PlainChat(setup, terminal=terminal).run()) == 0
+    assert [line.partition("  (")[0] for line in shown.getvalue().splitlines()[:9]] == [
+        "  1 you    one",
+        "  2 model  First.",
+        "  3 you    two",
+        "  4 model  Second.",
+        "Deleted messages 1 and 2 (1 question, 1 answer).",
+        "Chats are not saved, so there is no copy to make.",
+        "Statistics are shown below answers.",
+        "There is no message 9: this chat has 2 messages.",
+        "/copy works in the full-screen chat only (without --plain).",
+    ]
+    assert "mlxctl: no single chat id starts with 'nosuch'" in shown.getvalue()
+    assert "/retry [N]" in shown.getvalue()
