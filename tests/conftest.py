@@ -5,11 +5,15 @@ import gc
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
 
 import httpx._transports.default
 import httpx2._transports.default
+import pytest
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
+
+from tests.server.process import ServerProcess, serving
 
 settings.register_profile(
     "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -32,6 +36,13 @@ for _transport in (httpx._transports.default, httpx2._transports.default):
 # A run in the background may have been started with Ctrl-C ignored, which servers and commands would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def demo_server() -> Iterator[ServerProcess]:
+    """A server for the demo model."""
+    with serving(None) as running:
+        yield running
 
 
 def pytest_collection_finish() -> None:

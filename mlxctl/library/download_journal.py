@@ -116,7 +116,7 @@ class DownloadJournal:
                 self._replace(file, written_at, kept)
 
     def _read_others(self) -> Iterator[tuple[Path, float, list[Download]]]:
-        """Yield the files of other processes, when they were written, and their downloads."""
+        """Yield other processes' files, the times of writing, and the downloads."""
         now = time.time()
         for file in self._files(now):
             with suppress(OSError, msgspec.DecodeError):

@@ -118,9 +118,9 @@ class Downloads:
             return self._with_progress(found)
 
     def forget(self, repository: str, allowed: AllowedModels) -> None:
-        """Take downloads that have ended off the list, also those of other processes.
+        """Take downloads that have ended off the list.
 
-        Reads and writes files, so never call it on the event loop.
+        Also those of other processes. Reads and writes files, so never call it on the event loop.
         """
         if repository not in allowed:
             return

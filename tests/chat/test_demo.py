@@ -4,7 +4,7 @@ import re
 import shutil
 from pathlib import Path
 
-from server.process import serving
+from server.process import ServerProcess, serving
 
 from mlxctl.chat.chat_backend import LocalBackend, RemoteBackend
 from mlxctl.state.settings import LibrarySettings, Settings
@@ -23,9 +23,8 @@ async def chat_with_the_demo(screen: Screen) -> None:
     )
 
 
-def test_demo_model_answers_in_the_chat() -> None:
-    with serving(None) as server:
-        drive(RemoteBackend(server.url), chat_with_the_demo, temperature=0.0)
+def test_demo_model_answers_in_the_chat(demo_server: ServerProcess) -> None:
+    drive(RemoteBackend(demo_server.url), chat_with_the_demo, temperature=0.0)
 
 
 def test_killed_server_leaves_the_partial_answer() -> None:
@@ -47,14 +46,13 @@ async def go_on_after_an_unknown_model(screen: Screen) -> None:
     await screen.wait_for("mlxctl-demo  ready")
 
 
-def test_unknown_model_of_a_server_leaves_the_former_one() -> None:
+def test_unknown_model_of_a_server_leaves_the_former_one(demo_server: ServerProcess) -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("mlxctl-demo is ready")
         await go_on_after_an_unknown_model(screen)
         await chat_with_the_demo(screen)
 
-    with serving(None) as server:
-        drive(RemoteBackend(server.url), interact, temperature=0.0)
+    drive(RemoteBackend(demo_server.url), interact, temperature=0.0)
 
 
 def test_local_engine_switches_models_within_a_chat(tmp_path: Path) -> None:

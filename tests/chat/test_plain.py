@@ -16,14 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from server.process import ServerProcess, serving
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
-    with serving(None) as running:
-        yield running
-
+from server.process import ServerProcess
 
 _INTERRUPT = "\x03"
 _CALLS = {
@@ -164,8 +157,8 @@ def test_empty_prompt_is_rejected(arguments: list[str], typed: str) -> None:
     assert run.stderr == "mlxctl: the prompt is empty: give a question as an argument or on standard input\n"
 
 
-def test_interrupted_prompt_keeps_the_partial_answer_and_exits_with_130(server: ServerProcess) -> None:
-    command = [sys.executable, "-m", "mlxctl", "chat", "--url", server.url, "--temperature", "0"]
+def test_interrupted_prompt_keeps_the_partial_answer_and_exits_with_130(demo_server: ServerProcess) -> None:
+    command = [sys.executable, "-m", "mlxctl", "chat", "--url", demo_server.url, "--temperature", "0"]
     command += ["--max-tokens", "2000"]
     # The demo model goes on counting to the limit.
     question = "count to 20 and repeat hello hello hello hello hello hello hello"
@@ -389,9 +382,9 @@ def test_confirmed_tools_need_a_terminal() -> None:
 
 
 @pytest.mark.parametrize(("command", "instead"), [("chat", "--plain"), ("top", "--once")])
-def test_dumb_terminal_gets_plain_output(server: ServerProcess, command: str, instead: str) -> None:
+def test_dumb_terminal_gets_plain_output(demo_server: ServerProcess, command: str, instead: str) -> None:
     controller, terminal = pty.openpty()
-    run = [sys.executable, "-m", "mlxctl", command, "--url", server.url]
+    run = [sys.executable, "-m", "mlxctl", command, "--url", demo_server.url]
     environment = os.environ | {"TERM": "dumb"}
     os.write(controller, b"\x04")
     ended = subprocess.run(
@@ -412,20 +405,20 @@ def test_unreachable_url_is_one_line_and_exit_code_1() -> None:
     )
 
 
-def test_failed_question_sets_the_exit_code(server: ServerProcess) -> None:
-    run = chat("--plain", "--url", server.url, typed="word " * 20_000 + "\n")
+def test_failed_question_sets_the_exit_code(demo_server: ServerProcess) -> None:
+    run = chat("--plain", "--url", demo_server.url, typed="word " * 20_000 + "\n")
     assert run.returncode == 1
     assert "prompt is too long" in run.stderr
 
 
-def test_unknown_model_is_named(server: ServerProcess) -> None:
-    run = chat("--plain", "--url", server.url, "--model", "gpt-9", typed="Hello!\n")
+def test_unknown_model_is_named(demo_server: ServerProcess) -> None:
+    run = chat("--plain", "--url", demo_server.url, "--model", "gpt-9", typed="Hello!\n")
     assert run.returncode == 1
     assert "model 'gpt-9' is not served here; available: mlxctl-demo" in run.stderr
 
 
-def test_closed_pipe_ends_without_traceback(server: ServerProcess) -> None:
-    command = f"{sys.executable} -m mlxctl chat Hello! --temperature 0 --url {server.url} | true"
+def test_closed_pipe_ends_without_traceback(demo_server: ServerProcess) -> None:
+    command = f"{sys.executable} -m mlxctl chat Hello! --temperature 0 --url {demo_server.url} | true"
     run = subprocess.run(
         ["bash", "-c", command],
         capture_output=True,

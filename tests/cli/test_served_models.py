@@ -1,7 +1,6 @@
 """`mlxctl models` about a running server, and about the hub."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,17 +13,10 @@ from tests.server.process import ServerProcess, serving
 runner = CliRunner()
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
-    """A server of the demo model."""
-    with serving(None) as started:
-        yield started
-
-
-def test_models_are_listed_with_state_and_use(server: ServerProcess) -> None:
-    (row,) = json.loads(runner.invoke(app, ["models", "ps", "--json", "--url", server.url]).stdout)
+def test_models_are_listed_with_state_and_use(demo_server: ServerProcess) -> None:
+    (row,) = json.loads(runner.invoke(app, ["models", "ps", "--json", "--url", demo_server.url]).stdout)
     assert (row["name"], row["state"], row["num_requests"]) == ("mlxctl-demo", "loaded", 0)
-    assert "mlxctl-demo  loaded" in runner.invoke(app, ["models", "ps", "--url", server.url]).stdout
+    assert "mlxctl-demo  loaded" in runner.invoke(app, ["models", "ps", "--url", demo_server.url]).stdout
 
 
 def test_an_alias_is_a_further_name_in_the_row_of_its_model(tmp_path: Path) -> None:
@@ -37,9 +29,9 @@ def test_an_alias_is_a_further_name_in_the_row_of_its_model(tmp_path: Path) -> N
         assert "mlxctl-demo, quick  loaded" in shown
 
 
-def test_a_model_is_pinned_unpinned_unloaded_and_loaded(server: ServerProcess) -> None:
+def test_a_model_is_pinned_unpinned_unloaded_and_loaded(demo_server: ServerProcess) -> None:
     def change(action: str) -> str:
-        return runner.invoke(app, ["models", action, "mlxctl-demo", "--url", server.url]).stdout.strip()
+        return runner.invoke(app, ["models", action, "mlxctl-demo", "--url", demo_server.url]).stdout.strip()
 
     assert change("pin") == "mlxctl-demo: loaded, pinned"
     assert change("unpin") == "mlxctl-demo: loaded"
@@ -47,8 +39,8 @@ def test_a_model_is_pinned_unpinned_unloaded_and_loaded(server: ServerProcess) -
     assert change("load") == "mlxctl-demo: loaded"
 
 
-def test_an_unknown_model_is_an_error_in_one_line(server: ServerProcess) -> None:
-    done = runner.invoke(app, ["models", "load", "nothing", "--url", server.url])
+def test_an_unknown_model_is_an_error_in_one_line(demo_server: ServerProcess) -> None:
+    done = runner.invoke(app, ["models", "load", "nothing", "--url", demo_server.url])
     assert done.exit_code == 1
     assert "nothing" in done.stderr
     assert done.stderr.count("\n") == 1

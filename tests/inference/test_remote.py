@@ -2,13 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from server.process import ServerProcess, serving, wait_for
+from server.process import ServerProcess, wait_for
 
 from mlxctl.inference.remote import RemoteInference
 from mlxctl.inference.remote.chunks import ChunkReader
@@ -301,15 +300,9 @@ def test_unsupported_options_are_rejected() -> None:
         encode_request(GenerationRequest(model="m", prompts=("a",)))
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
-    with serving(None) as running:
-        yield running
-
-
-def test_real_server_answers(server: ServerProcess) -> None:
+def test_real_server_answers(demo_server: ServerProcess) -> None:
     async def talk() -> tuple[RemoteInference, list[StreamEvent]]:
-        remote = RemoteInference(server.url)
+        remote = RemoteInference(demo_server.url)
         await remote.wait_ready()
         name = remote.find_model(None).name
         sampling = SamplingOptions(temperature=0.0)
@@ -331,9 +324,9 @@ def test_real_server_answers(server: ServerProcess) -> None:
         remote.find_model("gpt-9")
 
 
-def test_cancel_ends_the_request_on_the_server(server: ServerProcess) -> None:
+def test_cancel_ends_the_request_on_the_server(demo_server: ServerProcess) -> None:
     async def leave() -> None:
-        remote = RemoteInference(server.url)
+        remote = RemoteInference(demo_server.url)
         await remote.wait_ready()
         name = remote.find_model(None).name
         generation = await remote.generate(
@@ -341,7 +334,7 @@ def test_cancel_ends_the_request_on_the_server(server: ServerProcess) -> None:
         )
         await anext(generation)
         generation.cancel()
-        await asyncio.to_thread(wait_for, lambda: server.health()["open_requests"] == 0, seconds=20)
+        await asyncio.to_thread(wait_for, lambda: demo_server.health()["open_requests"] == 0, seconds=20)
         await remote.close()
 
     asyncio.run(leave())

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from huggingface_hub import constants
 
+from mlxctl.cli import app
 from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
 from mlxctl.ir.errors import DownloadFailed, PolicyDenied, QueueFull
 from mlxctl.library import hub as hub_module
@@ -49,6 +51,19 @@ def hub() -> Iterator[TinyHub]:
         yield started
 
 
+def pull(repository: str, url: str, cache: Path, *options: str) -> tuple[int, str, str]:
+    """Run the command with the local hub; return its exit code and output."""
+    with pytest.MonkeyPatch.context() as patch:
+        # The library has read its variable.
+        patch.setattr(constants, "ENDPOINT", url)
+        path_of_file = constants.HUGGINGFACE_CO_URL_TEMPLATE.removeprefix("https://huggingface.co")
+        patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + path_of_file)
+        patch.setenv("HF_HUB_CACHE", str(cache))
+        patch.setenv("XDG_STATE_HOME", str(cache))
+        done = CliRunner().invoke(app, ["models", "pull", repository, *options])
+    return done.exit_code, done.stdout, done.stderr
+
+
 def pulling(
     repository: str, url: str, cache: Path, program: Sequence[str] = (), **environment: str
 ) -> "subprocess.Popen[str]":
@@ -59,7 +74,7 @@ def pulling(
     return subprocess.Popen(command, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def pull(
+def pull_in_process(
     repository: str, url: str, cache: Path, program: Sequence[str] = (), **environment: str
 ) -> tuple[int, str, str]:
     process = pulling(repository, url, cache, program, **environment)
@@ -174,7 +189,7 @@ def test_unreachable_hub_is_a_one_line_error(tmp_path: Path) -> None:
     assert "cannot download 'org/tiny': the hub at http://127.0.0.1:9 cannot be reached" in err
     assert "check the network and HTTPS_PROXY" in err
     assert err.count("\n") == 1
-    code, _, err = pull("org/tiny", "http://127.0.0.1:9", tmp_path, HF_HUB_OFFLINE="1")
+    code, _, err = pull_in_process("org/tiny", "http://127.0.0.1:9", tmp_path, HF_HUB_OFFLINE="1")
     assert (code, err) == (1, "mlxctl: cannot download 'org/tiny': HF_HUB_OFFLINE forbids it\n")
 
 
@@ -196,14 +211,15 @@ def test_disk_that_fills_up_during_the_download_is_a_one_line_error(hub: TinyHub
         subprocess.run([*own_mounts, "true"], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("this container forbids user namespaces, which mounting without root needs")
-    code, out, err = pull("org/tiny", hub.url, cache, program=own_mounts, XDG_STATE_HOME=str(tmp_path))
+    state = {"XDG_STATE_HOME": str(tmp_path)}
+    code, out, err = pull_in_process("org/tiny", hub.url, cache, program=own_mounts, **state)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "the disk is full; free space, or name another directory in HF_HUB_CACHE" in err
 
 
 def test_file_that_is_too_large_for_the_disk_is_a_one_line_error(hub: TinyHub, tmp_path: Path) -> None:
     limited = ["sh", "-c", 'ulimit -f 900; exec "$@"', "sh"]
-    code, out, err = pull("org/tiny", hub.url, tmp_path, program=limited)
+    code, out, err = pull_in_process("org/tiny", hub.url, tmp_path, program=limited)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "a file is too large for the disk's file system" in err
 
@@ -336,30 +352,19 @@ def test_repository_names_are_validated(name: str, is_one: bool) -> None:
 
 
 def test_pull_json_describes_the_download(hub: TinyHub, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mlxctl", "models", "pull", "org/tiny", "--json"]
-    places = {"HF_HUB_CACHE": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
-    variables = {**os.environ, "HF_ENDPOINT": hub.url, **places}
-    done = json.loads(
-        subprocess.run(command, env=variables, capture_output=True, text=True, check=True, timeout=60).stdout
-    )
+    done = json.loads(pull("org/tiny", hub.url, tmp_path, "--json")[1])
     assert (done["state"], done["num_bytes"]) == ("done", sum(map(len, FILES.values())))
 
 
 def test_pull_json_has_the_outcome_of_the_probe(hub: TinyHub, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mlxctl", "models", "pull", "org/tiny", "--probe", "--json"]
-    places = {"HF_HUB_CACHE": str(tmp_path / "hub"), "XDG_STATE_HOME": str(tmp_path)}
-    variables = {**os.environ, "HF_ENDPOINT": hub.url, **places}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60)
-    view = json.loads(done.stdout)
-    assert (done.returncode, view["state"], view["probe"]) == (1, "done", "failed")
-    assert view["probe_error"] in done.stderr
+    code, out, err = pull("org/tiny", hub.url, tmp_path, "--probe", "--json")
+    view = json.loads(out)
+    assert (code, view["state"], view["probe"]) == (1, "done", "failed")
+    assert view["probe_error"] in err
 
 
 def test_pull_probes_the_model_on_request(hub: TinyHub, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mlxctl", "models", "pull", "org/tiny", "--probe"]
-    places = {"HF_HUB_CACHE": str(tmp_path / "hub"), "XDG_STATE_HOME": str(tmp_path)}
-    variables = {**os.environ, "HF_ENDPOINT": hub.url, **places}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60)
-    assert "downloaded org/tiny" in done.stdout
-    assert "org/tiny" in done.stderr + done.stdout.partition("downloaded org/tiny")[2]
-    assert done.returncode == 1, "the weights of this repository are no model"
+    code, out, err = pull("org/tiny", hub.url, tmp_path, "--probe")
+    assert "downloaded org/tiny" in out
+    assert "org/tiny" in err + out.partition("downloaded org/tiny")[2]
+    assert code == 1, "the weights of this repository are no model"

@@ -288,7 +288,7 @@ def test_entries_of_a_model_that_is_not_loaded_keep_its_name(tmp_path: Path) -> 
             await ask(client, "qwen3", text(600, 1))
         async with running_engine("llama3", settings=on_disk(tmp_path)) as client:
             listed = await client.ask_cache("list", limit=9)
-        assert [chunk.model for chunk in listed.chunks] == ["qwen3"] * 3
+        assert [chunk.model for chunk in listed.chunks] == ["qwen3"] * 2
 
     asyncio.run(run())
 

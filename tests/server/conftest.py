@@ -40,13 +40,6 @@ def server(endless_model: Path) -> Iterator[ServerProcess]:
         yield running
 
 
-@pytest.fixture(scope="session")
-def demo_server() -> Iterator[ServerProcess]:
-    """A server for the demo model."""
-    with serving(None) as running:
-        yield running
-
-
 @pytest.fixture(scope="module")
 def openai_client(server: ServerProcess) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0) as client:

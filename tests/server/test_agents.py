@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from .agent_client import BRIEF, Agent
-from .process import ServerProcess, serving
+from .hosted import HostedServer, hosting
 
 CONTEXT_LENGTH = 1024
 
@@ -27,14 +27,14 @@ def short(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path, short: Path) -> Iterator[ServerProcess]:
+def server(endless_model: Path, short: Path) -> Iterator[HostedServer]:
     """A server with small histories, whose agents queue three turns."""
     limits = {"MLXCTL_SERVER_AGENT_QUEUE": "3", "MLXCTL_SERVER_AGENT_HISTORY_BYTES": "20000"}
-    with serving(endless_model, "--model", str(short), **limits) as running:
+    with hosting(endless_model, "--model", str(short), **limits) as running:
         yield running
 
 
-def test_turns_equal_the_whole_conversation(server: ServerProcess) -> None:
+def test_turns_equal_the_whole_conversation(server: HostedServer) -> None:
     agent = Agent(server, instructions="Be brief.")
     answers = [agent.answer_to("One"), agent.answer_to("Two")]
     messages = [
@@ -50,7 +50,7 @@ def test_turns_equal_the_whole_conversation(server: ServerProcess) -> None:
     assert [message["content"] for message in agent.history()] == ["One", answers[0], "Two", answers[1]]
 
 
-def test_streamed_turn_leaves_the_same_history(server: ServerProcess) -> None:
+def test_streamed_turn_leaves_the_same_history(server: HostedServer) -> None:
     whole, streamed = Agent(server), Agent(server)
     whole.answer_to("Hello")
     with streamed.stream("Hello", **BRIEF) as answer:
@@ -61,7 +61,7 @@ def test_streamed_turn_leaves_the_same_history(server: ServerProcess) -> None:
     assert len(whole.history()) == 2
 
 
-def test_only_new_messages_are_prefilled(server: ServerProcess) -> None:
+def test_only_new_messages_are_prefilled(server: HostedServer) -> None:
     agent = Agent(server, instructions="A long beginning. " * 20)
     agent.answer_to("One")
     usage = agent.turn("Two").json()["usage"]
@@ -72,7 +72,7 @@ def test_only_new_messages_are_prefilled(server: ServerProcess) -> None:
     assert looked["context_tokens"] > usage["prompt_tokens"]
 
 
-def test_concurrent_turns_run_one_after_another(server: ServerProcess) -> None:
+def test_concurrent_turns_run_one_after_another(server: HostedServer) -> None:
     agent = Agent(server)
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda number: agent.answer_to(f"Turn {number}"), range(4)))
@@ -82,7 +82,7 @@ def test_concurrent_turns_run_one_after_another(server: ServerProcess) -> None:
         assert history[history.index(f"Turn {number}") + 1] == answer
 
 
-def test_turns_beyond_the_queue_limit_are_refused(server: ServerProcess) -> None:
+def test_turns_beyond_the_queue_limit_are_refused(server: HostedServer) -> None:
     agent = Agent(server)
     with ThreadPoolExecutor(4) as pool, agent.stream("One") as first:
         lines = first.iter_lines()
@@ -98,7 +98,7 @@ def test_turns_beyond_the_queue_limit_are_refused(server: ServerProcess) -> None
     assert len(agent.history()) == 6
 
 
-def test_disconnect_leaves_the_history_unchanged(server: ServerProcess) -> None:
+def test_disconnect_leaves_the_history_unchanged(server: HostedServer) -> None:
     agent = Agent(server)
     agent.answer_to("One")
     before = agent.history()
@@ -109,7 +109,7 @@ def test_disconnect_leaves_the_history_unchanged(server: ServerProcess) -> None:
     assert [message["content"] for message in agent.history()[2::2]] == ["Three"]
 
 
-def test_reset_fails_a_running_turn(server: ServerProcess) -> None:
+def test_reset_fails_a_running_turn(server: HostedServer) -> None:
     agent = Agent(server)
     agent.answer_to("One")
     # Long enough that the reset comes before its end.
@@ -124,7 +124,7 @@ def test_reset_fails_a_running_turn(server: ServerProcess) -> None:
     assert agent.look()["context_tokens"] == 0
 
 
-def test_changed_agent_keeps_its_history(server: ServerProcess) -> None:
+def test_changed_agent_keeps_its_history(server: HostedServer) -> None:
     agent = Agent(server, instructions="Be brief.", metadata={"trip": "1"})
     first = agent.answer_to("One")
     changed = httpx.patch(
@@ -150,7 +150,7 @@ def test_changed_agent_keeps_its_history(server: ServerProcess) -> None:
     assert (taken_away["instructions"], taken_away["metadata"], taken_away["num_messages"]) == (None, None, 4)
 
 
-def test_running_turn_continues_when_its_agent_changes(server: ServerProcess) -> None:
+def test_running_turn_continues_when_its_agent_changes(server: HostedServer) -> None:
     agent = Agent(server)
     with agent.stream("One", max_tokens=100) as answer:
         lines = answer.iter_lines()
@@ -162,14 +162,14 @@ def test_running_turn_continues_when_its_agent_changes(server: ServerProcess) ->
     assert (looked["instructions"], looked["num_messages"]) == ("Go on.", 2)
 
 
-def test_unknown_model_is_refused_when_an_agent_is_made_or_changed(server: ServerProcess) -> None:
+def test_unknown_model_is_refused_when_an_agent_is_made_or_changed(server: HostedServer) -> None:
     made = httpx.post(f"{server.url}/v1/agents", json={"model": "later"}, timeout=30)
     changed = httpx.patch(Agent(server).url, json={"model": "later"}, timeout=30)
     for answer in (made, changed):
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
 
 
-def test_deleted_agent_is_not_found(server: ServerProcess) -> None:
+def test_deleted_agent_is_not_found(server: HostedServer) -> None:
     agent = Agent(server, id="one-time")
     assert httpx.delete(agent.url, timeout=30).json() == {
         "id": "one-time",
@@ -188,7 +188,7 @@ def test_deleted_agent_is_not_found(server: ServerProcess) -> None:
     )
 
 
-def test_full_context_is_an_error_unless_drop_oldest(server: ServerProcess) -> None:
+def test_full_context_is_an_error_unless_drop_oldest(server: HostedServer) -> None:
     agent = Agent(server, model="short", instructions="Remember.")
     for number in range(6):
         agent.answer_to(f"Turn {number}: " + "very long " * 10)
@@ -201,7 +201,7 @@ def test_full_context_is_an_error_unless_drop_oldest(server: ServerProcess) -> N
     assert len(agent.history()) == len(before) + 2
 
 
-def test_max_context_of_an_agent_bounds_its_turns(server: ServerProcess) -> None:
+def test_max_context_of_an_agent_bounds_its_turns(server: HostedServer) -> None:
     agent = Agent(server, agent_id="bounded", system_prompt="Be brief.", max_context=200)
     refused = agent.turn("very long " * 60)
     assert "200" in refused.json()["error"]["message"]
@@ -210,14 +210,14 @@ def test_max_context_of_an_agent_bounds_its_turns(server: ServerProcess) -> None
     assert (found["id"], found["instructions"], found["max_context"]) == ("bounded", "Be brief.", 200)
 
 
-def test_history_size_is_bounded(server: ServerProcess) -> None:
+def test_history_size_is_bounded(server: HostedServer) -> None:
     agent = Agent(server, model="short", context_overflow="drop_oldest")
     refused = agent.turn("x" * 20_000)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "agent_history_full")
     assert agent.history() == []
 
 
-def test_instructions_count_toward_the_history_size(server: ServerProcess) -> None:
+def test_instructions_count_toward_the_history_size(server: HostedServer) -> None:
     agent = Agent(server, model="short", instructions="y" * 15_000)
     refused = agent.turn("x" * 6_000)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "agent_history_full")
@@ -242,7 +242,7 @@ def test_instructions_count_toward_the_history_size(server: ServerProcess) -> No
         ({"model": "m" * 1025}, "model"),
     ],
 )
-def test_agent_settings_size_is_bounded(server: ServerProcess, settings: dict[str, Any], param: str) -> None:
+def test_agent_settings_size_is_bounded(server: HostedServer, settings: dict[str, Any], param: str) -> None:
     agent = Agent(server, instructions="Be brief.")
     made = httpx.post(f"{server.url}/v1/agents", json={"model": "tiny", **settings})
     changed = httpx.patch(agent.url, json=settings)
@@ -252,7 +252,7 @@ def test_agent_settings_size_is_bounded(server: ServerProcess, settings: dict[st
     assert agent.look()["instructions"] == "Be brief."
 
 
-def test_page_of_large_agents_is_shorter(server: ServerProcess) -> None:
+def test_page_of_large_agents_is_shorter(server: HostedServer) -> None:
     made = [
         Agent(server, id=f"large-{number}", instructions="x" * 1_000_000).look()["id"] for number in range(6)
     ]
@@ -284,7 +284,7 @@ def test_page_of_large_agents_is_shorter(server: ServerProcess) -> None:
         ({"model": "tiny", "tools": [{"type": "function"}]}, "tools[0].function"),
     ],
 )
-def test_invalid_agent_is_refused_by_name(server: ServerProcess, body: Any, param: str) -> None:
+def test_invalid_agent_is_refused_by_name(server: HostedServer, body: Any, param: str) -> None:
     refused = httpx.post(f"{server.url}/v1/agents", json=body)
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
 
@@ -302,7 +302,7 @@ def test_invalid_agent_is_refused_by_name(server: ServerProcess, body: Any, para
         ),
     ],
 )
-def test_invalid_turn_is_refused_by_name(server: ServerProcess, body: Any, param: str) -> None:
+def test_invalid_turn_is_refused_by_name(server: HostedServer, body: Any, param: str) -> None:
     agent = Agent(server)
     refused = httpx.post(f"{agent.url}/generate", json=body)
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
@@ -320,22 +320,20 @@ def test_invalid_turn_is_refused_by_name(server: ServerProcess, body: Any, param
         ([], None),
     ],
 )
-def test_invalid_change_is_refused_without_effect(
-    server: ServerProcess, body: Any, param: str | None
-) -> None:
+def test_invalid_change_is_refused_without_effect(server: HostedServer, body: Any, param: str | None) -> None:
     agent = Agent(server, instructions="Be brief.")
     refused = httpx.patch(agent.url, json=body)
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
     assert agent.look()["instructions"] == "Be brief."
 
 
-def test_duplicate_agent_id_is_refused(server: ServerProcess) -> None:
+def test_duplicate_agent_id_is_refused(server: HostedServer) -> None:
     Agent(server, id="taken")
     refused = httpx.post(f"{server.url}/v1/agents", json={"model": "tiny", "id": "taken"})
     assert (refused.status_code, refused.json()["error"]["param"]) == (409, "id")
 
 
-def test_agents_are_listed_in_pages(server: ServerProcess) -> None:
+def test_agents_are_listed_in_pages(server: HostedServer) -> None:
     ids = [Agent(server).url.rsplit("/", 1)[1] for _ in range(3)]
     everybody = httpx.get(f"{server.url}/v1/agents?limit=100").json()
     page = httpx.get(f"{server.url}/v1/agents?limit=1&after={ids[0]}").json()
@@ -346,7 +344,7 @@ def test_agents_are_listed_in_pages(server: ServerProcess) -> None:
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
 
 
-def test_a_tool_call_and_its_result_are_part_of_the_history(server: ServerProcess) -> None:
+def test_a_tool_call_and_its_result_are_part_of_the_history(server: HostedServer) -> None:
     tool = {
         "name": "get_weather",
         "description": "Get the weather in a city",

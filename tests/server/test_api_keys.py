@@ -23,7 +23,7 @@ from mlxctl.state.settings import OidcSettings, PolicySettings, ServerSettings
 from tests.server.policy.identity_provider import AUDIENCE, identity_provider
 
 from .conftest import unstarted_app
-from .process import ServerProcess, serving
+from .hosted import HostedServer, hosting
 from .test_route_access import calls
 
 ADMIN = "key-of-admin"
@@ -120,26 +120,26 @@ def test_secret_is_returned_only_once(unstarted: testing.TestClient) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path) -> Iterator[ServerProcess]:
-    with serving(endless_model, "--admin-key", ADMIN) as running:
+def server(endless_model: Path) -> Iterator[HostedServer]:
+    with hosting(endless_model, "--admin-key", ADMIN) as running:
         yield running
 
 
-def ask(server: ServerProcess, method: str, path: str, body: Any = None, key: str = ADMIN) -> httpx.Response:
+def ask(server: HostedServer, method: str, path: str, body: Any = None, key: str = ADMIN) -> httpx.Response:
     return httpx.request(method, server.url + path, json=body, headers={"x-api-key": key}, timeout=60)
 
 
-def states(server: ServerProcess) -> list[str]:
+def states(server: HostedServer) -> list[str]:
     return [request["state"] for request in ask(server, "GET", "/requests").json()["requests"]]
 
 
-def new_key(server: ServerProcess, name: str, **fields: Any) -> dict[str, Any]:
+def new_key(server: HostedServer, name: str, **fields: Any) -> dict[str, Any]:
     created: dict[str, Any] = ask(server, "POST", "/admin/keys", {"name": name, **fields}).json()
     return created
 
 
 @pytest.mark.parametrize("streams", [True, False])
-def test_open_request_of_a_revoked_key_ends(server: ServerProcess, streams: bool) -> None:
+def test_open_request_of_a_revoked_key_ends(server: HostedServer, streams: bool) -> None:
     key = new_key(server, f"revoked {streams}")
     body = {"model": "tiny", "messages": HELLO, "max_tokens": 30_000, "stream": streams}
     headers = {"x-api-key": key["key"]}
@@ -165,7 +165,7 @@ def test_open_request_of_a_revoked_key_ends(server: ServerProcess, streams: bool
     assert ask(server, "GET", "/v1/models", key=key["key"]).status_code == 401
 
 
-def test_key_uses_only_its_allowed_models(server: ServerProcess) -> None:
+def test_key_uses_only_its_allowed_models(server: HostedServer) -> None:
     key = new_key(server, "models", models=["qwen*"], scopes=["generate", "models:read", "models:write"])[
         "key"
     ]
@@ -186,7 +186,7 @@ def test_key_uses_only_its_allowed_models(server: ServerProcess) -> None:
     assert ask(server, "GET", "/v1/models/tiny", key=key).status_code == 404
 
 
-def test_changed_limit_holds_for_the_next_request(server: ServerProcess) -> None:
+def test_changed_limit_holds_for_the_next_request(server: HostedServer) -> None:
     key = new_key(server, "limited", limits={"models": {"tiny": {"requests_per_minute": 1}}})
     body = {"model": "tiny", "messages": HELLO, "max_tokens": 1}
     answers = [ask(server, "POST", "/v1/messages", body, key["key"]) for _ in range(2)]
@@ -198,7 +198,7 @@ def test_changed_limit_holds_for_the_next_request(server: ServerProcess) -> None
     assert ask(server, "POST", "/v1/messages", body, key["key"]).status_code == 200
 
 
-def test_stored_keys_do_not_see_each_other(server: ServerProcess) -> None:
+def test_stored_keys_do_not_see_each_other(server: HostedServer) -> None:
     alpha, beta = (
         new_key(server, name, scopes=["generate", "requests:cancel"])["key"] for name in ("alpha", "beta")
     )
@@ -229,7 +229,7 @@ def test_priority_is_no_more_urgent_than_that_of_the_key(
     assert with_caller(packed, http).head.priority == priority
 
 
-def test_commands_manage_the_keys_of_a_server(server: ServerProcess) -> None:
+def test_commands_manage_the_keys_of_a_server(server: HostedServer) -> None:
     def run(*words: str) -> str:
         result = CliRunner().invoke(app, ["admin", *words, "--url", server.url, "--api-key", ADMIN])
         assert result.exit_code == 0, result.output

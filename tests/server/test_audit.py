@@ -4,9 +4,6 @@ No content by default.
 """
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +11,9 @@ from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
+from mlxctl.cli import app
 from mlxctl.cli.audit import time_of
 from mlxctl.ir.errors import SettingsError
 from mlxctl.state.settings import ServerSettings
@@ -90,7 +89,10 @@ def test_record_names_request_caller_tokens_and_times(with_keys: ServerProcess, 
     assert b"key-of-" not in stored(state)
 
 
-def test_commands_read_the_log_of_this_machine(with_keys: ServerProcess, state: Path) -> None:
+def test_commands_read_the_log_of_this_machine(
+    with_keys: ServerProcess, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
     for request_id in ("first", "second"):
         post(with_keys, **{"x-request-id": request_id}, **ADMIN)
     wait_for(
@@ -99,9 +101,7 @@ def test_commands_read_the_log_of_this_machine(with_keys: ServerProcess, state: 
     )
 
     def run(*arguments: str) -> str:
-        environment = {**os.environ, "XDG_STATE_HOME": str(state)}
-        command = [sys.executable, "-m", "mlxctl", "audit", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+        return CliRunner().invoke(app, ["audit", *arguments], catch_exceptions=False).stdout
 
     tail = json.loads(run("tail", "--json"))
     assert [record["request_id"] for record in tail][-2:] == ["first", "second"]

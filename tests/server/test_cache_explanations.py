@@ -11,7 +11,7 @@ import pytest
 
 from tests import tiny_models
 
-from .process import ServerProcess, serving
+from .hosted import HostedServer, hosting
 
 PROSE = "The sea is wide and the hills are old; boats leave in the morning and come home at night. "
 
@@ -21,15 +21,15 @@ HYBRID, OTHER = tiny_models.model("lfm2"), tiny_models.model("qwen3")
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path) -> Iterator[ServerProcess]:
-    with serving(endless_model, "--model", str(HYBRID), "--model", str(OTHER)) as running:
+def server(endless_model: Path) -> Iterator[HostedServer]:
+    with hosting(endless_model, "--model", str(HYBRID), "--model", str(OTHER)) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def small(endless_model: Path) -> Iterator[ServerProcess]:
+def small(endless_model: Path) -> Iterator[HostedServer]:
     """A server whose cache holds one conversation and that keeps agents' headers."""
-    with serving(
+    with hosting(
         endless_model, "--prefix-cache", "700KB", "--cache-disk-bytes", "0", "--keep-agent-headers"
     ) as running:
         yield running
@@ -38,7 +38,7 @@ def small(endless_model: Path) -> Iterator[ServerProcess]:
 class Agent:
     """A conversation with a unique first message."""
 
-    def __init__(self, server: ServerProcess) -> None:
+    def __init__(self, server: HostedServer) -> None:
         self.server = server
         self.system = f"You are {secrets.token_hex(8)}. " + PROSE * 2
 
@@ -77,7 +77,7 @@ def tool(name: str) -> dict[str, Any]:
     }
 
 
-def test_new_prompt_is_a_miss(server: ServerProcess) -> None:
+def test_new_prompt_is_a_miss(server: HostedServer) -> None:
     agent = Agent(server)
     agent.system = secrets.token_hex(30)
     agent.ask(user("Hello"))
@@ -87,7 +87,7 @@ def test_new_prompt_is_a_miss(server: ServerProcess) -> None:
     assert (found["reason"], found["num_cached_tokens"], found["compared_with"]) == ("first", 0, None)
 
 
-def test_a_repeated_prompt_below_the_shortest_prefix_is_named_too_short(server: ServerProcess) -> None:
+def test_a_repeated_prompt_below_the_shortest_prefix_is_named_too_short(server: HostedServer) -> None:
     body = {"model": "tiny", "prompt": "Hi", "max_tokens": 1}
     for _ in range(2):
         httpx.post(f"{server.url}/v1/completions", json=body, timeout=60).raise_for_status()
@@ -98,7 +98,7 @@ def test_a_repeated_prompt_below_the_shortest_prefix_is_named_too_short(server: 
     assert "from 16 tokens on" in found["sentence"]
 
 
-def test_repeated_prompt_is_a_full_hit(server: ServerProcess) -> None:
+def test_repeated_prompt_is_a_full_hit(server: HostedServer) -> None:
     agent = Agent(server)
     for _ in range(2):
         agent.ask(user("Hello"))
@@ -108,7 +108,7 @@ def test_repeated_prompt_is_a_full_hit(server: ServerProcess) -> None:
     assert (found["reason"], found["num_cached_tokens"]) == ("all_known", found["num_prompt_tokens"] - 1)
 
 
-def test_continued_conversation_hits(server: ServerProcess) -> None:
+def test_continued_conversation_hits(server: HostedServer) -> None:
     agent = Agent(server)
     reply = agent.ask(user("Hello"))
     agent.ask(user("Hello"), reply, user("And then?"))
@@ -119,7 +119,7 @@ def test_continued_conversation_hits(server: ServerProcess) -> None:
     assert found["divergence"] is None
 
 
-def test_changed_message_is_named_with_its_old_text(server: ServerProcess) -> None:
+def test_changed_message_is_named_with_its_old_text(server: HostedServer) -> None:
     agent = Agent(server)
     reply = agent.ask(user("Hello"))
     agent.ask(user("Tell me of boats"), reply, user("More"))
@@ -139,7 +139,7 @@ def test_changed_message_is_named_with_its_old_text(server: ServerProcess) -> No
     assert divergence["there"].startswith("boats")
 
 
-def test_reordered_tools_are_named(server: ServerProcess) -> None:
+def test_reordered_tools_are_named(server: HostedServer) -> None:
     agent = Agent(server)
     agent.ask(user("Hello"), tools=[tool("read"), tool("write"), tool("list")])
     agent.ask(user("Hello"), tools=[tool("read"), tool("list"), tool("write")])
@@ -150,7 +150,7 @@ def test_reordered_tools_are_named(server: ServerProcess) -> None:
     assert found["divergence"]["place"] == "tool 2 (list)"
 
 
-def test_changed_tool_is_named(server: ServerProcess) -> None:
+def test_changed_tool_is_named(server: HostedServer) -> None:
     agent = Agent(server)
     agent.ask(user("Hello"), tools=[tool("read")])
     agent.ask(user("Hello"), tools=[tool("read"), tool("write")])
@@ -158,7 +158,7 @@ def test_changed_tool_is_named(server: ServerProcess) -> None:
     assert agent.explained()["reason"] == "tools_changed"
 
 
-def test_option_that_changes_only_the_end_of_the_prompt_is_named(server: ServerProcess) -> None:
+def test_option_that_changes_only_the_end_of_the_prompt_is_named(server: HostedServer) -> None:
     agent = Agent(server)
     agent.ask(user("Hello"))
     # The template closes the thinking where the earlier answer began.
@@ -169,7 +169,7 @@ def test_option_that_changes_only_the_end_of_the_prompt_is_named(server: ServerP
     assert (found["reason"], found["divergence"]["part"]) == ("options_changed", "thinking")
 
 
-def test_message_rendered_differently_is_named(server: ServerProcess) -> None:
+def test_message_rendered_differently_is_named(server: HostedServer) -> None:
     agent = Agent(server)
     thought = {"role": "assistant", "content": "Well.", "reasoning_content": "I think of the sea."}
     agent.ask(user("Hello"), thought)
@@ -181,7 +181,7 @@ def test_message_rendered_differently_is_named(server: ServerProcess) -> None:
     assert (found["reason"], found["divergence"]["place"]) == ("template_rewrite", "message 3 (assistant)")
 
 
-def test_changing_header_is_named(small: ServerProcess) -> None:
+def test_changing_header_is_named(small: HostedServer) -> None:
     agent = Agent(small)
     rest = agent.system
     for number in (11, 22):
@@ -195,7 +195,7 @@ def test_changing_header_is_named(small: ServerProcess) -> None:
     assert (found["reason"], found["divergence"]["message"]) == ("volatile_header", 0)
 
 
-def test_evicted_prefix_is_named(small: ServerProcess) -> None:
+def test_evicted_prefix_is_named(small: HostedServer) -> None:
     agent, others = Agent(small), [Agent(small) for _ in range(4)]
     agent.ask(user("Hello"))
     for other in others:
@@ -205,7 +205,7 @@ def test_evicted_prefix_is_named(small: ServerProcess) -> None:
     assert agent.explained()["reason"] == "evicted"
 
 
-def test_expired_prefix_is_named(server: ServerProcess) -> None:
+def test_expired_prefix_is_named(server: HostedServer) -> None:
     agent = Agent(server)
     agent.ask(user("Hello"), ttl=0.2)
     time.sleep(0.4)
@@ -214,7 +214,7 @@ def test_expired_prefix_is_named(server: ServerProcess) -> None:
     assert agent.explained()["reason"] == "expired"
 
 
-def test_cleared_prefix_is_named(server: ServerProcess) -> None:
+def test_cleared_prefix_is_named(server: HostedServer) -> None:
     agent = Agent(server)
     agent.ask(user("Hello"))
     httpx.post(f"{server.url}/cache/clear").raise_for_status()
@@ -223,7 +223,7 @@ def test_cleared_prefix_is_named(server: ServerProcess) -> None:
     assert agent.explained()["reason"] == "cleared"
 
 
-def test_prefix_that_was_never_stored_is_named(server: ServerProcess) -> None:
+def test_prefix_that_was_never_stored_is_named(server: HostedServer) -> None:
     agent = Agent(server)
     agent.ask(user("Hello"), ttl=0)
     agent.ask(user("Hello"))
@@ -231,7 +231,7 @@ def test_prefix_that_was_never_stored_is_named(server: ServerProcess) -> None:
     assert agent.explained()["reason"] == "not_kept"
 
 
-def test_request_with_the_cache_off_is_neither_kept_nor_compared(server: ServerProcess) -> None:
+def test_request_with_the_cache_off_is_neither_kept_nor_compared(server: HostedServer) -> None:
     agent = Agent(server)
     agent.ask(user("Hello"), cache_mode="off")
     off = agent.explained()
@@ -243,7 +243,7 @@ def test_request_with_the_cache_off_is_neither_kept_nor_compared(server: ServerP
     assert agent.explained()["compared_with"] != off["number"]
 
 
-def test_missing_layer_checkpoint_is_named(server: ServerProcess) -> None:
+def test_missing_layer_checkpoint_is_named(server: HostedServer) -> None:
     agent = Agent(server)
     agent.ask(user(PROSE * 3), model=HYBRID.name)
     agent.ask(user(PROSE * 2 + "And now for something else."), model=HYBRID.name)
@@ -255,7 +255,7 @@ def test_missing_layer_checkpoint_is_named(server: ServerProcess) -> None:
     assert found["divergence"]["place"] == "message 2 (user)"
 
 
-def test_dry_run_explains_without_side_effects(server: ServerProcess) -> None:
+def test_dry_run_explains_without_side_effects(server: HostedServer) -> None:
     agent = Agent(server)
     agent.ask(user("Tell me of boats"))
     sent = {"protocol": "chat", "body": agent.body(user("Tell me of hills"))}
@@ -269,7 +269,7 @@ def test_dry_run_explains_without_side_effects(server: ServerProcess) -> None:
     assert again["num_cached_tokens"] == found["num_cached_tokens"] > 0
 
 
-def test_request_is_compared_within_its_session(server: ServerProcess) -> None:
+def test_request_is_compared_within_its_session(server: HostedServer) -> None:
     agent = Agent(server)
     agent.ask(user("Tell me of boats"), session_id="one")
     number = agent.explained()["number"]
@@ -292,7 +292,7 @@ def test_request_is_compared_within_its_session(server: ServerProcess) -> None:
     ],
 )
 def test_invalid_questions_are_refused(
-    server: ServerProcess, method: str, path: str, body: Any, words: str
+    server: HostedServer, method: str, path: str, body: Any, words: str
 ) -> None:
     answer = httpx.request(method, f"{server.url}{path}", json=body)
 
@@ -300,7 +300,7 @@ def test_invalid_questions_are_refused(
     assert words in answer.json()["error"]["message"]
 
 
-def test_prompt_of_another_model_is_named(server: ServerProcess) -> None:
+def test_prompt_of_another_model_is_named(server: HostedServer) -> None:
     agent = Agent(server)
     agent.ask(user("Hello"))
     agent.ask(user("Hello"), model=OTHER.name)
@@ -311,7 +311,7 @@ def test_prompt_of_another_model_is_named(server: ServerProcess) -> None:
     assert "sent the same to tiny" in found["sentence"]
 
 
-def test_retokenized_text_is_named(server: ServerProcess) -> None:
+def test_retokenized_text_is_named(server: HostedServer) -> None:
     # A prompt of the raw protocol is cut where the caller cuts it.
     text = "<|im_start|>user\n" + PROSE
     ids = _token_ids(text)

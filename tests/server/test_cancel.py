@@ -18,7 +18,8 @@ import pytest
 from mlxctl.inference.remote import RemoteInference
 from mlxctl.ir.errors import UnknownResource
 
-from .process import ServerProcess, serving, wait_for
+from .hosted import HostedServer, hosting
+from .process import wait_for
 
 MINE, THEIRS, ADMIN = "key-mine", "key-theirs", "key-admin"
 MESSAGES = [{"role": "user", "content": "hi"}]
@@ -26,7 +27,7 @@ LONG = {"model": "tiny", "messages": MESSAGES, "max_tokens": 30_000}
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path) -> Iterator[ServerProcess]:
+def server(endless_model: Path) -> Iterator[HostedServer]:
     """One row, one place in the queue, two callers and an operator."""
     environment = {
         "MLXCTL_ENGINE_MAX_ROWS": "1",
@@ -34,23 +35,21 @@ def server(endless_model: Path) -> Iterator[ServerProcess]:
         "MLXCTL_SERVER_MAX_QUEUE": "0",
     }
     keys = ("--api-key", MINE, "--api-key", THEIRS, "--admin-key", ADMIN)
-    with serving(endless_model, *keys, **environment) as running:
+    with hosting(endless_model, *keys, **environment) as running:
         yield running
 
 
-def call(server: ServerProcess, method: str, path: str, key: str = MINE, **more: Any) -> httpx.Response:
+def call(server: HostedServer, method: str, path: str, key: str = MINE, **more: Any) -> httpx.Response:
     headers = {"authorization": f"Bearer {key}", **more.pop("headers", {})}
     return httpx.request(method, f"{server.url}{path}", headers=headers, timeout=60, **more)
 
 
-def open_requests(server: ServerProcess) -> list[dict[str, Any]]:
+def open_requests(server: HostedServer) -> list[dict[str, Any]]:
     found = call(server, "GET", "/requests", ADMIN).json()["requests"]
     return [request for request in found if request["state"] in ("waiting", "reading", "answering")]
 
 
-def start(
-    pool: ThreadPoolExecutor, server: ServerProcess, path: str, **body: Any
-) -> "Future[httpx.Response]":
+def start(pool: ThreadPoolExecutor, server: HostedServer, path: str, **body: Any) -> "Future[httpx.Response]":
     """Start a long answer and wait until its row decodes."""
     answer = pool.submit(
         call, server, "POST", path, json=LONG | body, headers={"x-request-id": "long-answer"}
@@ -69,7 +68,7 @@ def start(
     ],
 )
 def test_cancelled_request_ends_with_error_and_frees_its_row(
-    server: ServerProcess, path: str, stream: bool, status: int, expected_message: str
+    server: HostedServer, path: str, stream: bool, status: int, expected_message: str
 ) -> None:
     with ThreadPoolExecutor() as pool:
         answer = start(pool, server, path, stream=stream)
@@ -85,7 +84,7 @@ def test_cancelled_request_ends_with_error_and_frees_its_row(
     assert following.status_code == 200
 
 
-async def cancel_remotely(server: ServerProcess, request_id: str) -> list[int]:
+async def cancel_remotely(server: HostedServer, request_id: str) -> list[int]:
     """Cancel as `mlxctl top` does, with the operator's key."""
     remote = RemoteInference(server.url, api_key=ADMIN)
     try:
@@ -94,7 +93,7 @@ async def cancel_remotely(server: ServerProcess, request_id: str) -> list[int]:
         await remote.close()
 
 
-def test_only_owner_and_admin_may_cancel(server: ServerProcess) -> None:
+def test_only_owner_and_admin_may_cancel(server: HostedServer) -> None:
     with ThreadPoolExecutor() as pool:
         answer = start(pool, server, "/v1/chat/completions")
         (number,) = [request["number"] for request in open_requests(server)]
@@ -111,7 +110,7 @@ def test_only_owner_and_admin_may_cancel(server: ServerProcess) -> None:
     assert call(server, "DELETE", "/requests/never", ADMIN).status_code == 404
 
 
-def test_waiting_request_can_be_cancelled(server: ServerProcess) -> None:
+def test_waiting_request_can_be_cancelled(server: HostedServer) -> None:
     with ThreadPoolExecutor() as pool:
         running = start(pool, server, "/v1/chat/completions")
         waiting = pool.submit(
@@ -127,7 +126,7 @@ def test_waiting_request_can_be_cancelled(server: ServerProcess) -> None:
         assert running.result().status_code == 499
 
 
-def ask_openai(server: ServerProcess, note: Callable[[Any], None]) -> str | None:
+def ask_openai(server: HostedServer, note: Callable[[Any], None]) -> str | None:
     with (
         httpx.Client(event_hooks={"response": [note]}) as http,
         openai.OpenAI(base_url=f"{server.url}/v1", api_key=MINE, max_retries=2, http_client=http) as client,
@@ -138,7 +137,7 @@ def ask_openai(server: ServerProcess, note: Callable[[Any], None]) -> str | None
         return answer.choices[0].finish_reason
 
 
-def ask_anthropic(server: ServerProcess, note: Callable[[Any], None]) -> str | None:
+def ask_anthropic(server: HostedServer, note: Callable[[Any], None]) -> str | None:
     with (
         httpx2.Client(event_hooks={"response": [note]}) as http,
         anthropic.Anthropic(base_url=server.url, api_key=MINE, max_retries=2, http_client=http) as client,
@@ -151,7 +150,7 @@ def ask_anthropic(server: ServerProcess, note: Callable[[Any], None]) -> str | N
 
 @pytest.mark.parametrize(("ask", "reason"), [(ask_openai, "length"), (ask_anthropic, "max_tokens")])
 def test_sdk_repeats_a_request_after_a_full_queue(
-    server: ServerProcess, ask: Callable[[ServerProcess, Callable[[Any], None]], str | None], reason: str
+    server: HostedServer, ask: Callable[[HostedServer, Callable[[Any], None]], str | None], reason: str
 ) -> None:
     answers: list[Any] = []
 
@@ -172,14 +171,14 @@ def test_sdk_repeats_a_request_after_a_full_queue(
     assert 1 <= int(answers[0].headers["retry-after"]) <= 60
 
 
-def test_more_answers_than_places_are_refused_for_good(server: ServerProcess) -> None:
+def test_more_answers_than_places_are_refused_for_good(server: HostedServer) -> None:
     refused = call(server, "POST", "/v1/chat/completions", json=LONG | {"n": 4})
 
     assert refused.status_code == 400
     assert refused.json()["error"]["param"] == "n"
 
 
-def test_client_that_does_not_read_gives_its_row_to_others(server: ServerProcess) -> None:
+def test_client_that_does_not_read_gives_its_row_to_others(server: HostedServer) -> None:
     # A stream of responses begins with two events of this size, more than the buffers of both ends take.
     body = {"model": "tiny", "input": "hi", "max_output_tokens": 600, "stream": True, "user": "u" * 300_000}
     payload = json.dumps(body).encode()

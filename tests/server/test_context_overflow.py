@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from .process import ServerProcess, serving
+from .hosted import HostedServer, hosting
 
 TURN = {"role": "user", "content": "very long " * 40}
 CONVERSATION = [TURN, {"role": "assistant", "content": "Yes."}, TURN, {"role": "assistant", "content": "No."}]
@@ -18,18 +18,18 @@ DROP = {"x-mlxctl-context-overflow": "drop_oldest"}
 
 
 @pytest.fixture(scope="module")
-def short(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def short(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedServer]:
     """A server with a context of 1,024 tokens."""
     model = tmp_path_factory.mktemp("models") / "short"
     shutil.copytree(endless_model, model)
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 1024}))
-    with serving(model) as running:
+    with hosting(model) as running:
         yield running
 
 
 @pytest.mark.parametrize("path", ["chat/completions", "messages"])
-def test_overflow_policy_of_body_or_header_drops_oldest_turns(short: ServerProcess, path: str) -> None:
+def test_overflow_policy_of_body_or_header_drops_oldest_turns(short: HostedServer, path: str) -> None:
     url = f"{short.url}/v1/{path}"
     assert httpx.post(url, json=BODY, timeout=60).status_code == 400
     by_header = httpx.post(url, json=BODY, headers=DROP, timeout=60).json()
@@ -39,7 +39,7 @@ def test_overflow_policy_of_body_or_header_drops_oldest_turns(short: ServerProce
     assert refused.status_code == 400
 
 
-def test_context_edit_clears_old_tool_results_and_reports_it(short: ServerProcess) -> None:
+def test_context_edit_clears_old_tool_results_and_reports_it(short: HostedServer) -> None:
     turns: list[dict[str, Any]] = [{"role": "user", "content": "Look it up."}]
     for number in range(3):
         call = {"type": "tool_use", "id": f"t{number}", "name": "look", "input": {}}
@@ -67,7 +67,7 @@ def test_context_edit_clears_old_tool_results_and_reports_it(short: ServerProces
     assert end["context_management"] == applied
 
 
-def test_unknown_overflow_policy_is_refused_by_name(short: ServerProcess) -> None:
+def test_unknown_overflow_policy_is_refused_by_name(short: HostedServer) -> None:
     headers = {"x-mlxctl-context-overflow": "shrink"}
     refused = httpx.post(f"{short.url}/v1/chat/completions", json=BODY, headers=headers, timeout=60)
     assert refused.status_code == 400

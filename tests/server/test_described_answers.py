@@ -26,8 +26,8 @@ from mlxctl.ir import Usage, collect
 from mlxctl.ir.errors import EngineDied
 from mlxctl.protocols import Formatter
 
+from .hosted import HostedServer, hosting
 from .openapi_validation import DOCUMENT, check_answer, check_stream
-from .process import ServerProcess, serving
 
 ROUTES: dict[str, Callable[..., Formatter]] = {
     "/v1/chat/completions": chat,
@@ -79,13 +79,13 @@ def test_answers_with_all_options_match_the_description() -> None:
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path) -> Iterator[ServerProcess]:
+def server(endless_model: Path) -> Iterator[HostedServer]:
     """An own server, whose model and cache are pinned."""
-    with serving(endless_model) as running:
+    with hosting(endless_model) as running:
         yield running
 
 
-def test_other_routes_match_the_description(server: ServerProcess) -> None:
+def test_other_routes_match_the_description(server: HostedServer) -> None:
     def ask(
         method: str, path: str, *, body: Any = None, status: int = 200, query: str = "", **names: str
     ) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from tests import tiny_models
 from tests.pdf_files import pdf
 
-from .process import ServerProcess, serving
+from .hosted import HostedServer, hosting
 
 READER = "endless"
 SEEING = "pixtral_colors"
@@ -21,10 +21,10 @@ FILE = b64encode(pdf("The codeword is swordfish.")).decode()
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
+def server() -> Iterator[HostedServer]:
     """A server for a text model and a vision model."""
     reader, seeing = (str(tiny_models.model("endless")), str(tiny_models.trained("pixtral_colors")))
-    with serving(None, "--model", reader, "--name", READER, "--model", seeing) as running:
+    with hosting(None, "--model", reader, "--name", READER, "--model", seeing) as running:
         yield running
 
 
@@ -33,7 +33,7 @@ def chat_messages(data: str) -> list[Any]:
     return [{"role": "user", "content": [file, {"type": "text", "text": "Which codeword?"}]}]
 
 
-def prompt(server: ServerProcess, messages: list[Any], model: str = READER) -> str:
+def prompt(server: HostedServer, messages: list[Any], model: str = READER) -> str:
     """Return the prompt of a conversation."""
     answer = httpx.post(
         f"{server.url}/apply-template", json={"model": model, "messages": messages}, timeout=60
@@ -42,12 +42,12 @@ def prompt(server: ServerProcess, messages: list[Any], model: str = READER) -> s
     return str(answer.json()["prompt"])
 
 
-def test_text_of_a_pdf_is_in_the_prompt(server: ServerProcess) -> None:
+def test_text_of_a_pdf_is_in_the_prompt(server: HostedServer) -> None:
     rendered = prompt(server, chat_messages(FILE))
     assert '<document title="r.pdf">\n<page number="1">\nThe codeword is swordfish.\n</page>' in rendered
 
 
-def test_model_list_says_that_pdfs_are_read(server: ServerProcess) -> None:
+def test_model_list_says_that_pdfs_are_read(server: HostedServer) -> None:
     found = httpx.get(f"{server.url}/v1/models/{READER}").json()["capabilities"]
     assert found["pdf_input"] == {"supported": True}
     thinks = found["thinking"]["supported"]
@@ -71,14 +71,14 @@ def test_both_sdks_send_pdfs(openai_client: openai.OpenAI, anthropic_client: ant
     assert num_read == counted.input_tokens
 
 
-def test_vision_model_sees_the_pages(openai_client: openai.OpenAI, server: ServerProcess) -> None:
+def test_vision_model_sees_the_pages(openai_client: openai.OpenAI, server: HostedServer) -> None:
     rendered = prompt(server, chat_messages(FILE), SEEING)
     assert (rendered.count("[IMG]"), rendered.count("swordfish")) == (1, 1)
     answer = openai_client.chat.completions.create(model=SEEING, messages=chat_messages(FILE), max_tokens=4)
     assert answer.usage is not None
 
 
-def test_guardrails_apply_to_the_text_of_a_pdf(server: ServerProcess) -> None:
+def test_guardrails_apply_to_the_text_of_a_pdf(server: HostedServer) -> None:
     rules = {"blocklist": ["swordfish"], "apply_to": ["input"]}
     assert httpx.put(f"{server.url}/admin/guardrails", json=rules, timeout=60).is_success
     try:

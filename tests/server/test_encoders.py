@@ -10,8 +10,8 @@ import pytest
 
 from tests import tiny_models
 
+from .hosted import HostedServer, hosting
 from .long_jobs import check_chat_continues_beside
-from .process import ServerProcess, serving
 
 TEXTS = [
     "The ferry leaves at noon.",
@@ -21,7 +21,7 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedServer]:
     """A server for every kind of encoder, and a chat model.
 
     By their names, and `endless`, which chats.
@@ -29,13 +29,13 @@ def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPro
     models = tmp_path_factory.mktemp("models")
     for name in (*tiny_models.ENCODER_NAMES, *tiny_models.CROSS_ENCODER_NAMES):
         shutil.copytree(tiny_models.encoder(name), models / name)
-    with serving(
+    with hosting(
         None, "--model", str(tiny_models.model("endless")), "--name", "endless", "--models-dir", str(models)
     ) as running:
         yield running
 
 
-def embed(model_server: ServerProcess, model: str, texts: str | list[str], **more: Any) -> list[list[float]]:
+def embed(model_server: HostedServer, model: str, texts: str | list[str], **more: Any) -> list[list[float]]:
     answer = httpx.post(
         f"{model_server.url}/v1/embeddings", json={"model": model, "input": texts, **more}, timeout=120
     )
@@ -44,14 +44,14 @@ def embed(model_server: ServerProcess, model: str, texts: str | list[str], **mor
 
 
 @pytest.mark.parametrize("name", tiny_models.ENCODER_NAMES)
-def test_concurrent_requests_get_distinct_vectors(model_server: ServerProcess, name: str) -> None:
+def test_concurrent_requests_get_distinct_vectors(model_server: HostedServer, name: str) -> None:
     together = embed(model_server, name, TEXTS)
     for text, vector in zip(TEXTS, together, strict=True):
         assert embed(model_server, name, text)[0] == pytest.approx(vector, abs=1e-5)
     assert all(sum(map(operator.mul, together[0], other)) < 0.99 for other in together[1:])
 
 
-def test_tokenizer_truncation_and_padding_are_ignored(model_server: ServerProcess) -> None:
+def test_tokenizer_truncation_and_padding_are_ignored(model_server: HostedServer) -> None:
     long, longer = embed(model_server, "bert", ["the " * 20 + "who", "the " * 20 + "what"])
     assert sum(map(operator.mul, long, longer)) < 0.9999
     assert embed(model_server, "bert", "BREAD and Butter")[0] == pytest.approx(
@@ -59,7 +59,7 @@ def test_tokenizer_truncation_and_padding_are_ignored(model_server: ServerProces
     )
 
 
-def test_prompt_name_prepends_the_models_prompt(model_server: ServerProcess) -> None:
+def test_prompt_name_prepends_the_models_prompt(model_server: HostedServer) -> None:
     named = embed(model_server, "embeddinggemma", TEXTS, prompt_name="query")
     written = embed(
         model_server, "embeddinggemma", [f"task: search result | query: {text}" for text in TEXTS]
@@ -67,7 +67,7 @@ def test_prompt_name_prepends_the_models_prompt(model_server: ServerProcess) -> 
     assert named == [pytest.approx(vector, abs=1e-5) for vector in written]
 
 
-def test_truncated_text_keeps_its_end_token(model_server: ServerProcess) -> None:
+def test_truncated_text_keeps_its_end_token(model_server: HostedServer) -> None:
     cut, other = embed(
         model_server, "xlm_roberta", ["the " * 900 + "sea", "the " * 900 + "mountain"], truncate=True
     )
@@ -80,7 +80,7 @@ def test_truncated_text_keeps_its_end_token(model_server: ServerProcess) -> None
 
 
 @pytest.mark.parametrize("name", tiny_models.CROSS_ENCODER_NAMES)
-def test_cross_encoder_scores_each_document_with_the_query(model_server: ServerProcess, name: str) -> None:
+def test_cross_encoder_scores_each_document_with_the_query(model_server: HostedServer, name: str) -> None:
     def scores(documents: list[str]) -> dict[str, float]:
         body = {"model": name, "query": "When does the ferry leave?", "documents": documents}
         answer = httpx.post(f"{model_server.url}/v1/rerank", json=body, timeout=120).json()
@@ -93,7 +93,7 @@ def test_cross_encoder_scores_each_document_with_the_query(model_server: ServerP
     assert len(set(together.values())) == len(TEXTS)
 
 
-def test_cross_encoder_has_no_embeddings(model_server: ServerProcess) -> None:
+def test_cross_encoder_has_no_embeddings(model_server: HostedServer) -> None:
     body = {"model": "bert_scorer", "input": "Bread."}
     answer = httpx.post(f"{model_server.url}/v1/embeddings", json=body, timeout=60)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "model")
@@ -106,7 +106,7 @@ def test_cross_encoder_has_no_embeddings(model_server: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize("name", tiny_models.CROSS_ENCODER_NAMES)
-def test_cut_documents_are_scored_as_their_beginning(model_server: ServerProcess, name: str) -> None:
+def test_cut_documents_are_scored_as_their_beginning(model_server: HostedServer, name: str) -> None:
     def answer(path: str, document: str, **fields: Any) -> Any:
         body = {"model": name, "query": "who", "documents": [document], **fields}
         return httpx.post(f"{model_server.url}{path}", json=body, timeout=60).json()
@@ -138,14 +138,14 @@ def test_cut_documents_are_scored_as_their_beginning(model_server: ServerProcess
     ],
 )
 def test_invalid_inputs_are_refused_by_name(
-    model_server: ServerProcess, body: dict[str, Any], param: str, message: str
+    model_server: HostedServer, body: dict[str, Any], param: str, message: str
 ) -> None:
     answer = httpx.post(f"{model_server.url}/v1/embeddings", json=body, timeout=60)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
     assert message in answer.json()["error"]["message"]
 
 
-def test_model_list_has_dimensions_and_max_length(model_server: ServerProcess) -> None:
+def test_model_list_has_dimensions_and_max_length(model_server: HostedServer) -> None:
     models = {
         model["id"]: model for model in httpx.get(f"{model_server.url}/v1/models", timeout=60).json()["data"]
     }
@@ -163,14 +163,14 @@ def test_model_list_has_dimensions_and_max_length(model_server: ServerProcess) -
     assert models["endless"]["dimensions"] is None
 
 
-def test_chat_continues_while_long_texts_are_embedded(model_server: ServerProcess) -> None:
+def test_chat_continues_while_long_texts_are_embedded(model_server: HostedServer) -> None:
     body = {"model": "bert", "input": ["the " * 350] * 400}
     check_chat_continues_beside(
         model_server, "bert", lambda: httpx.post(f"{model_server.url}/v1/embeddings", json=body)
     )
 
 
-def test_ollama_lists_what_each_model_can_do(model_server: ServerProcess) -> None:
+def test_ollama_lists_what_each_model_can_do(model_server: HostedServer) -> None:
     def capabilities(name: str) -> list[str]:
         shown: dict[str, list[str]] = httpx.post(
             f"{model_server.url}/api/show", json={"model": name}, timeout=120
@@ -180,7 +180,7 @@ def test_ollama_lists_what_each_model_can_do(model_server: ServerProcess) -> Non
     assert (capabilities("bert"), capabilities("bert_scorer")) == (["embedding"], [])
 
 
-def test_reranking_of_voyage_has_its_list(model_server: ServerProcess) -> None:
+def test_reranking_of_voyage_has_its_list(model_server: HostedServer) -> None:
     body = {"model": "bert_scorer", "query": "who", "documents": ["bread", "the ferry", "snow"]}
     url = f"{model_server.url}/v1/rerank"
     ranked = httpx.post(url, json=body, timeout=120).json()["results"]

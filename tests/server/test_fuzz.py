@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mlxctl.state.settings import PolicySettings, ServerSettings
 
 from .conftest import unstarted_app
-from .process import serving
+from .hosted import hosting
 
 ADMIN = "key-of-the-admin"
 
@@ -23,7 +23,7 @@ ADMIN = "key-of-the-admin"
 @pytest.fixture(scope="module")
 def volley(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Volley]:
     target = with_short_context(endless_model, tmp_path_factory.mktemp("models") / "short")
-    with serving(target) as running:
+    with hosting(target) as running:
         sending = Volley(running.url)
         yield sending
         sending.close()

@@ -12,33 +12,34 @@ from click.testing import CliRunner
 
 from mlxctl.cli import app
 
-from .process import ServerProcess, serving, wait_for
+from .hosted import HostedServer, hosting
+from .process import wait_for
 
 HELLO = [{"role": "user", "content": "hello there"}]
 CHAT = {"model": "tiny", "messages": HELLO, "max_tokens": 60, "temperature": 0}
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path) -> Iterator[ServerProcess]:
-    with serving(endless_model, "--audit") as running:
+def server(endless_model: Path) -> Iterator[HostedServer]:
+    with hosting(endless_model, "--audit") as running:
         yield running
 
 
-def set_rules(server: ServerProcess, **rules: Any) -> None:
+def set_rules(server: HostedServer, **rules: Any) -> None:
     assert httpx.put(f"{server.url}/admin/guardrails", json=rules).is_success
 
 
-def post(server: ServerProcess, path: str, body: Any) -> httpx.Response:
+def post(server: HostedServer, path: str, body: Any) -> httpx.Response:
     return httpx.post(server.url + path, json=body, timeout=60)
 
 
-def answer_of(server: ServerProcess) -> str:
+def answer_of(server: HostedServer) -> str:
     set_rules(server)
     answer = post(server, "/v1/chat/completions", CHAT).json()
     return str(answer["choices"][0]["message"]["content"])
 
 
-def streamed(server: ServerProcess, path: str, body: Any) -> tuple[str, str]:
+def streamed(server: HostedServer, path: str, body: Any) -> tuple[str, str]:
     """Return the text of a stream, and all of its bytes."""
     raw = post(server, path, {**body, "stream": True}).text
     events = [json.loads(line[6:]) for line in raw.splitlines() if line.startswith("data: {")]
@@ -58,7 +59,7 @@ def streamed(server: ServerProcess, path: str, body: Any) -> tuple[str, str]:
         ("/v1/messages", '"stop_reason":"refusal"'),
     ],
 )
-def test_matching_text_of_a_stream_is_never_sent(server: ServerProcess, path: str, reason: str) -> None:
+def test_matching_text_of_a_stream_is_never_sent(server: HostedServer, path: str, reason: str) -> None:
     whole = answer_of(server)
     forbidden = whole[20:28]
     set_rules(server, regex=[re.escape(forbidden)])
@@ -70,14 +71,14 @@ def test_matching_text_of_a_stream_is_never_sent(server: ServerProcess, path: st
     assert post(server, path, CHAT).text.replace(" ", "").count(reason) == 1
 
 
-def test_redacted_answer_continues(server: ServerProcess) -> None:
+def test_redacted_answer_continues(server: HostedServer) -> None:
     whole = answer_of(server)
     forbidden = whole[20:28]
     set_rules(server, regex=[re.escape(forbidden)], action="redact")
     assert streamed(server, "/v1/chat/completions", CHAT)[0] == whole.replace(forbidden, "[redacted]")
 
 
-def test_every_choice_and_response_is_filtered(server: ServerProcess) -> None:
+def test_every_choice_and_response_is_filtered(server: HostedServer) -> None:
     whole = answer_of(server)
     set_rules(server, regex=[re.escape(whole[20:28])])
     choices = post(server, "/v1/chat/completions", CHAT | {"n": 2}).json()["choices"]
@@ -90,7 +91,7 @@ def test_every_choice_and_response_is_filtered(server: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
-def test_matching_prompt_is_refused_without_repeating_it(server: ServerProcess, path: str) -> None:
+def test_matching_prompt_is_refused_without_repeating_it(server: HostedServer, path: str) -> None:
     set_rules(server, blocklist=["there"], apply_to=["input"])
     refused = post(server, path, CHAT)
     assert refused.status_code == 400
@@ -98,7 +99,7 @@ def test_matching_prompt_is_refused_without_repeating_it(server: ServerProcess, 
     assert "there" not in refused.text
 
 
-def test_audit_log_has_the_verdict(server: ServerProcess) -> None:
+def test_audit_log_has_the_verdict(server: HostedServer) -> None:
     set_rules(server, blocklist=["there"], action="flag", apply_to=["input"])
     assert post(server, "/v1/messages", CHAT).is_success
 
@@ -110,7 +111,7 @@ def test_audit_log_has_the_verdict(server: ServerProcess) -> None:
     assert 'mlxctl_guardrail_matches_total{verdict="flagged"} 1.0' in httpx.get(f"{server.url}/metrics").text
 
 
-def test_guardrails_can_be_tried_and_refuse_bad_patterns(server: ServerProcess) -> None:
+def test_guardrails_can_be_tried_and_refuse_bad_patterns(server: HostedServer) -> None:
     set_rules(server, regex=[r"\d+"], action="redact")
     tried = post(server, "/admin/guardrails/test", {"text": "call 117"}).json()
     assert tried == {"verdict": "redacted", "text": "call [redacted]"}
@@ -118,7 +119,7 @@ def test_guardrails_can_be_tried_and_refuse_bad_patterns(server: ServerProcess) 
     assert (refused.status_code, "regex[0]" in refused.text) == (400, True)
 
 
-def test_request_is_tried_without_running_it(server: ServerProcess, tmp_path: Path) -> None:
+def test_request_is_tried_without_running_it(server: HostedServer, tmp_path: Path) -> None:
     set_rules(server, blocklist=["hello there"], action="redact", apply_to=["input"])
     parts = [{"type": "text", "text": "say hello "}, {"type": "text", "text": "there"}]
     tools = [{"name": "greet", "description": "Hello there!", "input_schema": {"type": "object"}}]
@@ -145,7 +146,7 @@ def test_request_is_tried_without_running_it(server: ServerProcess, tmp_path: Pa
         assert post(server, "/admin/guardrails/test", wrong).status_code == 400
 
 
-def test_request_beyond_its_limit_is_not_searched(server: ServerProcess) -> None:
+def test_request_beyond_its_limit_is_not_searched(server: HostedServer) -> None:
     set_rules(server, blocklist=["hello there"], apply_to=["input"])
     limits = f"{server.url}/admin/limits"
     assert httpx.put(limits, json={"requests_per_minute": 1}).is_success

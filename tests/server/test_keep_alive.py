@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from .process import ServerProcess, serving
+from .hosted import HostedServer, hosting
 
 STREAMED: dict[str, Any] = {"model": "tiny", "stream": True}
 
@@ -33,7 +33,7 @@ PATHS = (
 
 
 @pytest.fixture(scope="module")
-def slow(endless_model: Path) -> Iterator[ServerProcess]:
+def slow(endless_model: Path) -> Iterator[HostedServer]:
     """A server with one batch slot and a short ping interval.
 
     Prefill chunks are small.
@@ -45,13 +45,13 @@ def slow(endless_model: Path) -> Iterator[ServerProcess]:
         "MLXCTL_ENGINE_PREFIX_CACHE_BYTES": "0",
         "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.02",
     }
-    with serving(endless_model, **limits) as running:
+    with hosting(endless_model, **limits) as running:
         httpx.post(f"{running.url}/v1/agents", json={"model": "tiny", "id": "patient"})
         yield running
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_stream_reports_prefill_progress(slow: ServerProcess, path: str) -> None:
+def test_stream_reports_prefill_progress(slow: HostedServer, path: str) -> None:
     answer = httpx.post(f"{slow.url}{path}", json=body(path, "very long " * 150, 2), timeout=60).text
     progress = [
         (int(done), int(total))
@@ -65,7 +65,7 @@ def test_stream_reports_prefill_progress(slow: ServerProcess, path: str) -> None
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_queued_stream_gets_pings(slow: ServerProcess, path: str) -> None:
+def test_queued_stream_gets_pings(slow: HostedServer, path: str) -> None:
     first = httpx.stream(
         "POST", f"{slow.url}/v1/chat/completions", json=body(PATHS[0], "Hi", 20_000), timeout=60
     )
@@ -82,7 +82,7 @@ def test_queued_stream_gets_pings(slow: ServerProcess, path: str) -> None:
     assert any("[DONE]" in line or "message_stop" in line for line in rest)
 
 
-def test_queued_agent_turn_gets_pings(slow: ServerProcess) -> None:
+def test_queued_agent_turn_gets_pings(slow: HostedServer) -> None:
     agent = f"{slow.url}/v1/agents/busy"
     httpx.post(f"{slow.url}/v1/agents", json={"model": "tiny", "id": "busy"})
 

@@ -21,7 +21,8 @@ from mlxctl.server.http.body import read_body
 from mlxctl.server.http.upload_turns import UploadTurns
 from mlxctl.server.middleware.body_memory import BodyAccount, BodyMemory
 
-from .process import ServerProcess, serving, wait_for
+from .hosted import HostedServer, hosting
+from .process import wait_for
 
 _MIB = 1 << 20
 _TURNS = UploadTurns(64 * _MIB, max_wait_seconds=60)
@@ -30,13 +31,13 @@ _SMALL = [{"role": "user", "content": "hello"}]
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path) -> Iterator[ServerProcess]:
+def server(endless_model: Path) -> Iterator[HostedServer]:
     """A server with room for the body of one large request."""
-    with serving(endless_model, MLXCTL_SERVER_MAX_BODIES_BYTES=str(36 * _MIB)) as running:
+    with hosting(endless_model, MLXCTL_SERVER_MAX_BODIES_BYTES=str(36 * _MIB)) as running:
         yield running
 
 
-def refused(server: ServerProcess, path: str, asked: dict[str, Any]) -> dict[str, Any]:
+def refused(server: HostedServer, path: str, asked: dict[str, Any]) -> dict[str, Any]:
     answer = httpx.post(
         f"{server.url}{path}",
         json=asked if path == "/cache/explain" else {"model": "tiny", **asked},
@@ -47,7 +48,7 @@ def refused(server: ServerProcess, path: str, asked: dict[str, Any]) -> dict[str
     return error
 
 
-def test_explanation_of_an_oversized_prompt_is_refused(server: ServerProcess) -> None:
+def test_explanation_of_an_oversized_prompt_is_refused(server: HostedServer) -> None:
     words = "an old hill " * 200_000
     question = {"body": {"model": "tiny", "messages": [{"role": "user", "content": words}]}}
     explained = refused(server, "/cache/explain", question)
@@ -58,7 +59,7 @@ def test_explanation_of_an_oversized_prompt_is_refused(server: ServerProcess) ->
 
 
 def test_explanation_of_a_long_prompt_fails_like_its_request(
-    server: ServerProcess,
+    server: HostedServer,
 ) -> None:
     body = {"model": "tiny", "messages": [{"role": "user", "content": "an old hill " * 10_000}]}
     explained = refused(server, "/cache/explain", {"body": body})
@@ -67,7 +68,7 @@ def test_explanation_of_a_long_prompt_fails_like_its_request(
     assert explained == refused(server, "/v1/chat/completions", body)
 
 
-def test_error_quotes_only_the_start_of_long_values(server: ServerProcess) -> None:
+def test_error_quotes_only_the_start_of_long_values(server: HostedServer) -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
     choice = {"type": "function", "function": {"name": "f" * 100_000}}
     error = refused(
@@ -80,13 +81,13 @@ def test_error_quotes_only_the_start_of_long_values(server: ServerProcess) -> No
 
 @pytest.mark.parametrize("body", [{"k" * 50_000: 1}, {"model": "m" * 50_000}])
 @pytest.mark.parametrize("path", ["/v1/agents", "/models/load", "/v1/load_lora_adapter"])
-def test_error_quotes_no_long_name_whole(server: ServerProcess, path: str, body: dict[str, Any]) -> None:
+def test_error_quotes_no_long_name_whole(server: HostedServer, path: str, body: dict[str, Any]) -> None:
     answer = httpx.post(f"{server.url}{path}", json=body)
     assert answer.status_code in (400, 404)
     assert len(answer.content) < 20_000
 
 
-def test_schema_size_is_bounded(server: ServerProcess) -> None:
+def test_schema_size_is_bounded(server: HostedServer) -> None:
     schema = {"type": "object", "description": "x" * 5 * _MIB}
     tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
     error = refused(
@@ -98,7 +99,7 @@ def test_schema_size_is_bounded(server: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize("field", ["instructions", "user"])
-def test_repeated_response_fields_are_bounded(server: ServerProcess, field: str) -> None:
+def test_repeated_response_fields_are_bounded(server: HostedServer, field: str) -> None:
     error = refused(server, "/v1/responses", {"input": "hello", field: "x" * 5 * _MIB})
 
     assert "what a response repeats" in error["message"]
@@ -141,7 +142,7 @@ def test_caller_reads_bodies_up_to_its_share_of_a_full_memory() -> None:
     asyncio.run(run())
 
 
-def test_full_memory_of_bodies_answers_429_until_others_end(server: ServerProcess) -> None:
+def test_full_memory_of_bodies_answers_429_until_others_end(server: HostedServer) -> None:
     asked = {"model": "tiny", "max_tokens": 1, "messages": _SMALL}
 
     def content(num_mib: int, **more: Any) -> bytes:

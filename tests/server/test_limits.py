@@ -11,14 +11,14 @@ import pytest
 from mlxctl.server.http.deadline import timeout_seconds
 from mlxctl.state.settings import Endpoint, ServerSettings
 
-from .process import ServerProcess, serving
+from .hosted import HostedServer, hosting
 from .test_access_log import LoggedServer, logged
 
 CHAT_SECONDS, MESSAGES_SECONDS, COMPLETIONS_SECONDS = 2, 4, 20
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path) -> Iterator[ServerProcess]:
+def server(endless_model: Path) -> Iterator[HostedServer]:
     """A server with one batch slot, a queue of one, short timeouts."""
     limits = {
         "MLXCTL_ENGINE_MAX_ROWS": "1",
@@ -29,7 +29,7 @@ def server(endless_model: Path) -> Iterator[ServerProcess]:
         ),
         "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.2",
     }
-    with serving(endless_model, **limits) as running:
+    with hosting(endless_model, **limits) as running:
         yield running
 
 
@@ -37,12 +37,12 @@ def body(**more: Any) -> dict[str, Any]:
     return {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 30_000, **more}
 
 
-def ask(server: ServerProcess, path: str, **more: Any) -> httpx.Response:
+def ask(server: HostedServer, path: str, **more: Any) -> httpx.Response:
     return httpx.post(f"{server.url}{path}", json=body(**more))
 
 
 @contextmanager
-def decoding(server: ServerProcess) -> Iterator[httpx.Response]:
+def decoding(server: HostedServer) -> Iterator[httpx.Response]:
     """Hold the only batch slot until the response is closed."""
     asked = {"model": "tiny", "prompt": "hi", "max_tokens": 30_000, "stream": True}
     with httpx.stream("POST", f"{server.url}/v1/completions", json=asked) as response:
@@ -69,7 +69,7 @@ def test_timeout_of_an_endpoint_covers_the_routes_of_all_dialects(
     assert [timeout_seconds(path, settings) for path in paths] == [7.0] * len(paths)
 
 
-def test_request_timeout_returns_504(server: ServerProcess) -> None:
+def test_request_timeout_returns_504(server: HostedServer) -> None:
     whole = ask(server, "/v1/chat/completions")
     streamed = ask(server, "/v1/messages", stream=True)
     assert (whole.status_code, whole.json()["error"]["code"]) == (504, "deadline_exceeded")
@@ -79,14 +79,14 @@ def test_request_timeout_returns_504(server: ServerProcess) -> None:
     assert "timeout_error" in streamed.text
 
 
-def test_openapi_document_has_the_timeout_of_each_endpoint(server: ServerProcess) -> None:
+def test_openapi_document_has_the_timeout_of_each_endpoint(server: HostedServer) -> None:
     paths = httpx.get(f"{server.url}/openapi.json").json()["paths"]
     named = ("/v1/chat/completions", "/v1/completions", "/v1/responses")
     seconds = [paths[path]["post"]["x-timeout-seconds"] for path in named]
     assert seconds == [CHAT_SECONDS, COMPLETIONS_SECONDS, 60]
 
 
-def test_disconnect_frees_the_batch_slot(server: ServerProcess) -> None:
+def test_disconnect_frees_the_batch_slot(server: HostedServer) -> None:
     with decoding(server):
         pass
     next_one = ask(server, "/v1/chat/completions", max_tokens=1)
@@ -94,7 +94,7 @@ def test_disconnect_frees_the_batch_slot(server: ServerProcess) -> None:
     assert next_one.status_code == 200
 
 
-def test_full_queue_returns_429_and_queued_stream_gets_pings(server: ServerProcess) -> None:
+def test_full_queue_returns_429_and_queued_stream_gets_pings(server: HostedServer) -> None:
     asked = body(stream=True, max_tokens=2)
     with (
         decoding(server) as running,
@@ -116,7 +116,7 @@ def test_full_queue_returns_429_and_queued_stream_gets_pings(server: ServerProce
 
 
 def test_choices_beyond_all_places_are_refused_together(
-    server: ServerProcess,
+    server: HostedServer,
 ) -> None:
     asked = {"model": "tiny", "prompt": "hi", "max_tokens": 30_000, "n": 4}
     refused = httpx.post(f"{server.url}/v1/completions", json=asked)
@@ -156,7 +156,7 @@ TEXT = "a" * 10_000
     ],
 )
 def test_prompt_that_never_fits_is_refused_before_any_byte(
-    small_server: ServerProcess, path: str, fields: dict[str, Any], stream: bool
+    small_server: HostedServer, path: str, fields: dict[str, Any], stream: bool
 ) -> None:
     refused = httpx.post(f"{small_server.url}{path}", json={"model": "tiny", "stream": stream, **fields})
 

@@ -10,7 +10,7 @@ import pytest
 from mlxctl.ir import Finished, Usage
 from mlxctl.protocols.compat.llama_cpp.formatter import LlamaFormatter
 
-from .process import serving
+from .hosted import hosting
 
 MODEL = "mlxctl-demo"
 PROMPT = "<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n"
@@ -20,7 +20,7 @@ HELLO = [{"role": "user", "content": "Hello!"}]
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
     with (
-        serving(None, "--no-any-model-name", MLXCTL_ENGINE_PREFILL_PASS_MAX_TOKENS="256") as running,
+        hosting(None, "--no-any-model-name", MLXCTL_ENGINE_PREFILL_PASS_MAX_TOKENS="256") as running,
         httpx.Client(base_url=running.url, timeout=60) as opened,
     ):
         yield opened

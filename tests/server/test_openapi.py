@@ -21,8 +21,8 @@ from mlxctl.server.routes import all_routes
 from mlxctl.state.settings import ServerSettings
 
 from .conftest import unstarted_app
+from .hosted import HostedServer, hosting
 from .openapi_validation import DOCUMENT, check_answer, check_stream
-from .process import ServerProcess, serving
 
 
 def every_field_is_described(
@@ -47,19 +47,19 @@ schema = schemathesis.openapi.from_dict(DOCUMENT)
 
 
 @pytest.fixture(scope="module")
-def described(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def described(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedServer]:
     target = with_short_context(endless_model, tmp_path_factory.mktemp("models") / "short")
-    with serving(target) as running:
+    with hosting(target) as running:
         yield running
 
 
 @schema.parametrize()
 @settings(max_examples=5, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-def test_generated_requests_get_described_answers(case: schemathesis.Case, described: ServerProcess) -> None:
+def test_generated_requests_get_described_answers(case: schemathesis.Case, described: HostedServer) -> None:
     case.call_and_validate(base_url=described.url, checks=CHECKS, timeout=60)
 
 
-def test_served_document_equals_the_built_one(described: ServerProcess) -> None:
+def test_served_document_equals_the_built_one(described: HostedServer) -> None:
     served = httpx.get(f"{described.url}/openapi.json").json()
     assert served == json.loads(json.dumps(build_document(all_routes(), ServerSettings())))
 
@@ -78,7 +78,7 @@ def test_every_described_type_has_a_description() -> None:
     assert missing == [], "add docstrings to these Structs"
 
 
-def test_successful_answers_match_the_description(described: ServerProcess) -> None:
+def test_successful_answers_match_the_description(described: HostedServer) -> None:
     httpx.post(f"{described.url}/v1/agents", json={"model": "tiny", "id": "0"})
     body = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
     for path in ("/v1/chat/completions", "/v1/messages", "/v1/agents/{agent_id}/generate"):

@@ -10,8 +10,9 @@ import pytest
 from mlxctl.server.middleware.request_recording import valid_traceparent
 from tests.server.policy.opa_double import OpaDouble, opa_double
 
+from .hosted import HostedServer, hosting
 from .otlp_collector import OtlpCollector, attributes, otlp_collector
-from .process import ServerProcess, serving, wait_for
+from .process import wait_for
 
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hello there"}], "max_tokens": 1}
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -31,7 +32,7 @@ def collector() -> Iterator[OtlpCollector]:
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path, opa: OpaDouble, collector: OtlpCollector) -> Iterator[ServerProcess]:
+def server(endless_model: Path, opa: OpaDouble, collector: OtlpCollector) -> Iterator[HostedServer]:
     settings = {
         "MLXCTL_TELEMETRY_OTLP_ENDPOINT": collector.url,
         "MLXCTL_TELEMETRY_HEADERS": "x-collector-key=open",
@@ -41,12 +42,12 @@ def server(endless_model: Path, opa: OpaDouble, collector: OtlpCollector) -> Ite
         "MLXCTL_OPA_TIMEOUT_SECONDS": "20",
         "MLXCTL_SCHEDULER_MAX_TIMESLICE_TOKENS": "4",
     }
-    with serving(endless_model, "--audit", "--max-rows", "1", **settings) as running:
+    with hosting(endless_model, "--audit", "--max-rows", "1", **settings) as running:
         yield running
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
-def test_denied_request_gets_the_reason(server: ServerProcess, opa: OpaDouble, path: str) -> None:
+def test_denied_request_gets_the_reason(server: HostedServer, opa: OpaDouble, path: str) -> None:
     opa.result = {"allow": False, "reason": "only at night"}
     denied = httpx.post(server.url + path, json=CHAT, timeout=60)
     assert (denied.status_code, "only at night" in denied.text) == (403, True)
@@ -59,7 +60,7 @@ def test_denied_request_gets_the_reason(server: ServerProcess, opa: OpaDouble, p
     assert httpx.post(server.url + path, json=CHAT, timeout=60).is_success
 
 
-def test_policy_server_that_fails_stops_requests(server: ServerProcess, opa: OpaDouble) -> None:
+def test_policy_server_that_fails_stops_requests(server: HostedServer, opa: OpaDouble) -> None:
     opa.status = 500
     refused = httpx.post(f"{server.url}/v1/chat/completions", json=CHAT, timeout=60)
     opa.status = 200
@@ -83,7 +84,7 @@ def test_only_valid_traceparents_are_taken_over(traceparent: str | None, is_vali
     assert valid_traceparent(traceparent) == (traceparent.strip() if traceparent and is_valid else None)
 
 
-def test_audit_record_has_the_trace_id(server: ServerProcess) -> None:
+def test_audit_record_has_the_trace_id(server: HostedServer) -> None:
     headers = {"traceparent": f"00-{TRACE}-{PARENT}-01", "x-request-id": "traced"}
     httpx.get(f"{server.url}/v1/models", headers=headers)
 
@@ -97,7 +98,7 @@ def test_audit_record_has_the_trace_id(server: ServerProcess) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
 def test_spans_of_a_request_are_exported(
-    server: ServerProcess, opa: OpaDouble, collector: OtlpCollector, path: str
+    server: HostedServer, opa: OpaDouble, collector: OtlpCollector, path: str
 ) -> None:
     trace_id = f"{len(path):032x}"
     headers = {"traceparent": f"00-{trace_id}-{PARENT}-01", "tracestate": "vendor=1"}
@@ -131,7 +132,7 @@ def test_spans_of_a_request_are_exported(
     assert collector.resources[-1]["service.name"] == "mlxctl"
 
 
-def test_interruptions_are_events_of_the_decode_span(server: ServerProcess, collector: OtlpCollector) -> None:
+def test_interruptions_are_events_of_the_decode_span(server: HostedServer, collector: OtlpCollector) -> None:
     body = {**CHAT, "n": 2, "max_tokens": 24}
     answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
     trace_id = answer.headers["traceparent"].split("-")[1]
@@ -148,7 +149,7 @@ def test_interruptions_are_events_of_the_decode_span(server: ServerProcess, coll
     assert {attributes(event)["mlxctl.scheduler.reason"] for event in yields} == {"timeslice"}
 
 
-def test_traces_never_have_prompts_or_answers(server: ServerProcess, collector: OtlpCollector) -> None:
+def test_traces_never_have_prompts_or_answers(server: HostedServer, collector: OtlpCollector) -> None:
     body = {**CHAT, "messages": [{"role": "user", "content": "canary-zebra-4711"}]}
     answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
     trace_id = answer.headers["traceparent"].split("-")[1]
@@ -156,7 +157,7 @@ def test_traces_never_have_prompts_or_answers(server: ServerProcess, collector: 
     assert "canary" not in str(collector.spans)
 
 
-def test_unsampled_requests_are_not_exported(server: ServerProcess, collector: OtlpCollector) -> None:
+def test_unsampled_requests_are_not_exported(server: HostedServer, collector: OtlpCollector) -> None:
     unsampled = {"traceparent": f"00-{'ab' * 16}-{PARENT}-00"}
     assert httpx.get(f"{server.url}/v1/models", headers=unsampled).headers["traceparent"].endswith("-00")
     later = httpx.get(f"{server.url}/v1/models").headers["traceparent"].split("-")[1]
@@ -165,7 +166,7 @@ def test_unsampled_requests_are_not_exported(server: ServerProcess, collector: O
 
 
 def test_spans_name_guardrails_and_the_load_of_a_model(
-    server: ServerProcess, collector: OtlpCollector
+    server: HostedServer, collector: OtlpCollector
 ) -> None:
     rules = {"blocklist": ["xyzzy"], "apply_to": ["input"]}
     assert httpx.put(f"{server.url}/admin/guardrails", json=rules).is_success

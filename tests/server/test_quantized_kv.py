@@ -10,7 +10,7 @@ import httpx
 from mlxctl.library.demo import MODEL_DIR
 from tests.tiny_models.wide_heads import wide_model
 
-from .process import serving
+from .hosted import hosting
 
 NAMES = ("plain", "quantized", "mixed")
 BY_LAYER = '[{"layer_idx": 0, "bits": 8, "group_size": 32}, {"layer_idx": 4, "bits": 4, "group_size": 32}]'
@@ -25,7 +25,7 @@ def test_demo_model_answers_with_8_bit_kv_cache(tmp_path: Path) -> None:
     body = {"messages": [{"role": "user", "content": "Hello!"}], "temperature": 0, "max_tokens": 24}
     models = [part for name in NAMES for part in ("--model", str(tmp_path / name))]
     bits = ("--kv-bits", "8", "--kv-group-size", "32", "--config", str(config))
-    with serving(None, *models, *bits) as server:
+    with hosting(None, *models, *bits) as server:
         answers = {
             name: httpx.post(
                 f"{server.url}/v1/chat/completions", json={"model": name, **body}, timeout=60

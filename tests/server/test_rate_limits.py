@@ -12,25 +12,26 @@ import httpx2
 import openai
 import pytest
 
-from .process import ServerProcess, serving, wait_for
+from .hosted import HostedServer, hosting
+from .process import wait_for
 
 ALPHA, BETA, ADMIN = "key-of-alpha", "key-of-beta", "key-of-admin"
 HELLO = [{"role": "user", "content": "hi"}]
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path) -> Iterator[ServerProcess]:
+def server(endless_model: Path) -> Iterator[HostedServer]:
     keys = ("--api-key", ALPHA, "--api-key", BETA, "--admin-key", ADMIN)
     limits = {
         "MLXCTL_LIMITS_CONCURRENT": "1",
         "MLXCTL_LIMITS_REQUESTS_PER_MINUTE": "100",
         "MLXCTL_LIMITS_TOKENS_PER_MINUTE": "100000",
     }
-    with serving(endless_model, *keys, **limits) as running:
+    with hosting(endless_model, *keys, **limits) as running:
         yield running
 
 
-def ask_openai(server: ServerProcess, note: Callable[[Any], None]) -> str | None:
+def ask_openai(server: HostedServer, note: Callable[[Any], None]) -> str | None:
     with (
         httpx.Client(event_hooks={"response": [note]}) as http,
         openai.OpenAI(base_url=f"{server.url}/v1", api_key=ALPHA, max_retries=2, http_client=http) as client,
@@ -39,7 +40,7 @@ def ask_openai(server: ServerProcess, note: Callable[[Any], None]) -> str | None
         return answer.choices[0].finish_reason
 
 
-def ask_anthropic(server: ServerProcess, note: Callable[[Any], None]) -> str | None:
+def ask_anthropic(server: HostedServer, note: Callable[[Any], None]) -> str | None:
     with (
         httpx2.Client(event_hooks={"response": [note]}) as http,
         anthropic.Anthropic(base_url=server.url, api_key=ALPHA, max_retries=2, http_client=http) as client,
@@ -56,7 +57,7 @@ def ask_anthropic(server: ServerProcess, note: Callable[[Any], None]) -> str | N
     ],
 )
 def test_sdk_repeats_a_request_beyond_its_limit(
-    server: ServerProcess, ask: Callable[..., str | None], reason: str, header: str
+    server: HostedServer, ask: Callable[..., str | None], reason: str, header: str
 ) -> None:
     answers: list[Any] = []
 
@@ -88,13 +89,13 @@ def test_sdk_repeats_a_request_beyond_its_limit(
     )
 
 
-def open_requests(server: ServerProcess) -> list[Any]:
+def open_requests(server: HostedServer) -> list[Any]:
     listed = call(server, "GET", "/requests", ADMIN).json()["requests"]
     return [request for request in listed if request["state"] == "answering"]
 
 
 def call(
-    server: ServerProcess, method: str, path: str, key: str, body: Any = None, name: str = "other"
+    server: HostedServer, method: str, path: str, key: str, body: Any = None, name: str = "other"
 ) -> httpx.Response:
     headers = {"x-api-key": key, "x-request-id": name}
     return httpx.request(method, server.url + path, headers=headers, json=body, timeout=60)

@@ -14,7 +14,8 @@ import pytest
 from tests import tiny_models
 from tests.image_server import ImageServer, image_server
 
-from .process import ServerProcess, serving, wait_for
+from .hosted import HostedServer, hosting
+from .process import wait_for
 
 MODEL = "seeing"
 QUESTION = "What color is this?"
@@ -27,10 +28,10 @@ def images() -> Iterator[ImageServer]:
 
 
 @pytest.fixture(scope="module")
-def server(images: ImageServer) -> Iterator[ServerProcess]:
+def server(images: ImageServer) -> Iterator[HostedServer]:
     """A server that fetches from the image server only."""
     named = ["--model", str(tiny_models.trained("pixtral_colors")), "--name", MODEL]
-    with serving(
+    with hosting(
         None,
         *named,
         "--model",
@@ -111,7 +112,7 @@ def test_url_in_a_tool_result_is_seen(anthropic_client: anthropic.Anthropic, ima
     assert len(images.requests) == 1
 
 
-def test_image_of_an_agent_is_seen(server: ServerProcess, images: ImageServer) -> None:
+def test_image_of_an_agent_is_seen(server: HostedServer, images: ImageServer) -> None:
     agent = httpx.post(f"{server.url}/v1/agents", json={"model": MODEL}, timeout=60).json()["id"]
     turn = {
         "messages": chat_messages(f"http://127.0.0.1:{images.port}/red"),
@@ -162,7 +163,7 @@ def test_nothing_is_fetched_for_a_model_that_reads_text_only(
 
 
 def test_client_that_leaves_ends_the_fetch_and_others_go_on(
-    server: ServerProcess, openai_client: openai.OpenAI, images: ImageServer
+    server: HostedServer, openai_client: openai.OpenAI, images: ImageServer
 ) -> None:
     address = urlsplit(server.url)
     body = json.dumps(
@@ -182,9 +183,7 @@ def test_client_that_leaves_ends_the_fetch_and_others_go_on(
     wait_for(lambda: images.num_broken > num_broken, seconds=5)
 
 
-def test_fetches_are_counted(
-    openai_client: openai.OpenAI, server: ServerProcess, images: ImageServer
-) -> None:
+def test_fetches_are_counted(openai_client: openai.OpenAI, server: HostedServer, images: ImageServer) -> None:
     messages = chat_messages(f"http://127.0.0.1:{images.port}/red?token=secret")
     openai_client.chat.completions.create(model=MODEL, messages=messages, max_tokens=4)
     metrics = httpx.get(f"{server.url}/metrics", timeout=60).text

@@ -17,7 +17,8 @@ from mlxctl.server.routes import all_routes
 from tests import tiny_models
 from tests.tiny_models.audio_samples import speech_audio
 
-from .process import ServerProcess, serving, wait_for
+from .hosted import HostedServer, hosting
+from .process import wait_for
 
 ADMIN = {"x-api-key": "key-of-admin"}
 SPEECH = "whisper_words"
@@ -118,14 +119,14 @@ ANSWERED = sorted({route.path for route in ROUTES.values()} & {*TEXTS} - UNANSWE
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedServer]:
     """A server for models of every purpose, with keys and audit log."""
     models = tmp_path_factory.mktemp("models")
     shutil.copytree(tiny_models.model("embedder"), models / "vectors")
     shutil.copytree(tiny_models.encoder("bert_scorer"), models / "bert_scorer")
     shutil.copytree(tiny_models.trained(SPEECH), models / SPEECH)
     options = ("--models-dir", str(models), "--admin-key", ADMIN["x-api-key"], "--audit")
-    with serving(tiny_models.model("endless"), *options) as running:
+    with hosting(tiny_models.model("endless"), *options) as running:
         yield running
 
 
@@ -137,7 +138,7 @@ def sound() -> bytes:
 class Client:
     """A new key: its limits and audit records are its own."""
 
-    def __init__(self, server: ServerProcess, sound: bytes) -> None:
+    def __init__(self, server: HostedServer, sound: bytes) -> None:
         self._server = server
         self._sound = sound
         scopes = ["generate", "embed", "audio"]
@@ -174,11 +175,11 @@ class Client:
 
 
 @pytest.fixture
-def client(server: ServerProcess, sound: bytes) -> Client:
+def client(server: HostedServer, sound: bytes) -> Client:
     return Client(server, sound)
 
 
-def set_rules(server: ServerProcess, **rules: Any) -> None:
+def set_rules(server: HostedServer, **rules: Any) -> None:
     assert httpx.put(f"{server.url}/admin/guardrails", json=rules, headers=ADMIN).is_success
 
 
@@ -223,7 +224,7 @@ def test_every_route_is_in_this_table() -> None:
 
 @pytest.mark.parametrize("path", sorted(TEXTS))
 def test_blocked_word_is_refused_in_the_dialect_of_the_route(
-    server: ServerProcess, client: Client, path: str
+    server: HostedServer, client: Client, path: str
 ) -> None:
     set_rules(server, blocklist=[WORD], apply_to=["input"])
     refused = client.send(path, BLOCKED)
@@ -236,9 +237,7 @@ def test_blocked_word_is_refused_in_the_dialect_of_the_route(
 
 
 @pytest.mark.parametrize("path", ANSWERED)
-def test_tokens_are_those_of_answer_audit_and_limits(
-    server: ServerProcess, client: Client, path: str
-) -> None:
+def test_tokens_are_those_of_answer_audit_and_limits(server: HostedServer, client: Client, path: str) -> None:
     set_rules(server)
     first = client.send(path, ALLOWED)
     assert first.is_success, first.text
@@ -252,7 +251,7 @@ def test_tokens_are_those_of_answer_audit_and_limits(
 
 
 @pytest.mark.parametrize("path", sorted({*WRITES} - {"/infill"}))
-def test_written_text_is_refused(server: ServerProcess, client: Client, path: str) -> None:
+def test_written_text_is_refused(server: HostedServer, client: Client, path: str) -> None:
     set_rules(server, regex=["[ -~]"], apply_to=["output"])
     answer = client.send(path, ALLOWED)
     assert client.audited(answer)["guardrail"] == "refused"
@@ -260,7 +259,7 @@ def test_written_text_is_refused(server: ServerProcess, client: Client, path: st
 
 @pytest.mark.parametrize(("path", "field"), [("/v1/embeddings", "input"), ("/embedding", "content")])
 def test_token_ids_are_refused_while_there_are_rules(
-    server: ServerProcess, client: Client, path: str, field: str
+    server: HostedServer, client: Client, path: str, field: str
 ) -> None:
     body = {"model": "vectors", field: [[5, 6, 7]]}
     set_rules(server, blocklist=[WORD], apply_to=["output"])
@@ -270,7 +269,7 @@ def test_token_ids_are_refused_while_there_are_rules(
     assert (refused.status_code, "cannot check token ids" in refused.text) == (400, True)
 
 
-def test_redacted_text_is_embedded(server: ServerProcess, client: Client) -> None:
+def test_redacted_text_is_embedded(server: HostedServer, client: Client) -> None:
     set_rules(server)
     body = {"model": "vectors", "input": [f"tell {WORD} now", "tell [redacted] now"]}
     whole, redacted = (each["embedding"] for each in client._post("/v1/embeddings", json=body).json()["data"])
@@ -280,7 +279,7 @@ def test_redacted_text_is_embedded(server: ServerProcess, client: Client) -> Non
     assert one != pytest.approx(whole, abs=1e-3)
 
 
-def test_transcribed_text_is_redacted_or_refused(server: ServerProcess, client: Client) -> None:
+def test_transcribed_text_is_redacted_or_refused(server: HostedServer, client: Client) -> None:
     path, word = "/v1/audio/transcriptions", "open"
     set_rules(server, blocklist=[word], action="redact")
     whole = client.send(path, "", response_format="verbose_json").json()

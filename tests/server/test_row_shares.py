@@ -4,13 +4,13 @@ from pathlib import Path
 
 import httpx
 
-from .process import serving
+from .hosted import hosting
 
 _ASKED = {"model": "tiny", "messages": [{"role": "user", "content": "Say something."}]}
 
 
 def test_connection_with_all_rows_gives_one_to_another_connection(endless_model: Path) -> None:
-    with serving(endless_model, MLXCTL_ENGINE_MAX_ROWS="2") as server:
+    with hosting(endless_model, MLXCTL_ENGINE_MAX_ROWS="2") as server:
         path, timeout = f"{server.url}/v1/chat/completions", 60
         choices = {**_ASKED, "n": 2, "stream": True, "ignore_eos": True}
         with httpx.stream("POST", path, json=choices, timeout=timeout) as holder:

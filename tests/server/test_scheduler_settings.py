@@ -15,15 +15,16 @@ from mlxctl.cli import app
 from mlxctl.state.settings import EngineSettings, SchedulerSettings, ServerSettings
 
 from .conftest import unstarted_app
-from .process import ServerProcess, serving, wait_for
+from .hosted import HostedServer, hosting
+from .process import wait_for
 
 PATH = "/admin/scheduler"
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path) -> Iterator[ServerProcess]:
+def server(endless_model: Path) -> Iterator[HostedServer]:
     """A server with one place in the batch."""
-    with serving(endless_model, MLXCTL_ENGINE_MAX_ROWS="1") as running:
+    with hosting(endless_model, MLXCTL_ENGINE_MAX_ROWS="1") as running:
         yield running
 
 
@@ -83,7 +84,7 @@ def test_bounds_are_those_of_the_settings_file(endless_model: Path) -> None:
         assert (number.get("minimum"), number.get("maximum")) == bounds[name]
 
 
-def chat(server: ServerProcess, **more: Any) -> dict[str, Any]:
+def chat(server: HostedServer, **more: Any) -> dict[str, Any]:
     body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "temperature": 0, **more}
     answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
     assert answer.status_code == 200
@@ -91,12 +92,12 @@ def chat(server: ServerProcess, **more: Any) -> dict[str, Any]:
     return found
 
 
-def stats(server: ServerProcess) -> dict[str, Any]:
+def stats(server: HostedServer) -> dict[str, Any]:
     found: dict[str, Any] = httpx.get(f"{server.url}/stats").json()
     return found
 
 
-def fairness(server: ServerProcess) -> dict[str, float]:
+def fairness(server: HostedServer) -> dict[str, float]:
     families = text_string_to_metric_families(httpx.get(f"{server.url}/metrics").text)
     return {
         sample.name: sample.value
@@ -107,7 +108,7 @@ def fairness(server: ServerProcess) -> dict[str, float]:
     }
 
 
-def test_live_change_allows_an_urgent_request_to_interrupt(server: ServerProcess) -> None:
+def test_live_change_allows_an_urgent_request_to_interrupt(server: HostedServer) -> None:
     # Long enough that the change and the urgent request come before its end.
     num_tokens = 400
     alone = chat(server, max_tokens=num_tokens, stop=["\u0000"])["choices"][0]["message"]["content"]
@@ -136,7 +137,7 @@ def test_live_change_allows_an_urgent_request_to_interrupt(server: ServerProcess
     assert counts["mlxctl_fairness_yields_total"] == 0
 
 
-def test_client_that_leaves_while_preempted_frees_the_place(server: ServerProcess) -> None:
+def test_client_that_leaves_while_preempted_frees_the_place(server: HostedServer) -> None:
     httpx.patch(f"{server.url}{PATH}", json={"enable_preemption": True}).raise_for_status()
     body = {"model": "tiny", "prompt": "hi", "max_tokens": 30_000, "stream": True}
     low, high = (
@@ -162,7 +163,7 @@ def test_client_that_leaves_while_preempted_frees_the_place(server: ServerProces
     assert (after["num_preempted"], after["num_decoding"], after["num_waiting"]) == (0, 0, 0)
 
 
-def test_command_line_shows_and_sets(server: ServerProcess) -> None:
+def test_command_line_shows_and_sets(server: HostedServer) -> None:
     shown = run("set", "max_timeslice_tokens=64", server=server)
     refused = run("set", "aging_seconds=never", server=server)
     state = json.loads(run("show", "--json", server=server).stdout)
@@ -173,14 +174,14 @@ def test_command_line_shows_and_sets(server: ServerProcess) -> None:
     assert state["max_timeslice_tokens"] == 64
 
 
-def test_stats_have_the_row_limit_in_force(server: ServerProcess) -> None:
+def test_stats_have_the_row_limit_in_force(server: HostedServer) -> None:
     for rows in (3, 1):
         httpx.patch(f"{server.url}{PATH}", json={"max_rows": rows}).raise_for_status()
         batch = stats(server)["batch"]
         assert (batch["configured"], batch["batched"]) == (rows, rows > 1)
 
 
-def run(*arguments: str, server: ServerProcess) -> Result:
+def run(*arguments: str, server: HostedServer) -> Result:
     return CliRunner().invoke(app, ["scheduler", *arguments, "--url", server.url])
 
 

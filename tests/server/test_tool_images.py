@@ -12,7 +12,7 @@ import pytest
 from mlxctl.probe.image_check import one_color_png
 from tests import tiny_models
 
-from .process import ServerProcess, serving
+from .hosted import HostedServer, hosting
 
 COLORS = {"Red.": (220, 30, 30), "Blue.": (30, 60, 220)}
 QUESTION = "What color is this?"
@@ -35,20 +35,20 @@ Answered = tuple[str, int, int]
 
 
 @pytest.fixture(scope="module")
-def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedServer]:
     """A server for a two-template vision model and a text model."""
     moved = Path(
         shutil.copytree(tiny_models.trained("pixtral_colors"), tmp_path_factory.mktemp("models") / "moved")
     )
     (moved / "chat_template.jinja").write_text(TEXT_RESULTS)
     reader = str(tiny_models.model("endless"))
-    with serving(
+    with hosting(
         None, "--model", str(tiny_models.trained("pixtral_colors")), "--model", str(moved), "--model", reader
     ) as running:
         yield running
 
 
-def post(model_server: ServerProcess, route: str, body: dict[str, Any]) -> Any:
+def post(model_server: HostedServer, route: str, body: dict[str, Any]) -> Any:
     answer = httpx.post(f"{model_server.url}{route}", json=body, timeout=60)
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -100,7 +100,7 @@ def responses(*answers: str) -> dict[str, Any]:
     return {"input": items, "temperature": 0, "max_output_tokens": 16}
 
 
-def ask_chat(model_server: ServerProcess, model: str, *answers: str) -> Answered:
+def ask_chat(model_server: HostedServer, model: str, *answers: str) -> Answered:
     answer = post(model_server, "/v1/chat/completions", chat(*answers) | {"model": model})
     usage = answer["usage"]
     return (
@@ -110,7 +110,7 @@ def ask_chat(model_server: ServerProcess, model: str, *answers: str) -> Answered
     )
 
 
-def ask_anthropic(model_server: ServerProcess, model: str, *answers: str) -> Answered:
+def ask_anthropic(model_server: HostedServer, model: str, *answers: str) -> Answered:
     body = anthropic(*answers) | {"model": model}
     answer = post(model_server, "/v1/messages", body)
     num_known = answer["usage"]["cache_read_input_tokens"]
@@ -119,7 +119,7 @@ def ask_anthropic(model_server: ServerProcess, model: str, *answers: str) -> Ans
     return answer["content"][0]["text"], num_prompt_tokens, num_known
 
 
-def ask_responses(model_server: ServerProcess, model: str, *answers: str) -> Answered:
+def ask_responses(model_server: HostedServer, model: str, *answers: str) -> Answered:
     answer = post(model_server, "/v1/responses", responses(*answers) | {"model": model})
     usage = answer["usage"]
     return (
@@ -136,7 +136,7 @@ PROTOCOLS = pytest.mark.parametrize("ask", [ask_chat, ask_anthropic, ask_respons
 @PROTOCOLS
 @pytest.mark.parametrize("model", ["pixtral_colors", "moved"])
 @pytest.mark.parametrize("answer", COLORS)
-def test_tool_result_image_is_used(model_server: ServerProcess, ask: Ask, model: str, answer: str) -> None:
+def test_tool_result_image_is_used(model_server: HostedServer, ask: Ask, model: str, answer: str) -> None:
     answered, num_prompt_tokens, _ = ask(model_server, model, answer)
     assert answered == answer
     assert num_prompt_tokens > 20, "the cells of the image are counted"
@@ -144,7 +144,7 @@ def test_tool_result_image_is_used(model_server: ServerProcess, ask: Ask, model:
 
 @PROTOCOLS
 @pytest.mark.parametrize("model", ["pixtral_colors", "moved"])
-def test_next_screenshot_reuses_cached_ones(model_server: ServerProcess, ask: Ask, model: str) -> None:
+def test_next_screenshot_reuses_cached_ones(model_server: HostedServer, ask: Ask, model: str) -> None:
     _, num_before, _ = ask(model_server, model, "Red.", "Red.")
     answered, _, num_known = ask(model_server, model, "Red.", "Red.", "Blue.")
     assert answered == "Blue."
@@ -160,7 +160,7 @@ def test_next_screenshot_reuses_cached_ones(model_server: ServerProcess, ask: As
     ],
 )
 def test_text_model_answers_beside_tool_result_images(
-    model_server: ServerProcess, route: str, body: dict[str, Any]
+    model_server: HostedServer, route: str, body: dict[str, Any]
 ) -> None:
     answer = httpx.post(
         f"{model_server.url}{route}", json=body | {"model": tiny_models.model("endless").name}, timeout=60

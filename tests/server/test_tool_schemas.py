@@ -11,7 +11,7 @@ import pytest
 
 from tests import tiny_models
 
-from .process import ServerProcess, serving
+from .hosted import HostedServer, hosting
 
 PLAN = {
     "type": "object",
@@ -52,13 +52,13 @@ NAMES = ["glm4_tools", "lfm2_tools", "mistral_tools", "llama_coder_tools"]
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedServer]:
     """One server for all models, called like their directories."""
     config = tmp_path_factory.mktemp("config")
     (config / "mlxctl").mkdir()
     (config / "mlxctl" / "capabilities.toml").write_text(CAPABILITIES)
     models = [argument for name in NAMES for argument in ("--model", str(tiny_models.trained(name)))]
-    with serving(None, *models, XDG_CONFIG_HOME=str(config)) as running:
+    with hosting(None, *models, XDG_CONFIG_HOME=str(config)) as running:
         yield running
 
 
@@ -68,13 +68,13 @@ def model(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def gpt(served: ServerProcess) -> Iterator[openai.OpenAI]:
+def gpt(served: HostedServer) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{served.url}/v1", api_key="unused", max_retries=0) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def claude(served: ServerProcess) -> Iterator[anthropic.Anthropic]:
+def claude(served: HostedServer) -> Iterator[anthropic.Anthropic]:
     with anthropic.Anthropic(base_url=served.url, api_key="unused", max_retries=0) as client:
         yield client
 

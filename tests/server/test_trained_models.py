@@ -10,7 +10,7 @@ import pytest
 
 from tests import tiny_models
 
-from .process import ServerProcess, serving
+from .hosted import HostedServer, hosting
 
 PARAMETERS = {
     "type": "object",
@@ -33,10 +33,10 @@ NAMES = [name for name in tiny_models.TRAINED_NAMES if name not in ("llama_coder
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[ServerProcess]:
+def served() -> Iterator[HostedServer]:
     """One server for all models, called like their directories."""
     models = [argument for name in NAMES for argument in ("--model", str(tiny_models.trained(name)))]
-    with serving(None, *models) as running:
+    with hosting(None, *models) as running:
         yield running
 
 
@@ -46,13 +46,13 @@ def model(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def chat(served: ServerProcess) -> Iterator[openai.OpenAI]:
+def chat(served: HostedServer) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{served.url}/v1", api_key="unused", max_retries=0) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def messages(served: ServerProcess) -> Iterator[anthropic.Anthropic]:
+def messages(served: HostedServer) -> Iterator[anthropic.Anthropic]:
     with anthropic.Anthropic(base_url=served.url, api_key="unused", max_retries=0) as client:
         yield client
 

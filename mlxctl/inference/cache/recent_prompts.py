@@ -50,7 +50,7 @@ class RecordedPrompt:
 
     @property
     def is_off(self) -> bool:
-        """Whether the request keeps out of the prefix cache, and out of explanations."""
+        """Whether the request has cache_mode `off`, and is not compared."""
         return self.packed.head.cache.mode == "off"
 
     @property

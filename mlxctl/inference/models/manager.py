@@ -208,9 +208,9 @@ class ModelManager:
         return (self._registry.own_name_in(directory) or name) in allowed
 
     async def reader(self, name: str, allowed: AllowedModels) -> AnswerReader:
-        """Return the answer reader of a text model, loaded or not, by its registered name.
+        """Return the answer reader of a text model by its registered name.
 
-        Raises what `use` does.
+        The model may be loaded or not. Raises what `use` does.
         """
         model = self._registered(name, allowed, "text")
         self._check_open()

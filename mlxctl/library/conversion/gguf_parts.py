@@ -1,4 +1,4 @@
-"""A GGUF model in one file, or in several as llama.cpp splits it.
+"""A GGUF model in one file, or in several of llama.cpp.
 
 The parts are NAME-00001-of-00003.gguf and so on. The first has the metadata, each has some of the tensors.
 """
@@ -32,7 +32,7 @@ def name_of_parts(file: Path) -> str:
 
 
 def read_parts(path: Path) -> GgufParts:
-    """Read the headers of the file and of the parts after it. Raises ConversionFailed."""
+    """Read the headers of a file and its other parts. Raises ConversionFailed."""
     first = read_gguf(path)
     count = first.integer("split.count", 1, least=0)
     if count <= 1:

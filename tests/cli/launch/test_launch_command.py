@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 
 from mlxctl.cli.launch.background_server import list_models
 from tests import tiny_models
-from tests.server.process import ServerProcess, serving, wait_for
+from tests.server.process import ServerProcess, wait_for
 
 CLIENT = """#!/bin/sh
 echo "$*"
@@ -44,13 +43,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
-    """A server whose model's context suffices for no coding agent."""
-    with serving(None) as running:
-        yield running
-
-
 def launch(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "mlxctl", "launch", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
@@ -67,8 +59,8 @@ def test_a_client_that_is_not_installed_is_named_with_its_installation(environme
     assert "opencode is not installed; install it: npm install -g opencode-ai" in done.stderr
 
 
-def test_a_short_context_is_the_named_reason(environment: dict[str, str], server: ServerProcess) -> None:
-    done = launch(environment, "claude", "--url", server.url)
+def test_a_short_context_is_the_named_reason(environment: dict[str, str], demo_server: ServerProcess) -> None:
+    done = launch(environment, "claude", "--url", demo_server.url)
     assert (done.returncode, done.stdout) == (1, "")
     assert "no model suffices for claude" in done.stderr
     assert "mlxctl-demo: context of" in done.stderr
@@ -148,9 +140,9 @@ def test_a_server_that_was_started_for_a_model_that_does_not_suffice_is_stopped(
 
 
 def test_a_server_without_the_model_names_the_way_to_it(
-    environment: dict[str, str], server: ServerProcess
+    environment: dict[str, str], demo_server: ServerProcess
 ) -> None:
-    done = launch(environment, "claude", "--url", server.url, "--model", "org/other")
+    done = launch(environment, "claude", "--url", demo_server.url, "--model", "org/other")
     assert done.returncode == 1
     assert "has no model 'org/other'; it has mlxctl-demo" in done.stderr
     assert "mlxctl serve org/other --port" in done.stderr

@@ -9,9 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
+from mlxctl.cli import app
 from mlxctl.cli.followed_log import FollowedLog
-from mlxctl.cli.service import Launchd, ServiceDefinition
+from mlxctl.cli.service import Launchd, ServiceDefinition, Systemd
 from mlxctl.ir.errors import ServiceFailed
 
 DEFINITION = ServiceDefinition(
@@ -32,8 +34,15 @@ exit 0
 """
 
 
+@pytest.fixture(autouse=True)
+def _starts_are_watched_for_moments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a server that ends does is there at once."""
+    monkeypatch.setattr("mlxctl.cli.service.manager._START_SECONDS", 0.05)
+    monkeypatch.setattr("mlxctl.cli.service.manager._POLL_SECONDS", 0.01)
+
+
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """A home of its own, with a `systemctl` that records its calls."""
     tool = tmp_path / "bin" / "systemctl"
     tool.parent.mkdir()
@@ -41,17 +50,21 @@ def environment(tmp_path: Path) -> dict[str, str]:
     tool.chmod(0o755)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
-    return {
+    variables = {
         "PATH": f"{tool.parent}:{os.environ['PATH']}",
         "HOME": str(tmp_path),
         "MLXCTL_SERVER_PORT": port,
     }
+    for name in [name for name in os.environ if name.startswith(("MLXCTL_", "XDG_"))]:
+        monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("mlxctl.cli.service.system_manager", Systemd)
+    return variables
 
 
-def service(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
-    program = "import sys; sys.platform = 'linux'; from mlxctl.__main__ import main; main()"
-    command = [sys.executable, "-c", program, "service", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+def service(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["service", *arguments])
 
 
 def test_the_launchd_agent_starts_at_login_and_restarts_after_failures() -> None:
@@ -72,9 +85,9 @@ def test_the_systemd_unit_escapes_quotes_variables_and_specifiers() -> None:
 
 
 def test_installing_writes_the_unit_and_enables_it(environment: dict[str, str], tmp_path: Path) -> None:
-    done = service(environment, "install", "--", "--max-rows", "4")
+    done = service("install", "--", "--max-rows", "4")
     unit = tmp_path / ".config" / "systemd" / "user" / "mlxctl.cli.service"
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert '"serve" "--max-rows" "4"' in unit.read_text()
     assert unit.stat().st_mode & 0o777 == 0o600
     assert "--user enable --now mlxctl.cli.service\n" in (tmp_path / "calls").read_text()
@@ -85,29 +98,29 @@ def test_installing_writes_the_unit_and_enables_it(environment: dict[str, str], 
 
 
 def test_a_second_installation_needs_force(environment: dict[str, str]) -> None:
-    service(environment, "install")
-    refused = service(environment, "install")
-    assert refused.returncode == 1
+    service("install")
+    refused = service("install")
+    assert refused.exit_code == 1
     assert "already installed" in refused.stderr
     assert "--force" in refused.stderr
-    assert service(environment, "install", "--force").returncode == 0
+    assert service("install", "--force").exit_code == 0
 
 
 def test_status_and_removal(environment: dict[str, str], tmp_path: Path) -> None:
-    assert service(environment, "status").returncode == 1
-    service(environment, "install")
-    assert "running, pid 4711" in service(environment, "status").stdout
-    assert service(environment, "uninstall").returncode == 0
-    assert "there is nothing to remove" in service(environment, "uninstall").stderr
+    assert service("status").exit_code == 1
+    service("install")
+    assert "running, pid 4711" in service("status").stdout
+    assert service("uninstall").exit_code == 0
+    assert "there is nothing to remove" in service("uninstall").stderr
     assert not (tmp_path / ".config" / "systemd" / "user" / "mlxctl.cli.service").exists()
 
 
 def test_a_restart_stops_and_starts_the_installed_service(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    assert "not installed" in service(environment, "restart").stderr
-    service(environment, "install")
-    assert service(environment, "restart").stdout == "restarted\n"
+    assert "not installed" in service("restart").stderr
+    service("install")
+    assert service("restart").stdout == "restarted\n"
     calls = (tmp_path / "calls").read_text().splitlines()
     assert [call for call in calls if " show " not in call][-2:] == [
         "--user stop mlxctl.cli.service",
@@ -116,33 +129,33 @@ def test_a_restart_stops_and_starts_the_installed_service(
 
 
 def test_a_service_that_runs_is_not_started_again(environment: dict[str, str], tmp_path: Path) -> None:
-    service(environment, "install")
-    done = service(environment, "start")
-    assert (done.returncode, "already running, pid 4711" in done.stdout) == (0, True)
+    service("install")
+    done = service("start")
+    assert (done.exit_code, "already running, pid 4711" in done.stdout) == (0, True)
     assert "--user start mlxctl.cli.service" not in (tmp_path / "calls").read_text()
 
 
 def test_status_says_why_the_last_server_ended(environment: dict[str, str], tmp_path: Path) -> None:
-    service(environment, "install")
+    service("install")
     (tmp_path / "ended").touch()
     (tmp_path / "SubState").write_text("auto-restart\n")
     (tmp_path / "Result").write_text("signal\n")
-    assert "it was killed (signal)" in service(environment, "status").stdout
+    assert "it was killed (signal)" in service("status").stdout
     (tmp_path / "Result").write_text("exit-code\n")
     log = tmp_path / ".local" / "state" / "mlxctl" / "service.log"
     log.write_text("mlxctl: the model cannot be loaded\n")
-    status = service(environment, "status")
-    assert status.returncode == 1
+    status = service("status")
+    assert status.exit_code == 1
     assert "will be started again; the server ended: the model cannot be loaded\n" in status.stdout
 
 
 def test_a_server_that_ends_at_its_start_is_reported(environment: dict[str, str], tmp_path: Path) -> None:
-    service(environment, "install")
+    service("install")
     log = tmp_path / ".local" / "state" / "mlxctl" / "service.log"
     log.write_text("mlxctl: port 8080 on 127.0.0.1 is already in use\n\n")
     (tmp_path / "ended").touch()
-    done = service(environment, "start")
-    assert done.returncode == 1
+    done = service("start")
+    assert done.exit_code == 1
     assert done.stderr == (
         "mlxctl: the server ended at once: port 8080 on 127.0.0.1 is already in use; "
         "it is started again every 10 s until `mlxctl service stop`\n"
@@ -151,39 +164,39 @@ def test_a_server_that_ends_at_its_start_is_reported(environment: dict[str, str]
 
 def test_a_failing_system_tool_leaves_no_file(environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
-    done = service(environment, "install")
-    assert (done.returncode, "unit is masked" in done.stderr) == (1, True)
+    done = service("install")
+    assert (done.exit_code, "unit is masked" in done.stderr) == (1, True)
     assert not (tmp_path / ".config" / "systemd" / "user" / "mlxctl.cli.service").exists()
 
 
 def test_options_that_serve_refuses_are_refused_before_anything_is_written(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    unknown = service(environment, "install", "--modle", "x")
-    keys = service(environment, "install", "--", "--api-key", "secret")
-    port = service(environment, "install", "--port", "99999")
+    unknown = service("install", "--modle", "x")
+    keys = service("install", "--", "--api-key", "secret")
+    port = service("install", "--port", "99999")
     assert "--port: expected at most 65535, got 99999" in port.stderr
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        busy = service(environment, "install", "--port", str(taken.getsockname()[1]))
-    assert (busy.returncode, "is already in use" in busy.stderr) == (1, True)
+        busy = service("install", "--port", str(taken.getsockname()[1]))
+    assert (busy.exit_code, "is already in use" in busy.stderr) == (1, True)
     assert "No such option: --modle" in unknown.stderr
-    missing = service(environment, "install", "--model", "mlxctl-dem")
-    assert (missing.returncode, "did you mean mlxctl-demo?" in missing.stderr) == (1, True)
+    missing = service("install", "--model", "mlxctl-dem")
+    assert (missing.exit_code, "did you mean mlxctl-demo?" in missing.stderr) == (1, True)
     assert "server.api_keys" in keys.stderr
     assert "secret" not in keys.stderr
     assert not (tmp_path / "calls").exists()
 
 
 def test_logs_print_the_last_lines(environment: dict[str, str], tmp_path: Path) -> None:
-    assert "there is no log yet" in service(environment, "logs").stderr
+    assert "there is no log yet" in service("logs").stderr
     log = tmp_path / ".local" / "state" / "mlxctl" / "service.log"
     log.parent.mkdir(parents=True)
     log.touch()
-    assert "the log is empty" in service(environment, "logs").stderr
+    assert "the log is empty" in service("logs").stderr
     log.write_text("one\ntwo\nthree\n")
-    assert service(environment, "logs", "-n", "2").stdout == "two\nthree\n"
+    assert service("logs", "-n", "2").stdout == "two\nthree\n"
     log.with_name("service.log.1").write_text("a\nzero\n")
-    assert service(environment, "logs", "-n", "4").stdout == "zero\none\ntwo\nthree\n"
+    assert service("logs", "-n", "4").stdout == "zero\none\ntwo\nthree\n"
 
 
 LAUNCHCTL = """#!/bin/sh
@@ -253,7 +266,7 @@ def test_logs_print_the_log_that_was_written_last(environment: dict[str, str], t
     for name, text, written_at in (("service.log", "old", 1000), ("serve.log", "launched", 2000)):
         (directory / name).write_text(f"{text}\n")
         os.utime(directory / name, (written_at, written_at))
-    assert service(environment, "logs").stdout == "launched\n"
+    assert service("logs").stdout == "launched\n"
 
 
 def test_followed_logs_continue_in_a_file_that_replaces_the_log(
@@ -297,7 +310,7 @@ def test_a_followed_log_prints_lines_that_were_moved_before_they_were_read(tmp_p
 
 def test_a_home_that_cannot_be_written_is_one_line(environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / ".local").write_text("a file instead of a directory")
-    done = service(environment, "install")
-    assert done.returncode == 1
+    done = service("install")
+    assert done.exit_code == 1
     assert done.stderr.startswith("mlxctl: ")
     assert (done.stderr.count("\n"), "cannot be written" in done.stderr) == (1, True)

@@ -232,7 +232,7 @@ class DownloadResource:
         self._catalog = catalog
 
     async def on_delete(self, request: Request, response: Response, repository: str) -> None:
-        """Cancel the download or its probe; take one that has ended off the list.
+        """Cancel the download or its probe, or forget one that has ended.
 
         Complete files are kept. Raises UnknownResource, Conflict.
         """
