@@ -6,8 +6,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from server.hosted import HostedServer, hosting
 from click.testing import CliRunner
+from server.hosted import HostedServer, hosting
 
 from mlxctl.cli import app
 from tests import tiny_models

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
-from server.hosted import HostedServer, hosting
 from click.testing import CliRunner
+from server.hosted import HostedServer, hosting
 
 from mlxctl.cli import app
 from mlxctl.probe.image_check import one_color_png
