@@ -38,15 +38,14 @@ class ChatApp(TerminalApp):
         """
         is_chat = isinstance(screen, ChatScreen)
         for command in COMMANDS:
-            can_run = (
-                screen.check_action(command.action, ()) if is_chat else command.action.startswith("app.")
-            )
+            is_own = command.action.startswith("app.")
+            can_run = is_own or (is_chat and screen.check_action("command", (command.action,)))
             if can_run and command.action != "app.command_palette":
                 name = f"/{command.names[0]}"
                 yield SystemCommand(
                     f"{name}  {command.help}",
                     f"Key: {command.display_keys}" if command.keys else "",
-                    partial(screen.run_action, command.action),
+                    partial(screen.run_action, command.screen_action),
                 )
 
     @on(QuestionSubmitted)
@@ -60,9 +59,9 @@ class ChatApp(TerminalApp):
         await self._chat.continue_saved(chosen.chat)
 
     @on(InterruptPressed)
-    def interrupt(self) -> None:
+    async def interrupt(self) -> None:
         """Stop the answer, also from a dialog that it opened."""
-        self._chat.action_interrupt()
+        await self._chat.action_interrupt()
 
     @property
     def _chat(self) -> ChatScreen:

@@ -1,11 +1,11 @@
 """Open the backend, with retries while its server is unavailable."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from mlxctl.chat.chat_backend import BackendModel, ChatBackend, retry_seconds
+from mlxctl.chat.controller.effects import Kind
 from mlxctl.chat.error_text import sentence
-from mlxctl.chat.widgets.notice import Kind
 from mlxctl.ir.errors import CapacityError, MlxctlError, ServerUnreachable
 from mlxctl.terminal_text import escape_line
 
@@ -19,7 +19,9 @@ Ctrl-P     search all commands"""
 """Text of a new chat below the connection notice."""
 
 
-async def open_backend(backend: ChatBackend, *, show: Callable[[str, Kind], None]) -> BackendModel | None:
+async def open_backend(
+    backend: ChatBackend, *, show: Callable[[str, Kind], Awaitable[None]]
+) -> BackendModel | None:
     """Return the model, or None when the backend cannot be opened.
 
     Retries while the server is unreachable or busy; `show` gets the notices.
@@ -29,10 +31,10 @@ async def open_backend(backend: ChatBackend, *, show: Callable[[str, Kind], None
             return await backend.open()
         except CapacityError as error:
             seconds = _RETRY_SECONDS if isinstance(error, ServerUnreachable) else retry_seconds(error)
-            show(f"{sentence(error)} Retrying every {seconds:g} s.", "warning")
+            await show(f"{sentence(error)} Retrying every {seconds:g} s.", "warning")
             await asyncio.sleep(seconds)
         except MlxctlError as error:
-            show(str(error), "error")
+            await show(str(error), "error")
             return None
 
 

@@ -8,9 +8,10 @@ from typing import NamedTuple
 class ChatCommand(NamedTuple):
     """One command of the chat.
 
-    `action` is an action of the chat screen; `keys` are Textual's key names, empty without a key, and
+    `action` names it in the code; `keys` are Textual's key names, empty without a key, and
     `display_keys` their short form; `footer_label` is empty for commands that the footer omits; `names` are
-    slash names, the first of which is shown; `argument` describes what may follow the name.
+    slash names, the first of which is shown; `argument` describes what may follow the name. One that
+    `needs_screen` is not in the plain chat.
     """
 
     action: str
@@ -20,23 +21,38 @@ class ChatCommand(NamedTuple):
     names: tuple[str, ...]
     help: str
     argument: str = ""
+    needs_screen: bool = False
+
+    @property
+    def screen_action(self) -> str:
+        """The action of the chat screen that runs it."""
+        is_app = self.action.startswith("app.")
+        return self.action if is_app else f"command('{self.action}')"
 
 
 # In footer order: a narrow terminal cuts off the end.
 COMMANDS = (
     ChatCommand("app.command_palette", "ctrl+p", "^P", "Commands", (), "Search all commands"),
     ChatCommand("help", "f1,ctrl+g", "^G", "Help", ("help", "?"), "Show keys and commands"),
-    ChatCommand("stop", "escape", "Esc", "Stop", ("stop",), "Stop the answer and keep its text"),
+    ChatCommand("stop", "escape", "Esc", "Stop", ("stop",), "Stop the answer and keep its text", "", True),
     ChatCommand("app.quit", "ctrl+q", "^Q", "Quit", ("quit", "exit", "bye"), "Quit (also ^C twice, or ^D)"),
     ChatCommand("new", "ctrl+n", "^N", "New", ("new", "clear"), "Start a new chat; this one is kept"),
     ChatCommand("regenerate", "ctrl+r", "^R", "Retry", ("retry",), "Answer the last question again", "[N]"),
-    ChatCommand("copy", "ctrl+o", "^O", "Copy", ("copy",), "Copy the last answer, or its code", "[N|code]"),
+    ChatCommand(
+        "copy", "ctrl+o", "^O", "Copy", ("copy",), "Copy the last answer, or its code", "[N|code]", True
+    ),
     ChatCommand(
         "edit_last", "ctrl+l", "^L", "Edit", ("edit",), "Edit the last question and send it again", "[N]"
     ),
-    ChatCommand("find", "ctrl+f", "^F", "Find", ("find",), "Find text in this chat"),
+    ChatCommand("find", "ctrl+f", "^F", "Find", ("find",), "Find text in this chat", "", True),
     ChatCommand(
-        "sidebar", "f9", "F9", "Chats", ("sidebar",), "Go to the list of chats or hide it (140 columns)"
+        "sidebar",
+        "f9",
+        "F9",
+        "Chats",
+        ("sidebar",),
+        "Go to the list of chats or hide it (140 columns)",
+        needs_screen=True,
     ),
     ChatCommand("models", "f4", "F4", "", ("model", "models"), "Choose another model", "[NAME]"),
     ChatCommand(
@@ -44,7 +60,13 @@ COMMANDS = (
     ),
     ChatCommand("system", "", "", "", ("system",), "Set the system prompt", "[TEXT]"),
     ChatCommand(
-        "sessions", "f3", "F3", "", ("chats", "load"), "Search, open or delete chats (also /load)", "[FILE]"
+        "sessions",
+        "f3",
+        "F3",
+        "",
+        ("chats", "load"),
+        "Search, open or delete chats (also /load)",
+        "[ID|FILE]",
     ),
     ChatCommand("messages", "f7", "F7", "", ("messages",), "Select a message: copy, edit, fork …", "[N]"),
     ChatCommand("fork", "", "", "", ("fork",), "Continue a copy; the original is kept", "[N]"),
@@ -64,8 +86,10 @@ COMMANDS = (
         "[FILE]",
     ),
     ChatCommand("export", "ctrl+s", "^S", "", ("save", "export"), "Save this chat to a file", "[FILE]"),
-    ChatCommand("monitor", "f5", "F5", "", ("monitor",), "Monitor speed, queue, cache and requests"),
-    ChatCommand("theme", "ctrl+t", "^T", "", ("theme",), "Choose a color theme", "[NAME]"),
+    ChatCommand(
+        "monitor", "f5", "F5", "", ("monitor",), "Monitor speed, queue, cache and requests", "", True
+    ),
+    ChatCommand("theme", "ctrl+t", "^T", "", ("theme",), "Choose a color theme", "[NAME]", True),
 )
 
 SCROLL_KEYS = (
@@ -91,6 +115,14 @@ INPUT_KEYS = (
     ("^_", "Undo in the input"),
 )
 
+
+PLAIN_KEYS = (
+    "Enter sends a line. A backslash at its end continues the question in the next line.",
+    "Ctrl-C stops an answer, at the prompt it quits. Ctrl-D quits.",
+    "@path sends a file with the question.",
+)
+LITERAL = "A message that starts with a slash: type // instead."
+_NAME_COLUMNS = 20
 
 # `/usr/bin/x` and `/* x */` are text; only a lone word can be a command.
 _WORD = re.compile(r"/(\?|[A-Za-z][\w-]*)(?!\S)")
@@ -147,3 +179,12 @@ def matching_commands(text: str) -> list[ChatCommand]:
 def completions(text: str) -> list[str]:
     """Return the slash commands that start with `text`, without aliases."""
     return [f"/{command.names[0]}" for command in matching_commands(text)]
+
+
+def plain_help() -> str:
+    """Return the help of the plain chat: its keys, and the commands."""
+    shown = [command for command in COMMANDS if command.names and not command.needs_screen]
+    lines = [
+        f"/{command.names[0]} {command.argument}".ljust(_NAME_COLUMNS) + command.help for command in shown
+    ]
+    return "\n".join([*PLAIN_KEYS, *lines, LITERAL])

@@ -29,11 +29,15 @@ def editor_command(environment: Mapping[str, str] = os.environ) -> list[str] | N
     return next(([name] for name in _FALLBACKS if shutil.which(name, path=path)), None)
 
 
-def edit_text(command: Sequence[str], text: str) -> str:
+def edit_text(text: str, command: Sequence[str] | None = None) -> str:
     """Return the text as the user saved it in the editor.
 
-    The editor gets a private file. Blocks until it ends. Raises StoreError when it cannot run or fails.
+    By default in the user's editor. It gets a private file. Blocks until it ends. Raises StoreError when
+    there is none, or it cannot run or fails.
     """
+    command = command or editor_command()
+    if command is None:
+        raise StoreError("Set $EDITOR to the command of an editor.")
     with tempfile.TemporaryDirectory(prefix="mlxctl-", ignore_cleanup_errors=True) as directory:
         file = Path(directory) / "question.md"
         file.write_text(f"{text}\n" if text else "", encoding="utf-8")

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-from mlxctl.chat.conversation import ChatMessage, turns
+from mlxctl.chat.conversation import ChatEntry, ChatMessage, turns
 from mlxctl.chat.tools.toolbox import ToolBox
 from mlxctl.chat.turn_updates import AnswerMeasured, RoundStarted, ThinkingEnded, ToolReturned, Update
 from mlxctl.chat.widgets.answer import AnswerWidget
@@ -82,11 +82,20 @@ class HistoryLoader:
                     await self._load_turn(*self._turns.pop())
                     await self._transcript.wait_for_layout()
 
-    async def cancel(self) -> None:
-        """Drop the remaining turns and wait for a running load."""
+    async def load_near(self) -> None:
+        """Load turns while the top is near."""
+        await self.load(while_wanted=lambda: self._transcript.is_near_top)
+
+    async def load_to(self, entry: ChatEntry) -> None:
+        """Load turns until an entry is shown."""
+        await self.load(while_wanted=lambda: self._transcript.widget_of(entry) is None)
+
+    async def replace(self, messages: Sequence[ChatMessage]) -> None:
+        """Continue with other messages; wait for a running load."""
         self._turns.clear()
         async with self._lock:
-            pass
+            await self._transcript.clear()
+            self._turns = list(turns(messages))
 
     async def append(self, messages: Sequence[ChatMessage]) -> None:
         """Show messages below all others."""

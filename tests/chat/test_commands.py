@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-import os
 import re
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from textual._xterm_parser import XTermParser
@@ -19,18 +18,13 @@ from mlxctl.chat.chat_commands import COMMANDS, SlashCommand, UnknownCommand, co
 from mlxctl.chat.chat_setup import ChatSetup
 from mlxctl.chat.conversation import ChatOptions
 from mlxctl.chat.external_editor import edit_text, editor_command
-from mlxctl.chat.mentions import MentionedFiles
 from mlxctl.chat.option_values import describe_options, set_option
 from mlxctl.chat.preferences import Preferences, detect_terminal_theme
-from mlxctl.chat.screens.answers import MAX_QUEUED
-from mlxctl.chat.screens.chat import ChatScreen
-from mlxctl.chat.session_autosave import SessionAutosave
 from mlxctl.chat.terminal_app import clipboard_command, copy_with_command
 from mlxctl.chat.tools.toolbox import ToolBox
 from mlxctl.chat.widgets.composer import Composer
 from mlxctl.ir import SamplingOptions, TextDelta
-from mlxctl.ir.errors import InvalidRequest, ServerUnreachable, StoreError
-from mlxctl.state.stores import SessionStore
+from mlxctl.ir.errors import ServerUnreachable, StoreError
 from tests.inference.scripted_server import ScriptedServer, listening
 
 from .screen_driver import Screen, drive
@@ -96,21 +90,6 @@ def test_questions_during_an_answer_are_queued_and_asked_in_order() -> None:
     assert [request.messages[-1].text for request in backend.requests] == ["first", "second", "third"]
 
 
-def test_question_is_queued_while_another_one_begins() -> None:
-    backend = ScriptedBackend(text("One."), text("Two."))
-
-    async def interact(screen: Screen) -> None:
-        await screen.wait_for("scripted  ready")
-        chat = cast("ChatScreen", screen.app.screen)
-        questions = (MentionedFiles(text=words) for words in ("first", "second"))
-        await asyncio.gather(*map(chat._ask_or_queue, questions))
-        await screen.wait_for("Two.")
-        assert "One." in screen.text()
-
-    drive(backend, interact, size=(80, 40))
-    assert [request.messages[-1].text for request in backend.requests] == ["first", "second"]
-
-
 def test_queued_questions_return_to_the_input_when_the_answer_is_stopped() -> None:
     backend = ScriptedBackend([TextDelta(text="Half"), 60.0])
 
@@ -125,58 +104,6 @@ def test_queued_questions_return_to_the_input_when_the_answer_is_stopped() -> No
 
     drive(backend, interact)
     assert len(backend.requests) == 1
-
-
-def test_number_of_queued_questions_is_limited() -> None:
-    backend = ScriptedBackend([TextDelta(text="Half"), 60.0])
-
-    async def interact(screen: Screen) -> None:
-        await send(screen, "first")
-        await screen.wait_for("Half")
-        for number in range(MAX_QUEUED + 1):
-            await send(screen, f"question {number}")
-        await screen.wait_for(f"{MAX_QUEUED} questions are queued already")
-        assert typed(screen) == f"question {MAX_QUEUED}"
-
-    drive(backend, interact)
-
-
-def test_rejected_question_and_the_queue_return_in_order() -> None:
-    reject = asyncio.Event()
-    backend = ScriptedBackend([reject, InvalidRequest("no tools here")])
-
-    async def interact(screen: Screen) -> None:
-        await send(screen, "first")
-        await send(screen, "second")
-        await screen.wait_for("queued 1: second")
-        reject.set()
-        await screen.wait_for("The question is back in the input")
-        assert typed(screen) == "first\n\nsecond"
-
-    drive(backend, interact)
-
-
-def test_set_and_system_change_the_next_request() -> None:
-    backend = ScriptedBackend(text("One."))
-
-    async def interact(screen: Screen) -> None:
-        await screen.wait_for("ready")
-        await send(screen, "/set temperature 0.25")
-        await send(screen, "/set max-tokens 40")
-        await converse(
-            screen,
-            ("/set thinking off", "Set: temperature 0.25, max_tokens 40, thinking off"),
-            ("/set top_p 7", "Top p must be a number from 0 to 1, not '7'"),
-            ("/set colour blue", "No option 'colour'"),
-            ("/system Answer in French.", "The system prompt is set"),
-            ("hello", "One."),
-        )
-
-    drive(backend, interact, size=(120, 40))
-    (request,) = backend.requests
-    assert request.messages[0].text == "Answer in French."
-    assert (request.sampling.temperature, request.max_tokens) == (0.25, 40)
-    assert request.thinking.enabled is False
 
 
 @pytest.mark.parametrize(
@@ -225,54 +152,15 @@ async def undo(screen: Screen) -> None:
     await screen.press("enter")
 
 
-def test_undo_and_fork_change_the_saved_chats(tmp_path: Path) -> None:
-    store = SessionStore(tmp_path / "chats.db")
-    autosave = SessionAutosave(store)
-    backend = ScriptedBackend(text("One."), text("Two."), text("Three."))
-
-    async def interact(screen: Screen) -> None:
-        await converse(screen, ("alpha", "One."), ("second", "Two."))
-        await undo(screen)
-        await screen.wait_gone("Two.")
-        await converse(screen, ("/fork", "This is a copy now"), ("third", "Three."))
-        chats = [await autosave.load(summary.id) for summary in await autosave.search()]
-        questions = [
-            [item.message.text for item in chat.messages if item.message.role == "user"] for chat in chats
-        ]
-        assert sorted(questions) == [["alpha"], ["alpha", "third"]]
-        await undo(screen)
-        await screen.wait_gone("third")
-        await undo(screen)
-        async with asyncio.timeout(60):
-            while len(await autosave.search()) > 1:
-                await asyncio.sleep(0.01)
-        await screen.wait_gone("alpha")
-
-    drive(backend, interact, autosave=autosave)
-
-
 def test_editor_command_is_the_one_of_the_user(tmp_path: Path) -> None:
     assert editor_command({"EDITOR": "code --wait", "VISUAL": ""}) == ["code", "--wait"]
     assert editor_command({"EDITOR": "", "PATH": str(tmp_path)}) is None
     script = "import pathlib, sys; file = pathlib.Path(sys.argv[1]); file.write_text(file.read_text() + 'b')"
-    assert edit_text([sys.executable, "-c", script], "a") == "a\nb"
+    assert edit_text("a", [sys.executable, "-c", script]) == "a\nb"
     with pytest.raises(StoreError, match="ended with 3"):
-        edit_text([sys.executable, "-c", "raise SystemExit(3)"], "a")
+        edit_text("a", [sys.executable, "-c", "raise SystemExit(3)"])
     with pytest.raises(StoreError, match="saved no text: No such file or directory"):
-        edit_text(["rm"], "a")
-
-
-@pytest.mark.parametrize("command", ["/load", "/image"])
-def test_pipe_is_refused_and_the_chat_goes_on(command: str, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-
-    async def interact(screen: Screen) -> None:
-        await screen.wait_for("scripted is ready")
-        await send(screen, f"{command} {tmp_path}/pipe")
-        await screen.wait_for("is a device or pipe")
-        await converse(screen, ("Hello", "One."))
-
-    drive(ScriptedBackend(text("One.")), interact)
+        edit_text("a", ["rm"])
 
 
 def test_up_shows_earlier_questions_and_keeps_the_draft() -> None:
@@ -354,21 +242,6 @@ def test_slash_commands_run_and_are_not_sent(tmp_path: Path) -> None:
     drive(backend, interact)
     assert [request.messages[-1].text for request in backend.requests] == ["/help me"]
     assert "/help me" in (tmp_path / "chat.md").read_text()
-
-
-def test_exported_chat_is_loaded_and_continued(tmp_path: Path) -> None:
-    long = "".join(f"Line {number}.\n\n" for number in range(60))
-    backend = ScriptedBackend(text(f"{long}One."), text("Two."))
-
-    async def interact(screen: Screen) -> None:
-        await converse(
-            screen, ("first", "One."), (f"/save {tmp_path}/chat.json", "Saved to"), ("/new", "New chat.")
-        )
-        assert "One." not in screen.text()
-        await converse(screen, (f"/load {tmp_path}/chat.json", "One."), ("second", "Two."))
-
-    drive(backend, interact)
-    assert [message.text for message in backend.requests[-1].messages] == ["first", f"{long}One.", "second"]
 
 
 def test_command_palette_runs_commands() -> None:

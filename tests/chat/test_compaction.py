@@ -9,13 +9,13 @@ from mlxctl.chat.chat_backend import BackendModel
 from mlxctl.chat.compaction import Compaction, compact
 from mlxctl.chat.conversation import ChatMessage, ChatOptions, Conversation
 from mlxctl.chat.error_text import remedy, sentence
-from mlxctl.chat.widgets.status_line import Status, StatusLine
+from mlxctl.chat.widgets.status_line import Status, status_content
 from mlxctl.ir import Finished, TextDelta, Usage, text_message
 from mlxctl.ir.errors import ContextTooLong, EngineError, InvalidRequest, MlxctlError
 
 from .screen_driver import Screen, drive
 from .scripted_backend import Line, ScriptedBackend, text
-from .test_commands import send, typed
+from .test_commands import send
 from .test_messages import converse
 
 TOO_LONG = ContextTooLong(num_prompt_tokens=5000, context_length=4096)
@@ -94,27 +94,6 @@ def test_the_command_shows_the_summary_in_a_copy_of_the_chat() -> None:
     assert texts[1:] == ["Alpha and Beta.", "gamma?", "Gamma.", "delta?"]
 
 
-def test_a_failed_summary_changes_nothing() -> None:
-    async def interact(screen: Screen) -> None:
-        await send(screen, "/compact")
-        seen = await screen.wait_for("The chat is unchanged.")
-        assert "Error: it exploded. The chat" in seen
-        assert "beta?" in seen
-
-    converse(interact, backend=ScriptedBackend([EngineError("it exploded.")]))
-
-
-def test_a_question_that_is_too_long_names_the_remedies() -> None:
-    async def interact(screen: Screen) -> None:
-        await send(screen, "far too long")
-        seen = " ".join((await screen.wait_for("does not fit")).split())
-        assert "/compact replaces the earlier messages by a summary, ^N starts a new chat" in seen
-        assert "/set overflow drop_oldest" in seen
-        assert typed(screen) == "far too long"
-
-    converse(interact, backend=ScriptedBackend([TOO_LONG]))
-
-
 @pytest.mark.parametrize(
     ("error", "is_known"),
     [
@@ -142,28 +121,8 @@ def test_a_message_ends_with_one_full_stop() -> None:
 @pytest.mark.parametrize("width", [60, 120])
 def test_a_context_that_is_nearly_full_is_colored(num_tokens: int, style: str | None, width: int) -> None:
     status = Status(model="m", state="ready", num_context_tokens=num_tokens, context_length=1000)
-
-    async def interact(screen: Screen) -> None:
-        await screen.wait_for("ready")
-        line = screen.app.screen.query_one(StatusLine)
-        line.show(status)
-        spans = getattr(line.content, "spans", [])
-        assert [str(span.style) for span in spans] == ([f"$text-{style}"] if style else [])
-
-    drive(ScriptedBackend(), interact, size=(width, 24))
-
-
-def test_a_question_that_failed_is_not_sent_with_the_next_one() -> None:
-    backend = ScriptedBackend([EngineError("it exploded")], text("Fine."))
-
-    async def interact(screen: Screen) -> None:
-        await screen.ask("first")
-        await screen.wait_for("it exploded. No output.")
-        await screen.ask("second")
-        assert "it exploded" not in await screen.wait_for("Fine.")
-
-    drive(backend, interact)
-    assert [message.text for message in backend.requests[1].messages] == ["second"]
+    spans = status_content(status, width=width).spans
+    assert [str(span.style) for span in spans] == ([f"$text-{style}"] if style else [])
 
 
 def test_messages_that_the_server_left_out_are_counted() -> None:

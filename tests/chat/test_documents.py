@@ -103,7 +103,7 @@ def test_own_engine_reads_the_pages() -> None:
         await screen.wait_for("with a [b].pdf")
         await screen.ask("Hi")
         assert "[a [b].pdf]" in await screen.wait_for("The answer was cut at 4 tokens")
-        conversation = screen.app.screen._conversation
+        conversation = screen.app.screen._chat.conversation
         assert conversation.messages[-1].statistics.prompt_tokens > 30
 
     drive(backend, interact, max_tokens=4, size=(100, 30))

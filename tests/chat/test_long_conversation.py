@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mlxctl.chat.conversation import ChatMessage, Conversation
-from mlxctl.chat.screens.chat import ChatScreen
+from mlxctl.chat.history_loader import HistoryLoader
 from mlxctl.chat.widgets.question import QuestionWidget
 from mlxctl.chat.widgets.transcript import MAX_WIDGETS, ChatTranscript, TranscriptPage
 from mlxctl.ir import text_message
@@ -143,7 +143,12 @@ def test_last_questions_can_be_edited_repeatedly(num_edits: int) -> None:
 
 def test_search_says_that_it_is_still_loading(monkeypatch: pytest.MonkeyPatch) -> None:
     is_loaded = asyncio.Event()
-    monkeypatch.setattr(ChatScreen, "_load_all_history", lambda screen: is_loaded.wait())
+
+    async def load(history: HistoryLoader, **options: object) -> None:
+        if not options:
+            await is_loaded.wait()
+
+    monkeypatch.setattr(HistoryLoader, "load", load)
 
     async def search(screen: Screen) -> None:
         await screen.wait_for("scripted is ready")

@@ -159,16 +159,3 @@ def test_a_missing_file_is_asked_about_before_the_question_is_sent() -> None:
         await screen.wait_for("I made that up.")
 
     drive(backend, interact)
-
-
-def test_question_with_an_unreadable_file_returns_to_the_input() -> None:
-    backend = ScriptedBackend()
-
-    async def interact(screen: Screen) -> None:
-        await screen.wait_for("ready")
-        await send(screen, "list @src")
-        await screen.wait_for("@src is a directory")
-        assert typed(screen) == "list @src"
-
-    drive(backend, interact)
-    assert backend.requests == []

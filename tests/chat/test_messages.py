@@ -2,19 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 from textual.widgets import TextArea
 
 from mlxctl.chat.answer_statistics import AnswerStatistics
 from mlxctl.chat.conversation import ChatMessage, ChatOptions, Conversation, describe
-from mlxctl.chat.session_autosave import SessionAutosave
 from mlxctl.chat.widgets.message_bar import MessageBar
 from mlxctl.chat.widgets.question import QuestionWidget
-from mlxctl.ir import ImagePart, Message, TextPart, ToolCallPart, ToolResultPart, text_message
+from mlxctl.ir import Message, TextPart, ToolCallPart, ToolResultPart, text_message
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.state.stores import SessionStore
 
 from .screen_driver import Screen, drive
 from .scripted_backend import ScriptedBackend, text
@@ -138,36 +135,6 @@ def test_click_selects_a_message_and_the_input_keeps_the_focus() -> None:
     converse(interact)
 
 
-def test_deleted_question_takes_its_answer_and_tool_results_with_it() -> None:
-    async def interact(screen: Screen) -> None:
-        await send(screen, "/delete 3")
-        await screen.wait_for("This removes messages 3 and 4 (1 question, 1 answer, 1")
-        await screen.press("enter")
-        await screen.wait_gone("beta?")
-        await send(screen, "delta?")
-        await screen.wait_for("Delta.")
-
-    backend = converse(interact, backend=ScriptedBackend(text("Delta.")))
-    assert [message.text for message in backend.requests[0].messages] == [
-        "alpha?",
-        "Alpha.",
-        "gamma?",
-        "Gamma.",
-        "delta?",
-    ]
-
-
-def test_declined_deletion_removes_nothing() -> None:
-    async def interact(screen: Screen) -> None:
-        await send(screen, "/delete after 2")
-        await screen.wait_for("This removes messages 3 to 6")
-        await screen.press("escape")
-        await screen.wait_gone("This removes")
-        assert "Gamma." in screen.text()
-
-    converse(interact)
-
-
 def test_edited_question_replaces_what_follows_and_the_draft_returns() -> None:
     async def interact(screen: Screen) -> None:
         await screen.press(*"draft")
@@ -203,18 +170,6 @@ def test_rejected_edit_keeps_the_earlier_messages() -> None:
     assert [message.text for message in backend.requests[1].messages] == ["alpha?", "Alpha.", "beta?x"]
 
 
-def test_earlier_answer_is_generated_again_after_a_confirmation() -> None:
-    async def interact(screen: Screen) -> None:
-        await send(screen, "/retry 2")
-        await screen.wait_for("This removes messages 2 to 6")
-        await screen.press("enter")
-        await screen.wait_for("Alpha again.")
-        assert "beta?" not in screen.text()
-
-    backend = converse(interact, backend=ScriptedBackend(text("Alpha again.")))
-    assert [message.text for message in backend.requests[0].messages] == ["alpha?"]
-
-
 def test_failed_retry_restores_what_followed() -> None:
     async def interact(screen: Screen) -> None:
         await send(screen, "/retry 2")
@@ -227,27 +182,6 @@ def test_failed_retry_restores_what_followed() -> None:
 
     backend = converse(interact, backend=ScriptedBackend([InvalidRequest("no")], text("Delta.")))
     assert [message.text for message in backend.requests[1].messages][-2:] == ["Gamma.", "delta?"]
-
-
-@pytest.mark.parametrize(
-    ("number", "copied", "in_input"), [(2, ["alpha?", "Alpha."], ""), (3, ["alpha?", "Alpha."], "beta?")]
-)
-def test_fork_from_a_message_keeps_the_original(
-    number: int, copied: list[str], in_input: str, tmp_path: Path
-) -> None:
-    autosave = SessionAutosave(SessionStore(tmp_path / "chats.db"))
-
-    async def interact(screen: Screen) -> None:
-        await screen.wait_for("scripted  ready")
-        await send(screen, f"/fork {number}")
-        await screen.wait_for("This is a copy that ends")
-        assert typed(screen) == in_input
-        saved = [await autosave.load(summary.id) for summary in await autosave.search()]
-        texts = [[item.message.text for item in chat.messages] for chat in saved]
-        assert sorted(map(len, texts)) == [2, 8]
-        assert copied in texts
-
-    drive(ScriptedBackend(), interact, size=(80, 40), autosave=autosave, conversation=three_turns())
 
 
 def test_message_of_a_long_chat_is_loaded_before_it_is_deleted() -> None:
@@ -275,40 +209,6 @@ def test_message_of_a_long_chat_is_loaded_before_it_is_deleted() -> None:
     assert (len(sent), sent[:3]) == (59, ["user-0", "assistant-0", "user-2"])
 
 
-def test_image_of_an_edited_question_goes_with_it() -> None:
-    image = ImagePart(data=b"\x89PNG", media_type="image/png")
-    chat = Conversation()
-    chat.add_question("What is it?", [image])
-    chat.add(ChatMessage(message=text_message("assistant", "A dot.")))
-
-    async def interact(screen: Screen) -> None:
-        await screen.wait_for("A dot.")
-        await screen.press("ctrl+l")
-        await screen.wait_for("editing message 1, with 1 image: Enter replaces 1 and 2")
-        await screen.press("enter")
-        await screen.wait_for("Still a dot.")
-
-    backend = ScriptedBackend(text("Still a dot."))
-    drive(backend, interact, conversation=chat)
-    assert backend.requests[0].messages[0].parts[0] == image
-
-
-def test_messages_are_not_changed_during_an_answer() -> None:
-    leaves = asyncio.Event()
-    backend = ScriptedBackend([*text("Half")[:1], leaves, *text("")])
-
-    async def interact(screen: Screen) -> None:
-        await send(screen, "delta?")
-        await screen.wait_for("Half")
-        await send(screen, "/delete 1")
-        await screen.wait_for("An answer is in progress")
-        await send(screen, "/messages 1")
-        await screen.wait_for("Message 1 of 7")
-        leaves.set()
-
-    converse(interact, backend=backend)
-
-
 def test_input_has_the_focus_after_each_action() -> None:
     async def interact(screen: Screen) -> None:
         for keys in (["f7", "escape"], ["f7", "e", "escape"], ["f7", "x"]):
@@ -319,25 +219,6 @@ def test_input_has_the_focus_after_each_action() -> None:
         assert isinstance(screen.app.focused, TextArea)
 
     converse(interact)
-
-
-def test_code_blocks_of_the_last_answer_are_copied_by_number() -> None:
-    answer = "First:\n\n```python\nx = 1\n```\n\nthen\n\n~~~sh\nls\n~~~\n"
-
-    async def interact(screen: Screen) -> None:
-        await send(screen, "/copy code")
-        await screen.wait_for("The last answer has no code")
-        await send(screen, "show me")
-        await screen.wait_for("x = 1")
-        await screen.wait_for("scripted  ready")
-        await send(screen, "/copy code")
-        await screen.wait_for("Copied code block 2 of 2")
-        assert screen.app._clipboard == "ls\n"
-        await send(screen, "/copy code 1")
-        await screen.wait_for("Copied code block 1 of 2")
-        assert screen.app._clipboard == "x = 1\n"
-
-    converse(interact, backend=ScriptedBackend(text(answer)))
 
 
 def test_lines_are_readable_on_a_wide_terminal() -> None:

@@ -273,10 +273,11 @@ def test_messages_are_deleted_and_answered_again_by_number() -> None:
             ("ready", "one\n"),
             ("You said: one", "two\n"),
             ("You said: two", "/delete 1\n"),
-            ("Delete messages 1 and 2 (1 question, 1 answer)? [y/N]", "y\n"),
+            ("Delete? This removes messages 1 and 2 (1 question, 1 answer): one [y/N]", "y\n"),
             ("> ", "/messages\n"),
             ("  2 model  You said: two", "/delete 3\n"),
             ("There is no message 3: this chat has 2 messages", "/retry 2\n"),
+            ("Answer again? This removes message 2 (1 answer). [y/N]", "y\n"),
             ("You said: two", "/quit\n"),
         )
     assert "1 you    two" in shown
@@ -309,7 +310,7 @@ def test_rejected_retry_keeps_the_earlier_messages() -> None:
             ("You said: once", "two\n"),
             ("You said: two", "/retry 1\n"),
             ("This removes messages 2 to 4 (1 question, 2 answers)", "y\n"),
-            ("The earlier messages are back.", "/messages\n"),
+            ("Previous answer kept.", "/messages\n"),
             ("4 model  You said: two", "/model nosuch\n"),
             ("echo stays in use", "/quit\n"),
             code=1,
@@ -362,7 +363,12 @@ def test_interrupt_continues_without_an_mcp_server_that_hangs(tmp_path: Path, mo
         ("mlxctl: MCP server 'files' is skipped. The chat continues without it.", "hello\r"),
     ]
     if moment == "tools/call":
-        hanging = [("ready", "hang\r"), ("Run it?", "y\r"), ("y\r\n", _INTERRUPT), ("(stopped)", "hello\r")]
+        hanging = [
+            ("ready", "hang\r"),
+            ("Run it?", "y\r"),
+            ("y\r\n", _INTERRUPT),
+            ("(Stopped. Partial answer kept.", "hello\r"),
+        ]
     with echo_server() as url:
         run_on_terminal(
             url, *hanging, ("You said: hello", "/quit\r"), arguments=("--mcp-config", str(config))

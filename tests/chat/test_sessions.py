@@ -299,3 +299,14 @@ def test_invalid_start_options_are_reported_in_one_line(
     assert ended.returncode in (1, 2)
     assert message in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_quitting_during_an_answer_saves_its_beginning(tmp_path: Path) -> None:
+    async def quit_early(screen: Screen) -> None:
+        await screen.ask("Tell me")
+        await screen.wait_for("Half an ans")
+        await screen.press("ctrl+q")
+
+    drive(ScriptedBackend([TextDelta(text="Half an ans"), 60.0]), quit_early, autosave=autosave(tmp_path))
+    last = asyncio.run(autosave(tmp_path).load_last())
+    assert [item.message.text for item in last.messages] == ["Tell me", "Half an ans"]

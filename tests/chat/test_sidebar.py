@@ -33,7 +33,9 @@ def test_wide_terminal_has_a_list_of_chats(tmp_path: Path) -> None:
         await screen.wait_for("● Is it fast?")
         await screen.press("f9", "down", "enter")
         await screen.wait_for("● My boat is blue")
-        assert [item.message.text for item in screen.app.screen._conversation.messages] == ["My boat is blue"]
+        assert [item.message.text for item in screen.app.screen._chat.conversation.messages] == [
+            "My boat is blue"
+        ]
         await screen.press("x")
         await screen.wait_for("│ x")
         await screen.press("f9", "f9")

@@ -1,4 +1,4 @@
-"""The chat screen: input, transcript, model and running answer. UI thread only."""
+"""The chat screen: input, transcript, model and status. UI thread only."""
 
 import asyncio
 import time
@@ -9,27 +9,29 @@ from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Center, Vertical
-from textual.worker import Worker
+from textual.screen import Screen
 
-from mlxctl.chat.attachments import Attachment
 from mlxctl.chat.backend_connection import HINTS, open_backend, ready_text
-from mlxctl.chat.chat_backend import BackendModel
-from mlxctl.chat.chat_commands import (
-    COMMANDS,
-    SCROLL_KEYS,
-    ChatCommand,
-    SlashCommand,
-    UnknownCommand,
-    read_input,
-)
-from mlxctl.chat.conversation import Conversation
-from mlxctl.chat.error_text import sentence
-from mlxctl.chat.gc_tuning import collect_all, limit_collections
+from mlxctl.chat.chat_commands import COMMANDS, SCROLL_KEYS, SlashCommand, read_input
+from mlxctl.chat.chat_setup import ChatSetup
+from mlxctl.chat.controller import controller
+from mlxctl.chat.controller.asking import leave_message
+from mlxctl.chat.controller.chat_commands import continue_saved
+from mlxctl.chat.controller.effects import Announce, Kind
+from mlxctl.chat.controller.state import ChatState
+from mlxctl.chat.conversation import ChatEntry
+from mlxctl.chat.gc_tuning import limit_collections
 from mlxctl.chat.history_loader import HistoryLoader
-from mlxctl.chat.mentions import MentionedFiles, read_mentions
-from mlxctl.chat.messages import CommandTyped, PasteFolded, QuestionSubmitted, TopNear
-from mlxctl.chat.screens.answers import DISCONNECTED, MAX_QUEUED
-from mlxctl.chat.screens.message_actions import MessageActions
+from mlxctl.chat.messages import (
+    CommandTyped,
+    MessageClicked,
+    PasteFolded,
+    QuestionSubmitted,
+    TextTyped,
+    TopNear,
+)
+from mlxctl.chat.screens.effects import DISCONNECTED, ScreenEffects
+from mlxctl.chat.session_autosave import SavedChat
 from mlxctl.chat.terminal_app import TerminalApp
 from mlxctl.chat.tools.toolbox import OPENING_SECONDS
 from mlxctl.chat.widgets.chat_sidebar import ChatSidebar
@@ -39,17 +41,19 @@ from mlxctl.chat.widgets.find_bar import FindBar
 from mlxctl.chat.widgets.header import ChatHeader
 from mlxctl.chat.widgets.key_footer import KeyFooter
 from mlxctl.chat.widgets.message_bar import MessageBar
-from mlxctl.chat.widgets.notice import Kind, Notice
+from mlxctl.chat.widgets.notice import Notice
 from mlxctl.chat.widgets.queue_line import QueueLine
 from mlxctl.chat.widgets.status_line import Status, StatusLine
 from mlxctl.chat.widgets.too_small import MIN_HEIGHT, MIN_WIDTH, TooSmall
 from mlxctl.chat.widgets.transcript import ChatTranscript
-from mlxctl.ir.errors import MlxctlError, ServerUnreachable, StoreError
+from mlxctl.ir.errors import MlxctlError, ServerUnreachable
 
 _STATUS_SECONDS = 0.1
 _CHECK_SECONDS = 5.0
 _TWICE_SECONDS = 2.0
 _MIN_HEIGHT_WITH_HEADER = 18
+
+
 WIDE_COLUMNS = 140
 """Width from which the text is in the middle, beside the list of chats."""
 
@@ -60,8 +64,11 @@ class InputColumn(Vertical):
     DEFAULT_CSS = "InputColumn { height: auto; }"
 
 
-class ChatScreen(MessageActions):
-    """One conversation with one backend."""
+class ChatScreen(Screen[None]):
+    """One conversation with one backend.
+
+    Keys and slash commands run commands of the controller; `ScreenEffects` shows what they do.
+    """
 
     DEFAULT_CSS = """
     ChatScreen { layers: base top; &.-too-small > * { display: none;
@@ -75,7 +82,7 @@ class ChatScreen(MessageActions):
             # With priority where Textual's own hidden binding has priority.
             Binding(
                 item.keys,
-                item.action,
+                item.screen_action,
                 item.footer_label,
                 bool(item.footer_label),
                 item.display_keys,
@@ -87,29 +94,37 @@ class ChatScreen(MessageActions):
         *(Binding(keys, action, show=False) for keys, action in SCROLL_KEYS),
     ]
 
-    def compose(self) -> ComposeResult:
+    def __init__(self, setup: ChatSetup) -> None:
+        super().__init__()
+        self._chat = ChatState(setup, has_input=True)
         transcript = ChatTranscript()
-        self._history = HistoryLoader(transcript, self._tools, self._conversation.messages)
-        yield ChatHeader()
-        yield transcript
-        yield FindBar(transcript, load_history=self._load_all_history)
-        yield Center(InputColumn(MessageBar(), QueueLine(), CommandHints(), Composer(self._take_back)))
-        yield StatusLine()
-        yield KeyFooter()
-        yield ChatSidebar(self._autosave)
-        yield TooSmall()
+        self._history = HistoryLoader(transcript, setup.tools, setup.conversation.messages)
+        self._effects = ScreenEffects(self, self._chat, self._history)
+        self._widgets = (
+            ChatHeader(),
+            transcript,
+            FindBar(transcript, load_history=self._history.load),
+            Center(InputColumn(MessageBar(), QueueLine(), CommandHints(), Composer(self._take_back))),
+            StatusLine(),
+            KeyFooter(),
+            ChatSidebar(setup.autosave),
+            TooSmall(),
+        )
+        self._interrupted_at = self._escaped_at = 0.0
+
+    def compose(self) -> ComposeResult:
+        yield from self._widgets
 
     async def on_mount(self) -> None:
         """Show the first frame, then open the backend."""
-        self._opening_notice = Notice(f"Connecting to {self._backend.address} …")
-        self._interrupted_at = self._escaped_at = 0.0
-        self.query_one(Composer).focus()
-        self._show_attached(self._attached)
         preferences = cast("TerminalApp", self.app).preferences
-        self._show_statistics(preferences.shows_statistics)
-        self._show_sidebar(preferences.shows_sidebar)
-        await self._transcript.add(self._opening_notice)
-        if not self._conversation.messages:
+        self._chat.shows_statistics = preferences.shows_statistics
+        self._transcript.set_class(not preferences.shows_statistics, "-without-statistics")
+        self.query_one(Composer).focus()
+        self._effects.show_state()
+        self._effects.show_sidebar(preferences.shows_sidebar)
+        await self._effects.announce(Announce(f"Connecting to {self._chat.backend.address} …"))
+        if not self._chat.conversation.messages:
             await self._transcript.add(Notice(HINTS))
         if remembered := preferences.sampling.describe():
             await self._transcript.add(Notice(f"Remembered settings: {remembered} (/settings changes them)"))
@@ -138,103 +153,34 @@ class ChatScreen(MessageActions):
             self.query_one(Composer).focus()
         self.query_one(ChatSidebar).reload()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 -- Textual API
-        """Enable stop while something runs, the sidebar where it fits."""
-        if action == "sidebar":
-            return self.has_class("-wide") and self._autosave.is_enabled
-        return self._can_stop if action == "stop" else True
-
-    @property
-    def _can_stop(self) -> bool:
-        return self._is_busy or self._is_waiting_for_tools
-
-    def on_worker_state_changed(self, changed: Worker.StateChanged) -> None:
-        """Refresh the footer and continue the queue when an answer ends."""
-        if changed.worker is self._answer_worker:
-            self.refresh_bindings()
-            if changed.worker.is_finished:
-                self.call_later(self._continue_queue)
-        elif changed.worker.group == "save" and changed.worker.is_finished:
-            self.query_one(ChatSidebar).reload()
-
     def on_screen_resume(self) -> None:
         """List the chats again: a dialog may have deleted some."""
         self.query_one(ChatSidebar).reload()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Enable stop while something runs, the sidebar where it fits."""
+        match (action, *parameters):
+            case ("command", "stop"):
+                return self._chat.can_stop
+            case ("command", "sidebar"):
+                return self.has_class("-wide") and self._chat.autosave.is_enabled
+            case _:
+                return True
 
     async def submit(self, submitted: QuestionSubmitted) -> None:
         """Run a slash command or ask; rejected input returns to the composer.
 
         Call it in the application's message loop: a command may wait for the layout of this screen.
         """
-        composer = self.query_one(Composer)
-        match read_input(submitted.text):
-            case UnknownCommand(message=message):
-                self.notify(message, severity="warning", markup=False)
-                composer.restore_question(submitted.text)
-            case SlashCommand(command=command, argument=argument):
-                composer.add_to_history(submitted.text)
-                await self._run_command(command, argument)
-            case str() as question:
-                try:
-                    # Of `//word` one slash is sent.
-                    shown = submitted.shown[len(submitted.text) - len(question) :]
-                    mentioned = await self._read_mentions(question, shown)
-                except StoreError as error:
-                    reason: str | None = str(error)
-                else:
-                    reason = self._question_rejection(mentioned.images)
-                if reason is not None:
-                    self.notify(reason, severity="warning", markup=False)
-                    composer.restore_question(submitted.text)
-                elif mentioned.unknown:
-                    self._confirm_unknown(mentioned, submitted.text)
-                else:
-                    await self._ask_mentioning(mentioned, submitted.text)
+        await self._effects.run(controller.submit(self._chat, submitted.text, shown=submitted.shown))
 
-    async def _ask_mentioning(self, mentioned: MentionedFiles, typed: str) -> None:
-        self.query_one(Composer).add_to_history(typed)
-        if mentioned.files:
-            self.notify(f"Sent with the question: {', '.join(mentioned.files)}", markup=False)
-        await self._ask_or_queue(mentioned)
+    async def continue_saved(self, saved: SavedChat) -> None:
+        """Continue a saved chat in place of this one."""
+        await self._effects.run(continue_saved(self._chat, saved))
 
-    def _confirm_unknown(self, mentioned: MentionedFiles, typed: str) -> None:
-        """Ask about mentions without a file.
-
-        The model would invent the content.
-        """
-
-        async def send(is_agreed: bool | None) -> None:
-            if is_agreed:
-                await self._ask_mentioning(mentioned, typed)
-            else:
-                self.query_one(Composer).restore_question(typed)
-
-        self._confirm(f"No file {', '.join(mentioned.unknown)}", "Send the question without it?", send)
-
-    async def _read_mentions(self, question: str, shown: str) -> MentionedFiles:
-        """Return the question with its @files. Raises StoreError."""
-        images = (*self._conversation.images, *self._attached)
-        return await asyncio.to_thread(read_mentions, question, shown=shown, existing_images=images)
-
-    def _question_rejection(self, images: tuple[Attachment, ...]) -> str | None:
-        if len(self._queue) >= MAX_QUEUED:
-            return f"{MAX_QUEUED} questions are queued already. Up takes the last one back."
-        if self._opened.is_set() and self._model is None:
-            return "There is no model to ask. See the error above."
-        if reason := self._rejection((*self._attached, *images)):
-            hint = " /attach without a file removes the attached files." if self._attached else ""
-            return f"{reason}{hint}"
-        return None
-
-    async def _run_command(self, command: ChatCommand, argument: str) -> None:
-        if argument:
-            await self._run_with_argument(command.action, argument)
-        elif command.action == "app.quit":
-            self.app.exit()
-        elif command.action == "sidebar" and not self.check_action("sidebar", ()):
-            self.action_sessions()
-        else:
-            await self.run_action(command.action)
+    async def action_command(self, name: str, argument: str = "") -> None:
+        """Run a command of the controller by its action."""
+        await self._effects.run(controller.COMMANDS[name](self._chat, argument))
 
     @on(CommandTyped)
     def show_commands(self, typed: CommandTyped) -> None:
@@ -248,10 +194,10 @@ class ChatScreen(MessageActions):
             f"Pasted {folded.num_characters:,} characters. They are shown as one mark and sent in full."
         )
 
-    def action_interrupt(self) -> None:
+    async def action_interrupt(self) -> None:
         """Stop the answer; without one, quit at the second press."""
-        if self._can_stop:
-            self.action_stop()
+        if self._chat.can_stop:
+            await self.action_command("stop")
         elif time.monotonic() - self._interrupted_at < _TWICE_SECONDS:
             self.app.exit()
         else:
@@ -263,15 +209,58 @@ class ChatScreen(MessageActions):
 
         Pressed twice in an empty input: select a message.
         """
-        if self._edited is not None or self._selected is not None:
-            self._leave_message()
+        if self._chat.edited is not None or self._selected is not None:
+            await self._effects.run(leave_message(self._chat))
         elif self.query_one(Composer).text:
             self._escaped_at = 0.0
         elif time.monotonic() - self._escaped_at < _TWICE_SECONDS:
             self._escaped_at = 0.0
-            await self.action_messages()
+            await self.action_command("messages")
         else:
             self._escaped_at = time.monotonic()
+
+    async def action_select_message(self, step: int) -> None:
+        """Select an earlier or a later message."""
+        if self._selected is not None:
+            number = self._selected.number + step
+            most = len(self._chat.conversation.entries)
+            await self.action_command("messages", f"{min(max(number, 1), most)}")
+
+    async def action_on_message(self, name: str) -> None:
+        """Run a slash command on the selected message."""
+        if self._selected is not None:
+            given = read_input(f"/{name} {self._selected.number}")
+            assert isinstance(given, SlashCommand), "the bar names commands"
+            await self._effects.run(controller.run(self._chat, given))
+
+    def action_close_messages(self) -> None:
+        """End the selection and go to the input; the scroll position stays."""
+        self._effects.select(None)
+        self.set_focus(self.query_one(Composer))
+
+    @on(TextTyped)
+    def type_into_input(self, typed: TextTyped) -> None:
+        """End the selection and continue the text of the input."""
+        self.action_close_messages()
+        self.query_one(Composer).insert(typed.text)
+
+    @on(MessageClicked)
+    def select_clicked(self, clicked: MessageClicked) -> None:
+        """Select a message; the input keeps the focus."""
+        for entry in self._chat.conversation.entries:
+            if entry.question is clicked.question and entry.is_question == clicked.is_question:
+                self._effects.select(entry)
+
+    def action_scroll(self, pages: int) -> None:
+        """Scroll by pages; at the end the transcript follows new text again."""
+        if pages < 0:
+            self._transcript.scroll_page_up(animate=False)
+        else:
+            self._transcript.scroll_page_down(animate=False)
+
+    def action_follow(self) -> None:
+        """Scroll to the end and follow new text."""
+        self._transcript.anchor()
 
     @on(TopNear)
     def load_more_history(self) -> None:
@@ -279,117 +268,91 @@ class ChatScreen(MessageActions):
         if self._history.has_more:
             self._load_near_history()
 
-    async def action_new(self) -> None:
-        """Start a new conversation; the current one stays saved."""
-        await self._stop_and_save()
-        self._autosave.start_new_chat()
-        await self._show_conversation(Conversation())
-        self._show_attached(())
-        await self._transcript.add(Notice("New chat."))
-
-    async def _show_conversation(self, conversation: Conversation) -> None:
-        """Replace the conversation on the screen."""
-        self._leave_message()
-        self._conversation = conversation
-        self.query_one(ChatSidebar).reload()
-        self._reset_metrics(conversation.num_context_tokens)
-        await self._history.cancel()
-        await self._transcript.clear()
-        collect_all()
-        self._history = HistoryLoader(self._transcript, self._tools, conversation.messages)
-        await self._load_near_history().wait()
+    @work(group="earlier")
+    async def _load_near_history(self) -> None:
+        await self._history.load_near()
 
     @work(group="open")
     async def _open(self) -> None:
         """Open the backend; earlier messages are loaded before it is ready."""
+        chat, status = self._chat, self.query_one(StatusLine)
         await asyncio.to_thread(_import_drawing)
         await self._load_near_history().wait()
-        self._set_state("loading")
-        tools = asyncio.create_task(self._tools.open())
-        self._model = await open_backend(self._backend, show=self._show_connection_status)
-        if self._model is not None:
-            self._opening_notice.set_message(ready_text(self._model))
+        tools = asyncio.create_task(chat.tools.open())
+        chat.model = await open_backend(self._chat.backend, show=self._show_connection_status)
+        if chat.model is not None:
+            await self._effects.announce(Announce(ready_text(chat.model), replaces=True))
         await asyncio.wait({tools}, timeout=OPENING_SECONDS)
-        while waiting := self._tools.opening:
-            self._set_state(f"waiting for {waiting} (Esc skips)")
-            self.refresh_bindings()
+        while waiting := chat.tools.opening:
+            status.set_state(f"waiting for {waiting} (Esc skips)")
+            self._effects.show_state()
             await asyncio.wait({tools}, timeout=OPENING_SECONDS)
         await tools
-        self.refresh_bindings()
-        self._set_state("ready" if self._model is not None else "no model")
-        for problem in self._tools.problems:
+        self._effects.show_state()
+        self._effects.show_idle()
+        for problem in chat.tools.problems:
             await self._transcript.add(Notice(problem, kind="warning"))
         limit_collections()
-        self._opened.set()
+        chat.opened.set()
 
-    @work(group="open")
-    async def _switch(self, name: str) -> None:
-        """Load another model; new questions wait for it."""
-        self._model, before = None, self._model
-        self._set_state(f"loading {name}")
-        # Later messages about loading replace this notice, above the questions that wait.
-        self._opening_notice = Notice(f"Loading {name} …")
-        await self._transcript.add(self._opening_notice)
-        try:
-            self._model = await self._backend.switch(name)
-        except MlxctlError as error:
-            self._opening_notice.set_message(f"{sentence(error)} /model chooses another model.", kind="error")
-            await self._reopen(before)
-        else:
-            self._set_state("ready")
-            self._opening_notice.set_message(ready_text(self._model))
-        finally:
-            self._opened.set()
-
-    async def _reopen(self, before: BackendModel | None) -> None:
-        """Open the former model again, if there was one."""
-        try:
-            self._model = await self._backend.open() if before is not None else None
-        except MlxctlError:
-            self._model = None
-        self._set_state("ready" if self._model is not None else "no model")
-        if self._model is not None:
-            await self._transcript.add(Notice(f"{self._model.name} stays in use."))
-
-    def _show_connection_status(self, text: str, kind: Kind) -> None:
-        self._set_state("waiting for the server")
-        self._opening_notice.set_message(text, kind=kind)
+    async def _show_connection_status(self, text: str, kind: Kind) -> None:
+        self.query_one(StatusLine).set_state("waiting for the server")
+        await self._effects.announce(Announce(text, kind, replaces=True))
 
     @work(group="check", exclusive=True)
     async def _check(self) -> None:
         """Poll whether the server is reachable while nothing else runs."""
-        if self._is_busy or self._model is None or self._state not in ("ready", DISCONNECTED):
+        if not self._is_idle or self._chat.model is None:
             return
         try:
-            await self._backend.check()
+            await self._chat.backend.check()
         except ServerUnreachable:
-            state = DISCONNECTED
+            is_reachable = False
         except MlxctlError:
             # The server is reachable; the error is shown with the next question.
             return
         else:
-            state = "ready"
-        if not self._is_busy and self._state in ("ready", DISCONNECTED):
-            self._set_state(state)
+            is_reachable = True
+        if self._is_idle:
+            self._effects.show_idle(is_reachable=is_reachable)
+
+    @property
+    def _is_idle(self) -> bool:
+        return not self._chat.is_busy and self.query_one(StatusLine).state in ("ready", DISCONNECTED)
 
     def _show_status(self) -> None:
-        model = self._model.name if self._model else "no model yet"
-        metrics = self._throughput.metrics()
+        chat, status = self._chat, self.query_one(StatusLine)
+        metrics = chat.meter.metrics()
         if metrics.usage is not None:
-            self._num_context_tokens = metrics.usage.num_prompt_tokens + metrics.usage.num_completion_tokens
-        self.query_one(ChatHeader).show(model, self._conversation.title)
-        self.query_one(StatusLine).show(
+            chat.num_context_tokens = metrics.usage.num_prompt_tokens + metrics.usage.num_completion_tokens
+        model = chat.model_name or "no model yet"
+        self.query_one(ChatHeader).show(model, chat.conversation.title)
+        status.show(
             Status(
                 # A remote one is not known yet by its name.
-                model=Path(self._backend.address).name if self._state == "loading" else model,
-                state=self._state,
-                seconds=time.monotonic() - self._state_since,
+                model=Path(self._chat.backend.address).name if status.state == "loading" else model,
+                state=status.state,
+                seconds=status.seconds_in_state,
                 metrics=metrics,
-                num_context_tokens=self._num_context_tokens,
-                context_length=self._model.context_length if self._model else None,
-                has_tools=self._options.uses_tools and bool(self._tools.specs),
+                num_context_tokens=chat.num_context_tokens,
+                context_length=chat.model.context_length if chat.model is not None else None,
+                has_tools=chat.options.uses_tools and bool(chat.tools.specs),
             )
         )
+
+    def _take_back(self) -> str | None:
+        """Take the last queued question back into the input."""
+        text = self._chat.take_back()
+        self._effects.show_state()
+        return text
+
+    @property
+    def _selected(self) -> ChatEntry | None:
+        return self.query_one(MessageBar).entry
+
+    @property
+    def _transcript(self) -> ChatTranscript:
+        return self.query_one(ChatTranscript)
 
 
 def _import_drawing() -> None:

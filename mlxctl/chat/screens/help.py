@@ -10,9 +10,8 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from mlxctl.chat.chat_commands import COMMANDS, INPUT_KEYS
+from mlxctl.chat.chat_commands import COMMANDS, INPUT_KEYS, LITERAL
 
-_LITERAL = "A message that starts with a slash: type // instead."
 _STATUS = (
     ("tok/s", "tokens per second (~ estimated while streaming)"),
     ("first", "time to first token"),
@@ -44,7 +43,7 @@ class HelpScreen(ModalScreen[None]):
         with VerticalScroll() as box:
             box.border_title = "Help (Esc closes)"
             yield Static(_columns(commands, (8, 18)))
-            yield Static(f"{_LITERAL}\n", markup=False)
+            yield Static(f"{LITERAL}\n", markup=False)
             yield Static(_columns(INPUT_KEYS, (18,)))
             yield Static("")
             yield Static(_columns(_STATUS, (9,)))

@@ -9,13 +9,14 @@ from mlxctl.chat.attachments import describe_attached
 from mlxctl.chat.conversation import ChatEntry
 from mlxctl.chat.messages import TextTyped
 
+# Key, slash command with the number of the message to come, label.
 _ACTIONS = (
     ("c", "copy", "copy"),
     ("e", "edit", "edit question"),
     ("r", "retry", "retry"),
     ("f", "fork", "fork"),
     ("d", "delete", "delete"),
-    ("x", "delete_after", "delete after"),
+    ("x", "delete after", "delete after"),
 )
 
 
@@ -35,8 +36,11 @@ class MessageBar(Static, can_focus=True):
         *(Binding(key, f"screen.on_message('{name}')", show=False) for key, name, _ in _ACTIONS),
     ]
 
+    entry: ChatEntry | None = None
+
     def open(self, entry: ChatEntry, *, num_entries: int) -> None:
         """Show the bar for a message."""
+        self.entry = entry
         self.display = True
         links = "  ".join(
             f"[@click=screen.on_message('{name}')][b]{key}[/b] {label}[/]" for key, name, label in _ACTIONS
@@ -52,6 +56,7 @@ class MessageBar(Static, can_focus=True):
             self.post_message(TextTyped(event.character))
 
     def close(self) -> None:
+        self.entry = None
         self.display = False
 
 

@@ -1,12 +1,9 @@
 """A message of the program: a hint, a warning, or an error."""
 
-from typing import Literal
-
 from textual.widgets import Static
 
+from mlxctl.chat.controller.effects import Kind
 from mlxctl.terminal_text import escape_control_characters
-
-Kind = Literal["hint", "warning", "error"]
 
 
 class Notice(Static):

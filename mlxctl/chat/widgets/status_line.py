@@ -3,6 +3,7 @@
 What does not fit is dropped from the right, least important first.
 """
 
+import time
 from dataclasses import dataclass, field
 
 from textual.content import Content
@@ -48,13 +49,24 @@ class StatusLine(Static):
     def __init__(self) -> None:
         super().__init__(id="status", markup=False)
         self._shown = ""
+        self.set_state("loading")
+
+    def set_state(self, state: str) -> None:
+        """Keep what the chat does now, and since when."""
+        self.state = state
+        self._since = time.monotonic()
+
+    @property
+    def seconds_in_state(self) -> float:
+        """How long the chat has been in its state."""
+        return time.monotonic() - self._since
 
     def show(self, status: Status) -> None:
         """Show as much as fits; no redraw when unchanged."""
-        text = status_text(status, width=max(self.size.width - 2, 1))
-        if text != self._shown:
-            self._shown = text
-            self.update(_colored(text, status))
+        content = status_content(status, width=max(self.size.width - 2, 1))
+        if content.plain != self._shown:
+            self._shown = content.plain
+            self.update(content)
 
 
 def status_text(status: Status, *, width: int) -> str:
@@ -113,8 +125,9 @@ def _context(status: Status) -> list[str]:
     return [f"context {_format_tokens(status.num_context_tokens)}{whole}"]
 
 
-def _colored(text: str, status: Status) -> Content:
+def status_content(status: Status, *, width: int) -> Content:
     """Return the line; a context that is nearly full is colored."""
+    text = status_text(status, width=width)
     content, share = Content(text), context_share(status.num_context_tokens, status.context_length)
     if share < NEARLY_FULL:
         return content
