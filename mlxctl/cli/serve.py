@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import click
 
@@ -19,7 +19,6 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.options import ConfigFile, describe_setting, read_settings
 from mlxctl.cli.parameters import Argument, Option
 from mlxctl.ir.errors import UsageError
-from mlxctl.state.log_format import LogFormat, json_line
 from mlxctl.state.settings import (
     AdapterSettings,
     AuditSettings,
@@ -37,6 +36,10 @@ from mlxctl.state.settings import (
 )
 from mlxctl.state.settings.secret_files import exposed_files
 from mlxctl.terminal_text import echo
+
+if TYPE_CHECKING:
+    from mlxctl.state.log_format import LogFormat
+
 
 # PERF: reading them anew for each of 66 flags took 10 ms.
 _type_hints = cache(get_type_hints)
@@ -218,7 +221,10 @@ def _offer_downloads(settings: Settings) -> None:
     offer_downloads([str(path) for path in named if path is not None], Library(settings.library))
 
 
-def _log_line(message: str, log_format: LogFormat, level: int) -> str:
+def _log_line(message: str, log_format: "LogFormat", level: int) -> str:
+    # PERF: it imports msgspec, which help and a TAB do not need.
+    from mlxctl.state.log_format import json_line
+
     return json_line(message, logger=__name__, level=level) if log_format == "json" else f"mlxctl: {message}"
 
 

@@ -11,7 +11,7 @@ from mlxctl.bench.traces import TraceRequest, TraceSession, read_traces, reusabl
 from mlxctl.cli import app
 from mlxctl.ir.errors import SettingsError
 from tests import tiny_models
-from tests.server.process import serving
+from tests.server.hosted import hosting
 
 
 def call(num_in: int, *hash_ids: int, kind: str = "s", **more: Any) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def test_scaled_session_keeps_its_blocks() -> None:
 def replay(trace: Path) -> dict[str, Any]:
     """Replay a trace on a server; return the stored result."""
     options = ["--rounds", "1", "--warmups", "0", "--json", "--agents-at-once", "2"]
-    with serving(tiny_models.model("endless")) as server:
+    with hosting(tiny_models.model("endless")) as server:
         run = CliRunner().invoke(
             app,
             [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from server.process import ServerProcess, serving
+from server.hosted import HostedServer, hosting
 from textual.widgets import Input
 
 from mlxctl.chat.attachments import MAX_ATTACHED_BYTES, read_attachments
@@ -34,9 +34,9 @@ TEXT_MODEL = tiny_models.model("endless").name
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
+def server() -> Iterator[HostedServer]:
     """A server with a vision model and a text model."""
-    with serving(
+    with hosting(
         None,
         "--model",
         str(tiny_models.trained("pixtral_colors")),
@@ -70,7 +70,7 @@ async def attach(screen: Screen, path: Path | str) -> None:
 
 
 def test_saved_chat_keeps_images_for_a_vision_model(
-    server: ServerProcess, tmp_path: Path, red: Path, black: Path
+    server: HostedServer, tmp_path: Path, red: Path, black: Path
 ) -> None:
     """An engine of its own sees the first image, a server both."""
     own = LocalBackend(Settings(model=ModelSettings(path=tiny_models.trained("pixtral_colors"))))
@@ -97,7 +97,7 @@ def test_saved_chat_keeps_images_for_a_vision_model(
     drive(remote, go_on, autosave=autosave, conversation=chat, temperature=0.0)
 
 
-def test_text_model_rejects_images_and_continues(server: ServerProcess, red: Path) -> None:
+def test_text_model_rejects_images_and_continues(server: HostedServer, red: Path) -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for(f"{TEXT_MODEL} is ready")
         await attach(screen, red)
@@ -109,7 +109,7 @@ def test_text_model_rejects_images_and_continues(server: ServerProcess, red: Pat
     drive(RemoteBackend(server.url, model=TEXT_MODEL), interact, max_tokens=8, size=(100, 30))
 
 
-def test_attached_images_stay_when_the_model_rejects_them(server: ServerProcess, red: Path) -> None:
+def test_attached_images_stay_when_the_model_rejects_them(server: HostedServer, red: Path) -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for(f"{TEXT_MODEL} is ready")
         await screen.ask("Hello")
@@ -122,7 +122,7 @@ def test_attached_images_stay_when_the_model_rejects_them(server: ServerProcess,
     drive(RemoteBackend(server.url, model=TEXT_MODEL), interact, images=images, max_tokens=8, size=(100, 30))
 
 
-def test_undecodable_image_returns_with_its_question(server: ServerProcess, red: Path) -> None:
+def test_undecodable_image_returns_with_its_question(server: HostedServer, red: Path) -> None:
     red.write_bytes(red.read_bytes()[:60])
 
     async def interact(screen: Screen) -> None:
@@ -148,7 +148,7 @@ def test_image_of_every_decoded_format_can_be_attached(tmp_path: Path, kind: str
     assert [image.media_type for image in read_attachments([tmp_path / "image"])] == [f"image/{kind}"]
 
 
-def test_image_file_errors_are_distinguished(server: ServerProcess, tmp_path: Path) -> None:
+def test_image_file_errors_are_distinguished(server: HostedServer, tmp_path: Path) -> None:
     (tmp_path / "notes.png").write_text("no image at all")
     half = write_png(tmp_path / "half.png", (1, 2, 3))
     with half.open("r+b") as file:
@@ -194,7 +194,7 @@ class TerminalInput(io.StringIO):
         return True
 
 
-def test_plain_chat_continues_after_a_rejected_image(server: ServerProcess, red: Path) -> None:
+def test_plain_chat_continues_after_a_rejected_image(server: HostedServer, red: Path) -> None:
     red.write_bytes(red.read_bytes()[:60])
     source, answers, diagnostics = TerminalInput(f"{QUESTION}\n{QUESTION}\n"), io.StringIO(), io.StringIO()
     backend = RemoteBackend(server.url, model="pixtral_colors")
@@ -215,7 +215,7 @@ def test_plain_chat_continues_after_a_rejected_image(server: ServerProcess, red:
     ],
 )
 def test_plain_chat_exits_on_an_unusable_image(
-    server: ServerProcess, red: Path, model: str, name: str, words: str
+    server: HostedServer, red: Path, model: str, name: str, words: str
 ) -> None:
     run = chat("--url", server.url, "--model", model, "--image", str(red.parent / name), typed="Hello\n")
     assert (run.returncode, run.stdout) == (1, "")

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
-from server.process import ServerProcess, serving
+from server.hosted import HostedServer, hosting
 from snapshot_location import TextSnapshots
 from syrupy.assertion import SnapshotAssertion
 
@@ -36,8 +36,8 @@ from .screen_driver import Screen, drive, mask_times_in
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
-    with serving(None) as running:
+def server() -> Iterator[HostedServer]:
+    with hosting(None) as running:
         yield running
 
 
@@ -354,7 +354,7 @@ def test_small_screen_shows_whole_figures_and_several_requests() -> None:
     assert len(rows) >= 3
 
 
-def test_monitor_shows_requests_of_a_real_server(server: ServerProcess) -> None:
+def test_monitor_shows_requests_of_a_real_server(server: HostedServer) -> None:
     body = {"model": "mlxctl-demo", "messages": [{"role": "user", "content": "Hello!"}], "temperature": 0}
     assert httpx.post(f"{server.url}/v1/chat/completions", json=body).status_code == 200
 
@@ -377,7 +377,7 @@ def test_monitor_shows_requests_of_a_real_server(server: ServerProcess) -> None:
     drive(RemoteBackend(server.url), interact, size=(120, 30))
 
 
-def test_monitor_as_json(server: ServerProcess) -> None:
+def test_monitor_as_json(server: HostedServer) -> None:
     command = [sys.executable, "-m", "mlxctl", "top", "--url", server.url, "--json"]
     looked = json.loads(
         subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -401,7 +401,7 @@ def test_unreachable_server_is_reported_in_one_line() -> None:
 
 
 def test_missing_or_wrong_key_names_the_option() -> None:
-    with serving(None, "--api-key", "right") as server:
+    with hosting(None, "--api-key", "right") as server:
         for key, problem in ((None, "requires an API key"), ("k", "rejects this API key")):
             with pytest.raises(AuthenticationFailed, match=f"{problem}: use --api-key KEY"):
                 run_top(server.url, api_key=key, interval_seconds=1.0, output="text")

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from click.testing import CliRunner
-from server.process import ServerProcess, serving
+from server.hosted import HostedServer, hosting
 
 from mlxctl.cli import app
 from mlxctl.probe.image_check import one_color_png
@@ -21,14 +21,14 @@ runner = CliRunner()
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
+def server() -> Iterator[HostedServer]:
     vision_model = tiny_models.trained("pixtral_colors")
-    with serving(vision_model, "--api-key", "secret", "--cache-disk-bytes", "0") as running:
+    with hosting(vision_model, "--api-key", "secret", "--cache-disk-bytes", "0") as running:
         yield running
 
 
 @pytest.fixture
-def filled(server: ServerProcess) -> ServerProcess:
+def filled(server: HostedServer) -> HostedServer:
     """The server with two conversations that share a prefix, and nothing else."""
     run(server, "clear")
     ask(server, "Tell me of boats")
@@ -36,7 +36,7 @@ def filled(server: ServerProcess) -> ServerProcess:
     return server
 
 
-def ask(server: ServerProcess, question: str) -> None:
+def ask(server: HostedServer, question: str) -> None:
     answer = httpx.post(
         f"{server.url}/v1/chat/completions", json=body(question), headers={"x-api-key": "secret"}, timeout=60
     )
@@ -52,19 +52,19 @@ def body(question: str) -> dict[str, Any]:
     }
 
 
-def run(server: ServerProcess, *arguments: str, key: str = "secret", code: int = 0) -> str:
+def run(server: HostedServer, *arguments: str, key: str = "secret", code: int = 0) -> str:
     """Return the command's output on both streams."""
     result = runner.invoke(app, ["cache", *arguments, "--url", server.url, "--api-key", key])
     assert result.exit_code == code, result.output
     return result.output
 
 
-def leaves(server: ServerProcess) -> list[str]:
+def leaves(server: HostedServer) -> list[str]:
     """Return the keys that `ls` lists."""
     return [line.split()[0] for line in run(server, "ls").splitlines()[1:]]
 
 
-def test_tree_shows_shared_prefix_once_and_both_branches(filled: ServerProcess) -> None:
+def test_tree_shows_shared_prefix_once_and_both_branches(filled: HostedServer) -> None:
     lines = run(filled, "tree").splitlines()
 
     assert len(lines) == 4
@@ -75,7 +75,7 @@ def test_tree_shows_shared_prefix_once_and_both_branches(filled: ServerProcess) 
     assert all(line == line.rstrip() for line in lines)
 
 
-def test_ls_lists_conversations_and_json_lists_chunks(filled: ServerProcess) -> None:
+def test_ls_lists_conversations_and_json_lists_chunks(filled: HostedServer) -> None:
     chunks = json.loads(run(filled, "ls", "--json"))
 
     assert len(leaves(filled)) == 2
@@ -83,7 +83,7 @@ def test_ls_lists_conversations_and_json_lists_chunks(filled: ServerProcess) -> 
     assert sum(chunk["parent"] is None for chunk in chunks) == 1
 
 
-def test_show_prints_the_text_of_a_branch(filled: ServerProcess) -> None:
+def test_show_prints_the_text_of_a_branch(filled: HostedServer) -> None:
     hills, boats = leaves(filled)
 
     assert "Tell me of hills" in run(filled, "show", hills)
@@ -91,7 +91,7 @@ def test_show_prints_the_text_of_a_branch(filled: ServerProcess) -> None:
     assert "shared" in run(filled, "diff", hills, boats)
 
 
-def test_stats_show_hits_and_tokens(filled: ServerProcess) -> None:
+def test_stats_show_hits_and_tokens(filled: HostedServer) -> None:
     report = json.loads(run(filled, "stats", "--json"))
 
     assert report["cache_hits"]["common_prefix"] >= 1
@@ -99,7 +99,7 @@ def test_stats_show_hits_and_tokens(filled: ServerProcess) -> None:
     assert "tokens saved" in run(filled, "stats")
 
 
-def test_explain_last_request(filled: ServerProcess) -> None:
+def test_explain_last_request(filled: HostedServer) -> None:
     ask(filled, "Tell me of rain")
     output = run(filled, "explain")
     (found,) = json.loads(run(filled, "explain", "--json"))
@@ -109,7 +109,7 @@ def test_explain_last_request(filled: ServerProcess) -> None:
     assert found["divergence"]["there"].startswith("hills")
 
 
-def test_explain_names_a_changed_image(server: ServerProcess, tmp_path: Path) -> None:
+def test_explain_names_a_changed_image(server: HostedServer, tmp_path: Path) -> None:
     run(server, "clear")
     file = tmp_path / "request.json"
     for color in ((220, 30, 30), (30, 60, 220)):
@@ -143,7 +143,7 @@ def test_explain_names_a_changed_image(server: ServerProcess, tmp_path: Path) ->
     assert parted["one"] != parted["other"]
 
 
-def test_request_file_can_be_warmed_and_explained(filled: ServerProcess, tmp_path: Path) -> None:
+def test_request_file_can_be_warmed_and_explained(filled: HostedServer, tmp_path: Path) -> None:
     file = tmp_path / "request.json"
     file.write_text(json.dumps(body("Tell me of hens")))
 
@@ -153,7 +153,7 @@ def test_request_file_can_be_warmed_and_explained(filled: ServerProcess, tmp_pat
     assert "all_known" in run(filled, "explain", str(file))
 
 
-def test_pinned_entries_survive_clear_and_unpinned_do_not(filled: ServerProcess) -> None:
+def test_pinned_entries_survive_clear_and_unpinned_do_not(filled: HostedServer) -> None:
     hills, boats = leaves(filled)
     run(filled, "pin", hills)
     run(filled, "clear")
@@ -165,7 +165,7 @@ def test_pinned_entries_survive_clear_and_unpinned_do_not(filled: ServerProcess)
     assert boats
 
 
-def test_clear_removes_one_branch(filled: ServerProcess) -> None:
+def test_clear_removes_one_branch(filled: HostedServer) -> None:
     hills, boats = leaves(filled)
 
     run(filled, "clear", boats)
@@ -174,7 +174,7 @@ def test_clear_removes_one_branch(filled: ServerProcess) -> None:
     assert boats not in leaves(filled)
 
 
-def test_gc_prints_removed_chunks(filled: ServerProcess) -> None:
+def test_gc_prints_removed_chunks(filled: HostedServer) -> None:
     assert run(filled, "gc").startswith("0 chunks dropped")
 
 
@@ -187,7 +187,7 @@ def test_gc_prints_removed_chunks(filled: ServerProcess) -> None:
     ],
 )
 def test_failed_cache_commands_are_one_line_errors(
-    filled: ServerProcess, arguments: list[str], words: str
+    filled: HostedServer, arguments: list[str], words: str
 ) -> None:
     output = run(filled, *arguments, code=1)
 
@@ -195,7 +195,7 @@ def test_failed_cache_commands_are_one_line_errors(
     assert len(output.splitlines()) == 1
 
 
-def test_cache_commands_need_the_api_key(server: ServerProcess) -> None:
+def test_cache_commands_need_the_api_key(server: HostedServer) -> None:
     assert "needs an API key; give one with --api-key" in run(server, "ls", key="", code=1)
     assert "rejects this API key; give another with" in run(server, "ls", key="wrong", code=1)
 

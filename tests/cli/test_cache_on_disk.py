@@ -204,7 +204,7 @@ def test_directory_in_use_by_a_server_is_not_changed(filled: Path, arguments: li
 
 
 def test_url_and_directory_exclude_each_other(filled: Path) -> None:
-    assert "give one of them" in run(filled, "ls", "--url", "http://127.0.0.1:9", code=1)
+    assert "give one of them" in run(filled, "ls", "--url", "http://127.0.0.1:9", code=2)
 
 
 def test_export_and_import_copy_all_records(filled: Path, tmp_path: Path) -> None:
@@ -382,7 +382,7 @@ def test_explain_on_disk_shows_the_continuation_used_last(used: tuple[int, int])
 
 
 def test_explain_last_on_disk_is_an_error(served: Path, tmp_path: Path) -> None:
-    assert "only a server keeps its last requests" in run(served, "explain", code=1)
+    assert "only a server keeps its last requests" in run(served, "explain", code=2)
 
 
 def test_explain_on_disk_with_unknown_model_is_an_error(filled: Path, tmp_path: Path) -> None:

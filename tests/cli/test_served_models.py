@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 from mlxctl.cli import app
 from tests.library.tiny_hub import TinyHub, running
-from tests.server.process import ServerProcess, serving
+from tests.server.hosted import hosting
+from tests.server.process import ServerProcess
 
 runner = CliRunner()
 
@@ -22,7 +23,7 @@ def test_models_are_listed_with_state_and_use(demo_server: ServerProcess) -> Non
 def test_an_alias_is_a_further_name_in_the_row_of_its_model(tmp_path: Path) -> None:
     settings = tmp_path / "settings.toml"
     settings.write_text('[library.aliases]\nquick = "demo"\n')
-    with serving(None, "--config", str(settings)) as server:
+    with hosting(None, "--config", str(settings)) as server:
         (row,) = json.loads(runner.invoke(app, ["models", "ps", "--json", "--url", server.url]).stdout)
         assert (row["name"], row["aliases"], row["num_requests"]) == ("mlxctl-demo", ["quick"], 0)
         shown = runner.invoke(app, ["models", "ps", "--url", server.url]).stdout

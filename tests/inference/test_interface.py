@@ -22,7 +22,7 @@ from mlxctl.library import demo
 from mlxctl.server.wiring import build_services
 from mlxctl.state.settings import PoolSettings, Settings
 from tests import tiny_models
-from tests.server.process import ServerProcess, serving
+from tests.server.hosted import HostedServer, hosting
 from tests.tiny_models.audio_samples import speech_audio
 
 MODELS = (demo.MODEL_DIR, tiny_models.model("embedder"), tiny_models.trained("whisper_words"))
@@ -38,19 +38,19 @@ Result = TypeVar("Result")
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
-    with serving(None, *(f"--model={path}" for path in MODELS)) as running:
+def server() -> Iterator[HostedServer]:
+    with hosting(None, *(f"--model={path}" for path in MODELS)) as running:
         yield running
 
 
-def both(server: ServerProcess, use: Callable[[Inference], Awaitable[Result]]) -> tuple[Result, Result]:
+def both(server: HostedServer, use: Callable[[Inference], Awaitable[Result]]) -> tuple[Result, Result]:
     """Return the results of a local engine and of a server.
 
     Both have the same models.
     """
 
     async def local() -> Result:
-        services = build_services(Settings(pool=PoolSettings(models=MODELS)))
+        services = build_services(Settings(pool=PoolSettings(models=MODELS)), in_process=True)
         await services.inference.open()
         try:
             await services.inference.wait_ready()
@@ -70,7 +70,7 @@ def both(server: ServerProcess, use: Callable[[Inference], Awaitable[Result]]) -
     return asyncio.run(local()), asyncio.run(remote())
 
 
-def test_generation_and_token_count_agree(server: ServerProcess) -> None:
+def test_generation_and_token_count_agree(server: HostedServer) -> None:
     async def use(inference: Inference) -> tuple[list[str], str, int, int]:
         stream = await inference.generate(REQUEST)
         result = await stream.result()
@@ -83,14 +83,14 @@ def test_generation_and_token_count_agree(server: ServerProcess) -> None:
     assert local[2] == local[3] > 0
 
 
-def test_embeddings_agree(server: ServerProcess) -> None:
+def test_embeddings_agree(server: HostedServer) -> None:
     local, remote = both(server, lambda inference: inference.embed(TEXTS))
     assert local.num_prompt_tokens == remote.num_prompt_tokens
     for one, other in zip(local.vectors, remote.vectors, strict=True):
         assert array("f", one) == pytest.approx(array("f", other), abs=1e-5)
 
 
-def test_transcriptions_agree(server: ServerProcess) -> None:
+def test_transcriptions_agree(server: HostedServer) -> None:
     audio = AudioFile(speech_audio("Our garden is green."))
 
     def use(inference: Inference) -> Awaitable[str]:
@@ -108,7 +108,7 @@ async def transcribed(inference: Inference, audio: AudioFile) -> str:
     return (await inference.transcribe(request)).text
 
 
-def test_stats_count_the_same_fields(server: ServerProcess) -> None:
+def test_stats_count_the_same_fields(server: HostedServer) -> None:
     async def use(inference: Inference) -> tuple[set[str], str]:
         await (await inference.generate(REQUEST)).result()
         stats = await inference.stats()

@@ -167,7 +167,7 @@ def test_metal_limit_is_read_in_a_child_process() -> None:
     assert ask_metal() == mx.device_info().get("max_recommended_working_set_size", 0)
 
 
-@pytest.mark.parametrize(("chunk", "num_tokens"), [(128, 128), (128, 2048), (512, 1024)])
+@pytest.mark.parametrize(("chunk", "num_tokens"), [(128, 128), (128, 1024), (512, 1024)])
 @pytest.mark.parametrize("name", ["llama3", "gemma3", "lfm2", "qwen3_next", "gpt_oss", "mamba"])
 def test_chunk_estimate_is_near_the_measured_peak(name: str, chunk: int, num_tokens: int) -> None:
     measured = measure_peak(load(name), [chunk] * (num_tokens // chunk))
@@ -198,7 +198,7 @@ def test_chunk_estimate_holds_for_16_and_4_bits(bits: int | None) -> None:
     assert measured / 1.3 < estimate < 1.3 * measured
 
 
-@pytest.mark.parametrize("num_tokens", [500, 2000])
+@pytest.mark.parametrize("num_tokens", [500, 1200])
 @pytest.mark.parametrize("name", ["llama3", "gemma3", "qwen3_next", "mamba"])
 def test_prompt_estimate_is_near_the_peak_of_the_largest_passes(name: str, num_tokens: int) -> None:
     sizes = {"weights_bytes": 0, "float_bytes": 4, "has_metal": False}

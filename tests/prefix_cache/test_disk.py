@@ -90,7 +90,8 @@ def test_evicted_prefix_is_restored_from_disk(tmp_path: Path, family: str) -> No
 def test_partial_matches_on_disk_equal_cold_run(tmp_path: Path, family: str) -> None:
     async def run() -> None:
         trunk = text(700, 3)
-        prompts = [[*trunk[:length], *text(20, length)] for length in (699, 5, 17, 255, 256, 257, 400, 513)]
+        lengths = [699, 5, 17, 255, 256, 257, 400, 513] if family == "qwen3" else [699, 255, 257, 513]
+        prompts = [[*trunk[:length], *text(20, length)] for length in lengths]
         async with running_engine(family, settings=on_disk(tmp_path)) as client:
             await ask(client, family, trunk)
         warm = []
@@ -99,7 +100,7 @@ def test_partial_matches_on_disk_equal_cold_run(tmp_path: Path, family: str) -> 
                 warm.append(await ask(client, family, prompt))
         assert tokens(warm) == await cold(family, prompts)
         if family == "qwen3":
-            assert [output.num_cached for output in warm] == [699, 0, 17, 255, 256, 257, 400, 513]
+            assert [output.num_cached for output in warm] == [699, 0, *lengths[2:]]
 
     asyncio.run(run())
 
@@ -108,7 +109,7 @@ def test_partial_matches_on_disk_equal_cold_run(tmp_path: Path, family: str) -> 
 def test_concurrent_rows_share_promoted_prefix(tmp_path: Path, family: str) -> None:
     async def run() -> None:
         trunk = [*text(400, 4), END_OF_MESSAGE]
-        prompts = [[*trunk, *text(10 + agent, 50 + agent)] for agent in range(6)]
+        prompts = [[*trunk, *text(10 + agent, 50 + agent)] for agent in range(4)]
         async with running_engine(family, settings=on_disk(tmp_path)) as client:
             await ask(client, family, [*trunk, *text(9, 1)])
         async with running_engine(family, settings=on_disk(tmp_path)) as client:

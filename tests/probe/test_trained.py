@@ -4,7 +4,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from server.process import serving
+from server.hosted import hosting
 
 from mlxctl.probe.questions import TOOL_QUESTIONS
 from mlxctl.state.stores import CapabilityStore
@@ -55,7 +55,7 @@ def test_probed_model_serves_tools_over_both_protocols(tmp_path: Path) -> None:
         "max_tokens": 64,
         "temperature": 0,
     }
-    with serving(model, XDG_STATE_HOME=str(tmp_path)) as server:
+    with hosting(model, XDG_STATE_HOME=str(tmp_path)) as server:
         listed = httpx.get(f"{server.url}/v1/models").json()["data"][0]
         tools = [{"type": "function", "function": {**function, "parameters": schema}}]
         chat = httpx.post(

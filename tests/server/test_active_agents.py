@@ -7,7 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from .process import ServerProcess, wait_for
+from .hosted import HostedServer, hosting
+from .process import wait_for
 
 ALPHA, BETA = {"x-api-key": "key-of-alpha"}, {"x-api-key": "key-of-beta"}
 ADMIN = {"x-api-key": "key-of-the-admin"}
@@ -17,18 +18,14 @@ LATER = [{"role": "assistant", "content": "At the river."}, {"role": "user", "co
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path) -> Iterator[ServerProcess]:
+def server(endless_model: Path) -> Iterator[HostedServer]:
     keys = [argument for key in (ALPHA, BETA) for argument in ("--api-key", key["x-api-key"])]
     keys += ["--admin-key", ADMIN["x-api-key"], "--audit"]
-    running = ServerProcess("--model", str(endless_model), "--name", "tiny", *keys)
-    try:
-        running.wait_ready()
+    with hosting(endless_model, *keys) as running:
         yield running
-    finally:
-        running.kill()
 
 
-def agent_of(server: ServerProcess, path: str, body: dict[str, Any], key: dict[str, str] = ALPHA) -> str:
+def agent_of(server: HostedServer, path: str, body: dict[str, Any], key: dict[str, str] = ALPHA) -> str:
     """Send a request and return its agent in /requests."""
     limits = {} if "responses" in path else {"max_tokens": 2}
     answer = httpx.post(f"{server.url}{path}", json=limits | body, headers=key, timeout=60)
@@ -38,12 +35,12 @@ def agent_of(server: ServerProcess, path: str, body: dict[str, Any], key: dict[s
     return str(next(view["agent"] for view in views if view["request_id"] == number))
 
 
-def chat(server: ServerProcess, *later: Any, key: dict[str, str] = ALPHA, **fields: Any) -> str:
+def chat(server: HostedServer, *later: Any, key: dict[str, str] = ALPHA, **fields: Any) -> str:
     messages = [{"role": "system", "content": SYSTEM}, FIRST, *later]
     return agent_of(server, "/v1/chat/completions", {"model": "tiny", "messages": messages, **fields}, key)
 
 
-def test_turns_of_a_conversation_have_one_agent_in_all_protocols(server: ServerProcess) -> None:
+def test_turns_of_a_conversation_have_one_agent_in_all_protocols(server: HostedServer) -> None:
     first, second = chat(server), chat(server, *LATER)
     of_anthropic = agent_of(
         server, "/v1/messages", {"model": "tiny", "system": SYSTEM, "messages": [FIRST, *LATER]}
@@ -55,13 +52,13 @@ def test_turns_of_a_conversation_have_one_agent_in_all_protocols(server: ServerP
     assert chat(server, tools=[tool]) not in (first, "None")
 
 
-def test_derived_agents_differ_between_callers_and_salts(server: ServerProcess) -> None:
+def test_derived_agents_differ_between_callers_and_salts(server: HostedServer) -> None:
     found = {chat(server), chat(server, key=BETA), chat(server, cache_salt="of my own")}
 
     assert len(found) == 3
 
 
-def test_session_ids_and_stored_agents_name_the_agent(server: ServerProcess) -> None:
+def test_session_ids_and_stored_agents_name_the_agent(server: HostedServer) -> None:
     stored = {"id": "rower", "model": "tiny", "instructions": SYSTEM}
     httpx.post(f"{server.url}/v1/agents", json=stored, headers=ALPHA).raise_for_status()
 
@@ -70,7 +67,7 @@ def test_session_ids_and_stored_agents_name_the_agent(server: ServerProcess) -> 
     assert agent_of(server, "/v1/completions", {"model": "tiny", "prompt": "The river"}) == "None"
 
 
-def test_audit_log_has_agents(server: ServerProcess) -> None:
+def test_audit_log_has_agents(server: HostedServer) -> None:
     agent = chat(server)
 
     def recorded() -> list[str | None]:
@@ -80,7 +77,7 @@ def test_audit_log_has_agents(server: ServerProcess) -> None:
     wait_for(lambda: agent in recorded(), seconds=60)
 
 
-def test_health_and_metrics_count_agents_by_cache_status(server: ServerProcess) -> None:
+def test_health_and_metrics_count_agents_by_cache_status(server: HostedServer) -> None:
     chat(server, session_id="hot-one")
     chat(server, session_id="cold-one", cache_mode="off", tools=[])
 

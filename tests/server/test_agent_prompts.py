@@ -6,7 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from .process import ServerProcess, serving
+from .hosted import HostedServer, hosting
 
 SYSTEM = "You are a careful agent and read every file twice. " * 10
 
@@ -52,11 +52,11 @@ def test_changing_agent_header_does_not_break_the_cache(
 
 @pytest.fixture(scope="module")
 def keeping_server(endless_model: Path) -> Any:
-    with serving(endless_model, "--keep-agent-headers") as running:
+    with hosting(endless_model, "--keep-agent-headers") as running:
         yield running
 
 
-def test_agent_headers_are_kept_if_configured(keeping_server: ServerProcess) -> None:
+def test_agent_headers_are_kept_if_configured(keeping_server: HostedServer) -> None:
     question = {"role": "user", "content": "Hello"}
     with openai.OpenAI(base_url=f"{keeping_server.url}/v1", api_key="unused", max_retries=0) as client:
         _ask(client, _header(1), question)

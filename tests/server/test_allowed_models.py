@@ -22,7 +22,7 @@ from tests import tiny_models
 from tests.tiny_models.adapters import random_adapter
 from tests.tiny_models.audio_samples import silence
 
-from .process import ServerProcess, serving
+from .hosted import HostedServer, hosting
 
 ADMIN = "key-of-the-admin"
 HELLO = [{"role": "user", "content": "Hello there. " * 30}]
@@ -194,7 +194,7 @@ def refusal(case: Case, body: Any) -> int:
 class LimitedKey:
     """A server with secrets, and the client of a limited key."""
 
-    server: ServerProcess
+    server: HostedServer
     client: httpx.Client
     admin: httpx.Client
 
@@ -246,7 +246,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LimitedKey]:
     )
     options = ("--config", str(root / "settings.toml"), "--admin-key", ADMIN)
     with (
-        serving(own, *options, HF_ENDPOINT="http://127.0.0.1:1") as server,
+        hosting(own, *options, HF_ENDPOINT="http://127.0.0.1:1") as server,
         client_of(server, ADMIN) as admin,
     ):
         scopes = [scope for scope in SCOPES if scope != "admin"]
@@ -271,7 +271,7 @@ def _with_used_secrets(limited: LimitedKey) -> Iterator[LimitedKey]:
         yield limited
 
 
-def client_of(server: ServerProcess, key: str) -> httpx.Client:
+def client_of(server: HostedServer, key: str) -> httpx.Client:
     # The same id, so that answers can be compared.
     headers = {"x-api-key": key, "x-request-id": "same"}
     return httpx.Client(base_url=server.url, headers=headers, timeout=60)

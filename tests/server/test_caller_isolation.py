@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from .process import ServerProcess
+from .hosted import hosting
 
 ALPHA, BETA, GAMMA, DELTA = "key-of-alpha", "key-of-beta", "key-of-gamma", "key-of-delta"
 SECRET = " ".join(f"clause {number}" for number in range(30)) + " The code of the safe is 493817."
@@ -81,19 +81,13 @@ def locked_server(model: Path, cache: Path) -> Iterator[Clients]:
     groups = ["--cache-group", f"team={GAMMA}", "--cache-group", f"team={DELTA}"]
     given = [argument for key in keys for argument in ("--api-key", key)]
     environment = {"XDG_CACHE_HOME": str(cache), "MLXCTL_ENGINE_CACHE_MIN_FREE_BYTES": "0"}
-    server = ServerProcess("--model", str(model), "--name", "tiny", *given, *groups, environment=environment)
-    try:
-        server.wait_ready()
-        with ExitStack() as stack:
-            clients = {
-                key: httpx.Client(base_url=server.url, headers={"x-api-key": key}, timeout=60) for key in keys
-            }
-            for client in clients.values():
-                stack.enter_context(client)
-            yield clients
-        assert server.stop() == 0
-    finally:
-        server.kill()
+    with hosting(model, *given, *groups, **environment) as server, ExitStack() as stack:
+        clients = {
+            key: httpx.Client(base_url=server.url, headers={"x-api-key": key}, timeout=60) for key in keys
+        }
+        for client in clients.values():
+            stack.enter_context(client)
+        yield clients
 
 
 @pytest.fixture(scope="module")

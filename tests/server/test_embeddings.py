@@ -15,8 +15,8 @@ from openai.types import CreateEmbeddingResponse
 
 from tests import tiny_models
 
+from .hosted import HostedServer, hosting
 from .long_jobs import check_chat_continues_beside, check_disconnect_frees
-from .process import ServerProcess, serving
 
 MODEL = "vectors"
 CUT = "truncate_prompt_tokens"
@@ -28,17 +28,17 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedServer]:
     """A server for a model that chats, `endless`, and one that embeds."""
     directory = shutil.copytree(tiny_models.model("embedder"), tmp_path_factory.mktemp("models") / MODEL)
-    with serving(
+    with hosting(
         None, "--model", str(tiny_models.model("endless")), "--name", "endless", "--model", str(directory)
     ) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def sdk(model_server: ServerProcess) -> Iterator[openai.OpenAI]:
+def sdk(model_server: HostedServer) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(
         base_url=f"{model_server.url}/v1", api_key="unused", max_retries=0, _strict_response_validation=True
     ) as client:
@@ -69,7 +69,7 @@ def test_concurrent_requests_get_their_own_vectors(sdk: openai.OpenAI) -> None:
     assert together.usage.prompt_tokens == together.usage.total_tokens == num_tokens
 
 
-def test_floats_and_base64_are_equal(model_server: ServerProcess, sdk: openai.OpenAI) -> None:
+def test_floats_and_base64_are_equal(model_server: HostedServer, sdk: openai.OpenAI) -> None:
     # Left alone the SDK asks for base64 and unpacks it, but where it validates strictly it does so before it
     # unpacks.
     with openai.OpenAI(base_url=f"{model_server.url}/v1", api_key="unused", max_retries=0) as client:
@@ -132,7 +132,7 @@ def test_unknown_model_returns_404(sdk: openai.OpenAI) -> None:
 
 
 def test_embedding_model_refuses_chat_and_names_its_route(
-    model_server: ServerProcess, sdk: openai.OpenAI
+    model_server: HostedServer, sdk: openai.OpenAI
 ) -> None:
     with pytest.raises(openai.BadRequestError, match="send texts to /v1/embeddings") as raised:
         sdk.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "Hello!"}])
@@ -146,7 +146,7 @@ def test_embedding_model_refuses_chat_and_names_its_route(
         client.messages.count_tokens(model=MODEL, messages=[{"role": "user", "content": "Hello!"}])
 
 
-def test_model_list_names_embedding_models(model_server: ServerProcess) -> None:
+def test_model_list_names_embedding_models(model_server: HostedServer) -> None:
     models = {
         model["id"]: model for model in httpx.get(f"{model_server.url}/v1/models", timeout=60).json()["data"]
     }
@@ -154,20 +154,20 @@ def test_model_list_names_embedding_models(model_server: ServerProcess) -> None:
     assert models["endless"]["kind"] == "text"
 
 
-def test_chat_continues_while_texts_are_embedded(model_server: ServerProcess) -> None:
+def test_chat_continues_while_texts_are_embedded(model_server: HostedServer) -> None:
     check_chat_continues_beside(model_server, MODEL, lambda: embed_for_long(model_server, 60))
 
 
-def test_disconnect_cancels_the_work(model_server: ServerProcess) -> None:
+def test_disconnect_cancels_the_work(model_server: HostedServer) -> None:
     check_disconnect_frees(model_server, MODEL, partial(embed_for_long, model_server))
 
 
-def embed_for_long(server: ServerProcess, seconds: float) -> httpx.Response:
+def embed_for_long(server: HostedServer, seconds: float) -> httpx.Response:
     body = {"model": MODEL, "input": [[1] * 1000] * 280}
     return httpx.post(f"{server.url}/v1/embeddings", json=body, timeout=seconds)
 
 
-def test_vectors_of_llama_cpp_are_those_of_the_embeddings_route(model_server: ServerProcess) -> None:
+def test_vectors_of_llama_cpp_are_those_of_the_embeddings_route(model_server: HostedServer) -> None:
     named = httpx.post(f"{model_server.url}/v1/embeddings", json={"model": MODEL, "input": TEXTS}, timeout=60)
     vectors = [item["embedding"] for item in named.json()["data"]]
     url = f"{model_server.url}/embedding"
@@ -181,26 +181,26 @@ def test_vectors_of_llama_cpp_are_those_of_the_embeddings_route(model_server: Se
     assert (refused.status_code, "2049 texts" in refused.text) == (400, True)
 
 
-def test_errors_have_the_details_that_voyages_client_reads(model_server: ServerProcess) -> None:
+def test_errors_have_the_details_that_voyages_client_reads(model_server: HostedServer) -> None:
     for route in ("embeddings", "rerank"):
         body = {"model": MODEL, "input": [], "query": "", "documents": ["a"], "truncation": True}
         shared = httpx.post(f"{model_server.url}/v1/{route}", json=body, timeout=60).json()
         assert shared["detail"] == shared["error"]["message"]
 
 
-def test_ollamas_embeddings_have_durations(model_server: ServerProcess) -> None:
+def test_ollamas_embeddings_have_durations(model_server: HostedServer) -> None:
     answer = httpx.post(f"{model_server.url}/api/embed", json={"model": MODEL, "input": TEXTS}, timeout=60)
     assert (len(answer.json()["embeddings"]), answer.json()["load_duration"]) == (3, 0)
     assert answer.json()["total_duration"] > 0
 
 
-def rerank(server: ServerProcess, path: str, **fields: Any) -> httpx.Response:
+def rerank(server: HostedServer, path: str, **fields: Any) -> httpx.Response:
     body = {"model": MODEL, "query": TEXTS[1], "documents": TEXTS, **fields}
     return httpx.post(f"{server.url}{path}", json=body, timeout=60)
 
 
 def test_documents_are_ordered_by_the_cosine_of_their_vectors(
-    model_server: ServerProcess, sdk: openai.OpenAI
+    model_server: HostedServer, sdk: openai.OpenAI
 ) -> None:
     answer = rerank(model_server, "/v1/rerank").json()
     vectors = [
@@ -216,7 +216,7 @@ def test_documents_are_ordered_by_the_cosine_of_their_vectors(
     assert answer["results"][0]["document"] == {"text": TEXTS[1]}
 
 
-def test_texts_are_scored_as_in_text_embeddings_inference(model_server: ServerProcess) -> None:
+def test_texts_are_scored_as_in_text_embeddings_inference(model_server: HostedServer) -> None:
     ordered = rerank(model_server, "/v1/rerank").json()["results"]
     asked = {"documents": None, "texts": TEXTS}
     scored = rerank(model_server, "/rerank", **asked).json()
@@ -226,7 +226,7 @@ def test_texts_are_scored_as_in_text_embeddings_inference(model_server: ServerPr
     assert repeated == [scored[0] | {"text": TEXTS[1]}]
 
 
-def test_requests_without_a_model_are_scored_by_the_embedding_model(model_server: ServerProcess) -> None:
+def test_requests_without_a_model_are_scored_by_the_embedding_model(model_server: HostedServer) -> None:
     named = rerank(model_server, "/rerank").json()
     asked = {"query": TEXTS[1], "documents": TEXTS}
     unnamed = httpx.post(f"{model_server.url}/reranking", json=asked, timeout=60).json()
@@ -237,7 +237,7 @@ def test_requests_without_a_model_are_scored_by_the_embedding_model(model_server
     assert [entry["index"] for entry in scored] == order
 
 
-def test_documents_are_cut_to_max_tokens_per_doc(model_server: ServerProcess) -> None:
+def test_documents_are_cut_to_max_tokens_per_doc(model_server: HostedServer) -> None:
     long = "the ferry " * 900
     cut = rerank(model_server, "/v1/rerank", documents=[long], max_tokens_per_doc=20)
     query_twice = rerank(model_server, "/v1/rerank", documents=[TEXTS[1]]).json()["usage"]["prompt_tokens"]
@@ -247,7 +247,7 @@ def test_documents_are_cut_to_max_tokens_per_doc(model_server: ServerProcess) ->
     assert rerank(model_server, "/v2/rerank", documents=[long]).status_code == 200
 
 
-def test_coheres_route_leaves_out_documents(model_server: ServerProcess) -> None:
+def test_coheres_route_leaves_out_documents(model_server: HostedServer) -> None:
     answer = rerank(model_server, "/v2/rerank", top_n=2, documents=[{"text": text} for text in TEXTS]).json()
     assert [set(result) for result in answer["results"]] == [{"index", "relevance_score"}] * 2
     refused = rerank(model_server, "/v2/rerank", query=5)
@@ -272,7 +272,7 @@ def test_coheres_route_leaves_out_documents(model_server: ServerProcess) -> None
     ],
 )
 def test_invalid_rerank_requests_are_refused(
-    model_server: ServerProcess, fields: dict[str, Any], status: int, param: str
+    model_server: HostedServer, fields: dict[str, Any], status: int, param: str
 ) -> None:
     answer = rerank(model_server, "/v1/rerank", **fields)
     assert (answer.status_code, answer.json()["error"]["param"]) == (status, param)

@@ -14,6 +14,7 @@ import pytest
 from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from tests.tiny_models.adapters import random_adapter
 
+from .hosted import HostedServer, hosting
 from .process import ServerProcess, serving
 
 TURN = "very long " * 70
@@ -69,7 +70,7 @@ ROUTES = pytest.mark.parametrize("path", BODIES)
 
 
 def post(
-    server: ServerProcess, path: str, *texts: str, request_id: str = "", **fields: Any
+    server: ServerProcess | HostedServer, path: str, *texts: str, request_id: str = "", **fields: Any
 ) -> httpx.Response:
     """Send a conversation to a route, or to a new agent."""
     with httpx.Client(base_url=server.url, timeout=60) as client:
@@ -82,7 +83,7 @@ def post(
         return client.post(url, json=body, headers={"x-request-id": request_id or "any"})
 
 
-def seen(server: ServerProcess, path: str, text: str, **fields: Any) -> dict[str, Any]:
+def seen(server: ServerProcess | HostedServer, path: str, text: str, **fields: Any) -> dict[str, Any]:
     """Send a request and return its row in `GET /requests`."""
     request_id = f"request-{next(_numbers)}"
     post(server, path, text, request_id=request_id, **fields).raise_for_status()
@@ -91,7 +92,7 @@ def seen(server: ServerProcess, path: str, text: str, **fields: Any) -> dict[str
     return row
 
 
-def stats(server: ServerProcess) -> dict[str, Any]:
+def stats(server: ServerProcess | HostedServer) -> dict[str, Any]:
     figures: dict[str, Any] = httpx.get(f"{server.url}/stats").json()
     return figures
 
@@ -106,15 +107,15 @@ def short_model(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="module")
-def short(short_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def short(short_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedServer]:
     """A server with the adapter `noise`."""
     noise = random_adapter(short_model, tmp_path_factory.mktemp("adapters") / "noise", seed=5)
-    with serving(short_model, "--adapter", f"noise={noise}") as running:
+    with hosting(short_model, "--adapter", f"noise={noise}") as running:
         yield running
 
 
 @ROUTES
-def test_session_adapter_salt_and_priority_have_effect(short: ServerProcess, path: str) -> None:
+def test_session_adapter_salt_and_priority_have_effect(short: HostedServer, path: str) -> None:
     text, priority = f"{path} tells of the sea and the hills. " * 4, 20 + list(BODIES).index(path)
     first = seen(short, path, text, session_id="work", adapter="noise", cache_salt="a", priority=priority)
     again = seen(short, path, text, adapter="noise", cache_salt="a")
@@ -128,7 +129,7 @@ def test_session_adapter_salt_and_priority_have_effect(short: ServerProcess, pat
 
 @ROUTES
 def test_wrong_values_get_an_error_of_the_protocol_that_names_the_field(
-    short: ServerProcess, path: str
+    short: HostedServer, path: str
 ) -> None:
     wrong = {"cache_mode": "sometimes", "ttl": -1, "priority": 1000, "session_id": "", "adapter": "missing"}
     for field, value in wrong.items():
@@ -144,13 +145,13 @@ def test_wrong_values_get_an_error_of_the_protocol_that_names_the_field(
 
 @pytest.mark.parametrize("path", [path for path in BODIES if path != "/api/v1/chat"])
 @pytest.mark.parametrize("policy", ["drop_oldest", "compact"])
-def test_overflow_policy_shortens_the_prompt(short: ServerProcess, path: str, policy: str) -> None:
+def test_overflow_policy_shortens_the_prompt(short: HostedServer, path: str, policy: str) -> None:
     turns = (TURN, "Yes.", TURN, "No.", TURN)
     assert post(short, path, *turns).status_code == 400
     assert post(short, path, *turns, context_overflow=policy).status_code == 200
 
 
-def test_overflow_policy_shortens_a_stored_chat_of_lm_studio(short: ServerProcess) -> None:
+def test_overflow_policy_shortens_a_stored_chat_of_lm_studio(short: HostedServer) -> None:
     body, previous = {"model": "tiny", "input": TURN[:500], "max_output_tokens": 2}, None
     for _ in range(2):
         answer = httpx.post(f"{short.url}/api/v1/chat", json={**body, "previous_response_id": previous})

@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from mlxctl.probe.image_check import one_color_png
 from tests import tiny_models
 
-from .process import ServerProcess, serving, wait_for
+from .hosted import HostedServer, hosting
+from .process import wait_for
 from .test_disconnect import ask
 
 ROOT = Path(__file__).parents[2]
@@ -43,14 +44,14 @@ def other_model() -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path) -> Iterator[ServerProcess]:
+def server(endless_model: Path) -> Iterator[HostedServer]:
     models = [argument for path in (other_model(), VISION_MODEL) for argument in ("--model", str(path))]
     options = ("--max-models", "1", *models, "--prefix-cache", "64MiB")
-    with serving(endless_model, *options) as running:
+    with hosting(endless_model, *options) as running:
         yield running
 
 
-def samples(server: ServerProcess) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+def samples(server: HostedServer) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     families = text_string_to_metric_families(httpx.get(f"{server.url}/metrics").text)
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -59,16 +60,16 @@ def samples(server: ServerProcess) -> dict[tuple[str, tuple[tuple[str, str], ...
     }
 
 
-def value(server: ServerProcess, name: str, **labels: str) -> float:
+def value(server: HostedServer, name: str, **labels: str) -> float:
     return samples(server).get((f"mlxctl_{name}", tuple(sorted(labels.items()))), 0.0)
 
 
-def post(server: ServerProcess, model: str = "tiny", **fields: object) -> httpx.Response:
+def post(server: HostedServer, model: str = "tiny", **fields: object) -> httpx.Response:
     body = {"model": model, "messages": PROMPT, "max_tokens": 4, **fields}
     return httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
 
 
-def test_metrics_are_those_of_the_golden_list(server: ServerProcess) -> None:
+def test_metrics_are_those_of_the_golden_list(server: HostedServer) -> None:
     assert post(server).status_code == 200
     families = text_string_to_metric_families(httpx.get(f"{server.url}/metrics").text)
     assert sorted(family.name.removeprefix("mlxctl_") for family in families) == sorted(GOLDEN.split())
@@ -92,7 +93,7 @@ def test_dashboard_and_rules_name_only_metrics_that_exist() -> None:
         assert all(f"`{label}`" in rows[name] for label in own), name
 
 
-def test_requests_are_counted_by_end_finish_reason_and_protocol(server: ServerProcess) -> None:
+def test_requests_are_counted_by_end_finish_reason_and_protocol(server: HostedServer) -> None:
     labels = {"model": "tiny", "end": "finished", "finish_reason": "length"}
     before = [value(server, "requests_total", **labels, protocol=name) for name in ("openai", "anthropic")]
     post(server)
@@ -102,7 +103,7 @@ def test_requests_are_counted_by_end_finish_reason_and_protocol(server: ServerPr
     assert [late - early for early, late in zip(before, after, strict=True)] == [1, 1]
 
 
-def test_each_request_is_in_the_histograms_of_its_model(server: ServerProcess) -> None:
+def test_each_request_is_in_the_histograms_of_its_model(server: HostedServer) -> None:
     names = (
         "queue_seconds",
         "prefill_seconds",
@@ -119,7 +120,7 @@ def test_each_request_is_in_the_histograms_of_its_model(server: ServerProcess) -
     assert value(server, "batch_rows_count") - steps >= 4
 
 
-def test_repeated_prompt_is_matched_in_the_prefix_cache(server: ServerProcess) -> None:
+def test_repeated_prompt_is_matched_in_the_prefix_cache(server: HostedServer) -> None:
     post(server)
     before = value(server, "prefix_match_tokens_sum", model="tiny")
     num_prompt = post(server).json()["usage"]["prompt_tokens"]
@@ -127,19 +128,19 @@ def test_repeated_prompt_is_matched_in_the_prefix_cache(server: ServerProcess) -
     assert value(server, "prefix_cache_tokens") >= num_prompt
 
 
-def test_queue_that_is_empty_has_a_depth(server: ServerProcess) -> None:
+def test_queue_that_is_empty_has_a_depth(server: HostedServer) -> None:
     post(server)
     assert value(server, "queue_depth", priority="0") == 0
 
 
-def test_unknown_models_are_counted_without_their_name(server: ServerProcess) -> None:
+def test_unknown_models_are_counted_without_their_name(server: HostedServer) -> None:
     before = value(server, "model_routes_total", model="", result="unknown")
     assert post(server, "no-such-model").status_code == 404
     assert value(server, "model_routes_total", model="", result="unknown") == before + 1
     assert not any("no-such-model" in str(labels) for _, labels in samples(server))
 
 
-def test_disconnects_are_counted(server: ServerProcess) -> None:
+def test_disconnects_are_counted(server: HostedServer) -> None:
     before = value(server, "disconnects_total")
     connection = ask(server, "/v1/messages", stream=True)
     connection.recv(65536)
@@ -150,7 +151,7 @@ def test_disconnects_are_counted(server: ServerProcess) -> None:
     assert any(("end", "disconnected") in labels for labels in ends)
 
 
-def test_loading_another_model_counts_a_swap(server: ServerProcess) -> None:
+def test_loading_another_model_counts_a_swap(server: HostedServer) -> None:
     before = [value(server, f"model_{name}_total") for name in ("loads", "evictions", "swaps")]
     assert post(server, other_model().name).status_code == 200
     assert value(server, "model_loaded", model=other_model().name) == 1
@@ -163,14 +164,14 @@ def test_loading_another_model_counts_a_swap(server: ServerProcess) -> None:
     assert value(server, "moe_requests_total", model=other_model().name) == 1
 
 
-def test_model_list_has_the_experts(server: ServerProcess) -> None:
+def test_model_list_has_the_experts(server: HostedServer) -> None:
     models = httpx.get(f"{server.url}/v1/models", timeout=60).json()["data"]
     experts = {one["id"]: (one["is_moe"], one["n_experts"], one["n_active_experts"]) for one in models}
     assert experts.pop(other_model().name) == (True, 4, 2)
     assert set(experts.values()) == {(False, None, None)}
 
 
-def test_stats_and_requests_show_times_and_cache_shares(server: ServerProcess) -> None:
+def test_stats_and_requests_show_times_and_cache_shares(server: HostedServer) -> None:
     body = {"model": "tiny", "messages": PROMPT, "max_tokens": 4, "session_id": "a-session"}
     headers = {"x-request-id": "shown"}
     httpx.post(f"{server.url}/v1/chat/completions", json=body, headers=headers, timeout=60)
@@ -195,7 +196,7 @@ def test_stats_and_requests_show_times_and_cache_shares(server: ServerProcess) -
     assert stats["uptime_seconds"] > 0
 
 
-def test_vision_time_is_measured_for_images_only(server: ServerProcess) -> None:
+def test_vision_time_is_measured_for_images_only(server: HostedServer) -> None:
     image = f"data:image/png;base64,{b64encode(one_color_png((220, 30, 30))).decode()}"
     parts = [
         {"type": "image_url", "image_url": {"url": image}},

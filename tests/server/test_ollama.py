@@ -8,7 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from .process import ServerProcess, serving, wait_for
+from .hosted import HostedServer, hosting
+from .process import wait_for
 
 MODEL = "mlxctl-demo"
 TOOL = {
@@ -24,11 +25,11 @@ QUESTION = {"role": "user", "content": "What is the weather in Lisbon?"}
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    with serving(None, "--no-any-model-name") as running, client_of(running) as opened:
+    with hosting(None, "--no-any-model-name") as running, client_of(running) as opened:
         yield opened
 
 
-def client_of(server: ServerProcess) -> httpx.Client:
+def client_of(server: HostedServer) -> httpx.Client:
     return httpx.Client(base_url=server.url, timeout=60)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests import tiny_models
 
+from .hosted import HostedServer, hosting
 from .process import ServerProcess, serving, wait_for
 
 
@@ -23,17 +24,17 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def ask(server: ServerProcess, model: str, **fields: Any) -> httpx.Response:
+def ask(server: HostedServer | ServerProcess, model: str, **fields: Any) -> httpx.Response:
     body = {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4, **fields}
     return httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
 
 
-def pool_stats(server: ServerProcess) -> dict[str, Any]:
+def pool_stats(server: HostedServer | ServerProcess) -> dict[str, Any]:
     stats: dict[str, Any] = httpx.get(f"{server.url}/stats").json()["pool"]
     return stats
 
 
-def resident(server: ServerProcess) -> set[str]:
+def resident(server: HostedServer | ServerProcess) -> set[str]:
     return {model["name"] for model in pool_stats(server)["models"]}
 
 
@@ -46,7 +47,7 @@ def test_preload_pin_alias_and_library_options(library: Path, tmp_path: Path) ->
     aliases = '[library.aliases]\nquick = "llama3"\n"claude-*" = "quick"\n'
     settings.write_text(f'[library]\nmodels_dirs = ["{library}"]\n\n{aliases}')
     named = ["--model", str(tiny_models.model("endless")), "--name", "first", "--config", str(settings)]
-    with serving(
+    with hosting(
         None, *named, "--preload", "--max-models", "2", "--pin", "first", "--any-library-model"
     ) as server:
         wait_for(lambda: resident(server) == {"first", "quick"}, seconds=60)
@@ -63,7 +64,7 @@ def test_preload_pin_alias_and_library_options(library: Path, tmp_path: Path) ->
 
 def test_idle_model_is_unloaded_and_pinned_one_stays(library: Path) -> None:
     named = ["--model", str(library / "qwen3"), "--model", str(library / "llama3"), "--pin", "qwen3"]
-    with serving(None, *named, "--model-ttl", "0.5") as server:
+    with hosting(None, *named, "--model-ttl", "0.5") as server:
         assert ask(server, "llama3").status_code == 200
         wait_for(lambda: resident(server) == {"qwen3"}, seconds=20)
         assert ask(server, "llama3").status_code == 200

@@ -11,7 +11,8 @@ import httpx
 import openai
 import pytest
 
-from .process import ServerProcess, serving
+from .hosted import HostedServer, hosting
+from .process import ServerProcess
 
 CONTEXT_LENGTH = 1024
 ASKED: dict[str, Any] = {"model": "tiny", "max_output_tokens": 12, "temperature": 0}
@@ -144,25 +145,25 @@ def test_long_input_error_names_the_input_field(openai_client: openai.OpenAI) ->
 
 
 @pytest.fixture(scope="module")
-def shared(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def shared(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedServer]:
     """A server with two keys, short context and small response store."""
     model = tmp_path_factory.mktemp("models") / "short"
     shutil.copytree(endless_model, model)
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": CONTEXT_LENGTH}))
     limits = {"MLXCTL_SERVER_API_KEYS": "ann,bob", "MLXCTL_SERVER_RESPONSE_STORE_BYTES": "20000"}
-    with serving(model, **limits) as running:
+    with hosting(model, **limits) as running:
         yield running
 
 
-def ask(server: ServerProcess, key: str, **more: Any) -> httpx.Response:
+def ask(server: HostedServer, key: str, **more: Any) -> httpx.Response:
     headers = {"authorization": f"Bearer {key}"}
     return httpx.post(
         f"{server.url}/v1/responses", json={**ASKED, "input": "Hi", **more}, headers=headers, timeout=30
     )
 
 
-def test_other_keys_do_not_find_the_response(shared: ServerProcess) -> None:
+def test_other_keys_do_not_find_the_response(shared: HostedServer) -> None:
     response_id = ask(shared, "ann").json()["id"]
     foreign = httpx.get(f"{shared.url}/v1/responses/{response_id}", headers={"x-api-key": "bob"})
     own = httpx.get(f"{shared.url}/v1/responses/{response_id}", headers={"x-api-key": "ann"})
@@ -170,7 +171,7 @@ def test_other_keys_do_not_find_the_response(shared: ServerProcess) -> None:
     assert ask(shared, "bob", previous_response_id=response_id).status_code == 400
 
 
-def test_old_responses_are_evicted_and_counted(shared: ServerProcess) -> None:
+def test_old_responses_are_evicted_and_counted(shared: HostedServer) -> None:
     with ThreadPoolExecutor(4) as pool:
         ids = [answer.json()["id"] for answer in pool.map(lambda _: ask(shared, "ann"), range(30))]
     kept = httpx.get(f"{shared.url}/stats", headers={"x-api-key": "ann"}).json()["responses"]
@@ -179,7 +180,7 @@ def test_old_responses_are_evicted_and_counted(shared: ServerProcess) -> None:
     assert httpx.get(f"{shared.url}/v1/responses/{ids[0]}", headers={"x-api-key": "ann"}).status_code == 404
 
 
-def test_auto_truncation_drops_the_oldest_turns(shared: ServerProcess) -> None:
+def test_auto_truncation_drops_the_oldest_turns(shared: HostedServer) -> None:
     turns = [{"role": "user", "content": f"Turn {number}: " + "very long " * 20} for number in range(20)]
     refused = ask(shared, "ann", input=turns)
     answer = ask(shared, "ann", input=turns, truncation="auto").json()

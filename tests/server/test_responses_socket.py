@@ -19,6 +19,7 @@ from mlxctl.server.http.upload_turns import UploadTurns
 from mlxctl.server.middleware.body_memory import BodyAccount, BodyMemory
 from mlxctl.server.resources.generation.responses_socket import HANDSHAKE, ResponsesSocket
 
+from .hosted import HostedServer, hosting
 from .process import ServerProcess, serving, wait_for
 
 # OpenAI's client calls `connect` of websockets in a way that is to go.
@@ -39,7 +40,7 @@ def connection(openai_client: openai.OpenAI) -> Iterator[ResponsesConnection]:
         yield opened
 
 
-def raw(server: ServerProcess, **options: Any) -> ClientConnection:
+def raw(server: ServerProcess | HostedServer, **options: Any) -> ClientConnection:
     return connect(f"{server.url.replace('http', 'ws', 1)}/v1/responses", **options)
 
 
@@ -184,7 +185,7 @@ def test_waiting_messages_have_the_size_of_one_body(endless_model: Path) -> None
             socket.recv()
 
     with (
-        serving(endless_model, MLXCTL_SERVER_MAX_BODY_BYTES="1024") as running,
+        hosting(endless_model, MLXCTL_SERVER_MAX_BODY_BYTES="1024") as running,
         raw(running) as socket,
         pytest.raises(ConnectionClosed, match="wait for a response"),
     ):
@@ -199,8 +200,8 @@ def test_leaving_client_ends_the_generation(server: ServerProcess) -> None:
 
 
 @pytest.fixture(scope="module")
-def protected(endless_model: Path) -> Iterator[ServerProcess]:
-    with serving(endless_model, "--api-key", "sk-socket") as running:
+def protected(endless_model: Path) -> Iterator[HostedServer]:
+    with hosting(endless_model, "--api-key", "sk-socket") as running:
         yield running
 
 
@@ -214,7 +215,7 @@ def protected(endless_model: Path) -> Iterator[ServerProcess]:
     ],
 )
 def test_handshake_is_refused_like_a_request(
-    protected: ServerProcess, headers: dict[str, str], status: int, code: str
+    protected: HostedServer, headers: dict[str, str], status: int, code: str
 ) -> None:
     with pytest.raises(InvalidStatus) as refused:
         raw(protected, additional_headers=headers)
@@ -229,7 +230,7 @@ def test_handshake_at_another_path_is_refused(server: ServerProcess) -> None:
     assert refused.value.response.status_code == 404
 
 
-def test_handshake_with_the_key_and_the_own_origin_is_accepted(protected: ServerProcess) -> None:
+def test_handshake_with_the_key_and_the_own_origin_is_accepted(protected: HostedServer) -> None:
     with raw(protected, additional_headers={**KEY, "Origin": protected.url}) as socket:
         socket.send(json.dumps({**CREATE, "input": "Hi"}))
         assert json.loads(socket.recv())["type"] == "response.created"

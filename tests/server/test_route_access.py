@@ -18,7 +18,7 @@ from mlxctl.server.routes import all_routes
 from mlxctl.state.settings import ServerSettings
 
 from .conftest import unstarted_app, unstarted_services
-from .process import ServerProcess
+from .hosted import HostedServer, hosting
 
 ALPHA, BETA, ADMIN = "key-of-alpha", "key-of-beta", "key-of-admin"
 SECRET = "the-safe-opens-with-493817 " * 3
@@ -154,18 +154,12 @@ def test_only_key_may_administer(endless_model: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path) -> Iterator[ServerProcess]:
-    server = ServerProcess(
-        "--model", str(endless_model), "--name", "tiny", "--api-key", ALPHA, "--api-key", BETA
-    )
-    try:
-        server.wait_ready()
-        yield server
-    finally:
-        server.kill()
+def server(endless_model: Path) -> Iterator[HostedServer]:
+    with hosting(endless_model, "--api-key", ALPHA, "--api-key", BETA) as running:
+        yield running
 
 
-def test_no_route_reveals_data_of_another_key(server: ServerProcess) -> None:
+def test_no_route_reveals_data_of_another_key(server: HostedServer) -> None:
     with (
         httpx.Client(base_url=server.url, headers={"x-api-key": ALPHA}, timeout=60) as alpha,
         httpx.Client(base_url=server.url, headers={"x-api-key": BETA}, timeout=60) as beta,

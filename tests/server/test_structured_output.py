@@ -9,7 +9,8 @@ import jsonschema
 import openai
 import pytest
 
-from .process import ServerProcess, serving
+from .hosted import hosting
+from .process import ServerProcess
 
 PERSON = {
     "type": "object",
@@ -291,7 +292,7 @@ def test_server_tone_curve_is_the_default(gpt: openai.OpenAI) -> None:
         for text in (f"--hlg-{name.replace('_', '-')}", str(value))
     ]
     with (
-        serving(None, "--hlg", *flags) as server,
+        hosting(None, "--hlg", *flags) as server,
         openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused") as curved,
     ):
         assert content_of(curved) == content_of(gpt, hlg=flat) != content_of(gpt)

@@ -18,9 +18,10 @@ from tests import tiny_models
 from tests.tiny_models.audio_samples import silence, speech_audio
 from tests.tiny_models.whisper_words import WINDOW_SECONDS
 
+from .hosted import HostedServer, hosting
 from .long_jobs import check_chat_continues_beside, check_disconnect_frees, open_requests
 from .openapi_validation import check_answer, check_stream
-from .process import ServerProcess, serving, wait_for
+from .process import wait_for
 
 MODEL = "whisper_words"
 TRANSCRIPTIONS = "/v1/audio/transcriptions"
@@ -28,9 +29,9 @@ WORDS = ["please open the window", "my brother likes music", "our garden is gree
 
 
 @pytest.fixture(scope="module")
-def model_server() -> Iterator[ServerProcess]:
+def model_server() -> Iterator[HostedServer]:
     """A server for a chat model, `endless`, and a transcription model."""
-    with serving(
+    with hosting(
         None,
         "--model",
         str(tiny_models.model("endless")),
@@ -43,7 +44,7 @@ def model_server() -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="module")
-def sdk(model_server: ServerProcess) -> Iterator[openai.OpenAI]:
+def sdk(model_server: HostedServer) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{model_server.url}/v1", api_key="unused", max_retries=0) as client:
         yield client
 
@@ -107,7 +108,7 @@ def test_stream_of_silence_has_no_text(sdk: openai.OpenAI) -> None:
     assert events[-1].model_dump()["text"] == "".join(event.model_dump().get("delta", "") for event in events)
 
 
-def test_stream_events_match_the_description(model_server: ServerProcess) -> None:
+def test_stream_events_match_the_description(model_server: HostedServer) -> None:
     answer = httpx.post(
         f"{model_server.url}/audio/transcriptions",
         data={"model": MODEL, "stream": "true"},
@@ -136,7 +137,7 @@ def test_translation_differs_from_transcription(sdk: openai.OpenAI) -> None:
     assert transcription.segments
 
 
-def test_answers_match_the_description(model_server: ServerProcess) -> None:
+def test_answers_match_the_description(model_server: HostedServer) -> None:
     for shape in ("json", "verbose_json"):
         for route in (TRANSCRIPTIONS, "/v1/audio/translations"):
             answer = httpx.post(
@@ -187,7 +188,7 @@ def test_unsupported_fields_are_refused_by_name(
     assert raised.value.param == param
 
 
-def test_non_form_body_is_refused(model_server: ServerProcess) -> None:
+def test_non_form_body_is_refused(model_server: HostedServer) -> None:
     for kind, body in (
         ("application/json", b"{}"),
         ("multipart/form-data", b"x"),
@@ -227,7 +228,7 @@ def test_embeddings_of_a_text_model_name_the_command_for_an_embedding_model(sdk:
 
 
 def test_model_list_and_metrics_name_the_transcription_model(
-    model_server: ServerProcess, sdk: openai.OpenAI
+    model_server: HostedServer, sdk: openai.OpenAI
 ) -> None:
     sdk.audio.transcriptions.create(model=MODEL, file=silence(0.5))
     models = {
@@ -244,7 +245,7 @@ def test_model_list_and_metrics_name_the_transcription_model(
     )
 
 
-def test_speech_model_is_no_chat_model_for_other_lists(model_server: ServerProcess) -> None:
+def test_speech_model_is_no_chat_model_for_other_lists(model_server: HostedServer) -> None:
     shown = httpx.post(f"{model_server.url}/api/show", json={"model": MODEL}, timeout=60).json()
     assert shown["capabilities"] == []
     for path, key in (("/api/v0/models", "data"), ("/api/v1/models", "models")):
@@ -252,15 +253,15 @@ def test_speech_model_is_no_chat_model_for_other_lists(model_server: ServerProce
         assert [model.get("id") or model["key"] for model in listed] == ["endless"]
 
 
-def test_chat_continues_while_a_file_is_transcribed(model_server: ServerProcess) -> None:
+def test_chat_continues_while_a_file_is_transcribed(model_server: HostedServer) -> None:
     check_chat_continues_beside(model_server, MODEL, lambda: transcribe_for_long(model_server, 60))
 
 
-def test_disconnect_cancels_the_work(model_server: ServerProcess) -> None:
+def test_disconnect_cancels_the_work(model_server: HostedServer) -> None:
     check_disconnect_frees(model_server, MODEL, partial(transcribe_for_long, model_server))
 
 
-def test_leaving_a_stream_cancels_the_work(model_server: ServerProcess, sdk: openai.OpenAI) -> None:
+def test_leaving_a_stream_cancels_the_work(model_server: HostedServer, sdk: openai.OpenAI) -> None:
     sound = speech_audio(*SPOKEN_SENTENCES[:1] * 40, every_seconds=WINDOW_SECONDS)
     stream = sdk.audio.transcriptions.create(model=MODEL, file=sound, stream=True)
     assert next(iter(stream)).type == "transcript.text.delta"
@@ -287,6 +288,6 @@ def test_files_that_take_long_to_decode_leave_other_threads_free(monkeypatch: py
     asyncio.run(serve())
 
 
-def transcribe_for_long(server: ServerProcess, seconds: float) -> httpx.Response:
+def transcribe_for_long(server: HostedServer, seconds: float) -> httpx.Response:
     form: dict[str, Any] = {"data": {"model": MODEL}, "files": {"file": silence(800)}}
     return httpx.post(f"{server.url}{TRANSCRIPTIONS}", **form, timeout=seconds)

@@ -15,7 +15,8 @@ import pytest
 from mlxctl.probe.image_check import one_color_png
 from tests import tiny_models
 
-from .process import ServerProcess, serving
+from .hosted import HostedServer, hosting
+from .process import serving
 
 MODEL = "vision_model"
 QWEN = "qwen2_5_vl_colors"
@@ -25,26 +26,26 @@ STORY = "The sea is wide, and the hills are old. " * 4
 
 
 @pytest.fixture(scope="module")
-def model_server() -> Iterator[ServerProcess]:
+def model_server() -> Iterator[HostedServer]:
     """A server for two vision models and a text model."""
     vision_model, other, reader = (
         str(tiny_models.trained("pixtral_colors")),
         str(tiny_models.trained(QWEN)),
         str(tiny_models.model("endless")),
     )
-    with serving(
+    with hosting(
         None, "--model", vision_model, "--name", MODEL, "--model", other, "--model", reader
     ) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def reader(model_server: ServerProcess) -> str:
+def reader(model_server: HostedServer) -> str:
     return str(tiny_models.model("endless").name)
 
 
 @pytest.fixture(scope="module")
-def openai_sdk(model_server: ServerProcess) -> Iterator[openai.OpenAI]:
+def openai_sdk(model_server: HostedServer) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(
         base_url=f"{model_server.url}/v1", api_key="unused", max_retries=0, _strict_response_validation=True
     ) as client:
@@ -52,7 +53,7 @@ def openai_sdk(model_server: ServerProcess) -> Iterator[openai.OpenAI]:
 
 
 @pytest.fixture(scope="module")
-def anthropic_sdk(model_server: ServerProcess) -> Iterator[anthropic.Anthropic]:
+def anthropic_sdk(model_server: HostedServer) -> Iterator[anthropic.Anthropic]:
     with anthropic.Anthropic(
         base_url=model_server.url, api_key="unused", max_retries=0, _strict_response_validation=True
     ) as client:
@@ -180,7 +181,7 @@ def test_model_with_broken_vision_is_served_as_text(tmp_path: Path) -> None:
 
 
 def test_model_list_names_vision_models(
-    anthropic_sdk: anthropic.Anthropic, model_server: ServerProcess, reader: str
+    anthropic_sdk: anthropic.Anthropic, model_server: HostedServer, reader: str
 ) -> None:
     models = {
         model["id"]: model for model in httpx.get(f"{model_server.url}/v1/models", timeout=60).json()["data"]
@@ -190,7 +191,7 @@ def test_model_list_names_vision_models(
     assert models[MODEL]["kind"] == "vision"
 
 
-def explained(model_server: ServerProcess) -> dict[str, Any]:
+def explained(model_server: HostedServer) -> dict[str, Any]:
     """Return the explanation of the last request."""
     answer = httpx.get(f"{model_server.url}/cache/explain", params={"last": 1}, timeout=60)
     (last,) = answer.raise_for_status().json()["explanations"]
@@ -199,7 +200,7 @@ def explained(model_server: ServerProcess) -> dict[str, Any]:
 
 
 def test_image_conversation_is_cached_in_the_next_turn(
-    anthropic_sdk: anthropic.Anthropic, model_server: ServerProcess
+    anthropic_sdk: anthropic.Anthropic, model_server: HostedServer
 ) -> None:
     messages = anthropic_messages(COLORS["Yellow."])
     first = anthropic_sdk.messages.create(model=MODEL, system=STORY, messages=messages, max_tokens=16)
@@ -213,7 +214,7 @@ def test_image_conversation_is_cached_in_the_next_turn(
 
 
 def test_different_image_shares_only_the_prefix_before_it(
-    openai_sdk: openai.OpenAI, model_server: ServerProcess
+    openai_sdk: openai.OpenAI, model_server: HostedServer
 ) -> None:
     for color in ("Red.", "Blue."):
         messages = openai_messages(f"data:image/png;base64,{encoded(COLORS[color])}")
@@ -231,7 +232,7 @@ def test_different_image_shares_only_the_prefix_before_it(
 
 
 def test_leading_image_is_named_in_the_explanation(
-    openai_sdk: openai.OpenAI, model_server: ServerProcess
+    openai_sdk: openai.OpenAI, model_server: HostedServer
 ) -> None:
     for color in ((1, 90, 2), (90, 1, 2)):
         messages = openai_messages(f"data:image/png;base64,{encoded(color)}")
@@ -241,7 +242,7 @@ def test_leading_image_is_named_in_the_explanation(
     assert (found["reason"], found["num_cached_tokens"]) == ("image_changed", 0)
 
 
-def test_image_of_another_size_is_a_miss(openai_sdk: openai.OpenAI, model_server: ServerProcess) -> None:
+def test_image_of_another_size_is_a_miss(openai_sdk: openai.OpenAI, model_server: HostedServer) -> None:
     for side in (64, 32):
         data = b64encode(one_color_png((200, 100, 50), side=side)).decode()
         messages = [{"role": "system", "content": STORY}, *openai_messages(f"data:image/png;base64,{data}")]

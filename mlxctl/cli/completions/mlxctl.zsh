@@ -12,11 +12,16 @@ _mlxctl() {
         case "$kind" in
             file) _files ;;
             dir) _files -/ ;;
-            plain) [[ "$text" == _ ]] && plain+=("$value") || described+=("$value:$text") ;;
+            plain) if [[ "$text" == _ ]]; then plain+=("$value"); else described+=("$value:$text"); fi ;;
         esac
     done
+    # `_describe` takes the text after a colon, `compadd` has none.
     (( $#described )) && _describe -V word described
-    (( $#plain )) && [[ "$plain[1]" == *= ]] && compadd -S "" -a plain || compadd -a plain
+    if [[ "$plain[1]" == *= ]]; then
+        compadd -S "" -a plain
+    else
+        compadd -a plain
+    fi
 }
 
 # Sourced after compinit, or the file `_mlxctl` in $fpath.

@@ -280,7 +280,7 @@ def _arguments_delta(json: str) -> tuple[Signal, ...]:
 
 
 def brace_parser(parser_id: str, *, opener: str, closer: str, mark: str) -> ToolParser:
-    """Return the parser of a format with these markers, and this mark around strings."""
+    """Return the parser of a format whose strings stand between `mark`."""
 
     def open_body(opening: Opening) -> BraceCallsBody:
         return BraceCallsBody(opening.tools, mark, opener, closer)

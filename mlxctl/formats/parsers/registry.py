@@ -1,6 +1,7 @@
-"""All formats by their stored ids; those of tool calls are imported on demand.
+"""All formats by their stored ids.
 
-A new format is one row. Templates are tried against the tool parsers in this order.
+Those of tool calls are imported on demand. A new format is one row. Templates are tried against the tool
+parsers in this order.
 """
 
 from importlib import import_module

@@ -6,6 +6,6 @@ from falcon.asgi import Response
 
 
 def answer(response: Response, body: object, media_type: str = falcon.MEDIA_JSON) -> None:
-    """Set the body of an answer: bytes as they are, other values encoded as JSON."""
+    """Set the body: bytes as they are, other values as JSON."""
     response.data = body if isinstance(body, bytes) else msgspec.json.encode(body)
     response.content_type = media_type

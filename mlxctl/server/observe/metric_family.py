@@ -17,7 +17,7 @@ Value = TypeVar("Value", float, Distribution)
 
 
 def counter(name: str, text: str, value: float | Mapping[Labels, float], *labels: str) -> "Metric":
-    """Return a counter: one number, or numbers by the values of the labels."""
+    """Return a counter: a number, or numbers by label values."""
     from prometheus_client.metrics_core import CounterMetricFamily
 
     family = CounterMetricFamily(f"mlxctl_{name}", text, labels=labels)
@@ -27,7 +27,7 @@ def counter(name: str, text: str, value: float | Mapping[Labels, float], *labels
 
 
 def gauge(name: str, text: str, value: float | Mapping[Labels, float], *labels: str) -> "Metric":
-    """Return a gauge: one number, or numbers by the values of the labels."""
+    """Return a gauge: a number, or numbers by label values."""
     from prometheus_client.metrics_core import GaugeMetricFamily
 
     family = GaugeMetricFamily(f"mlxctl_{name}", text, labels=labels)
@@ -39,7 +39,7 @@ def gauge(name: str, text: str, value: float | Mapping[Labels, float], *labels: 
 def histogram(
     name: str, text: str, value: Distribution | Mapping[Labels, Distribution], *labels: str
 ) -> "Metric":
-    """Return a histogram: one distribution, or distributions by the values of the labels."""
+    """Return a histogram: a distribution, or distributions by label values."""
     from prometheus_client.metrics_core import HistogramMetricFamily
     from prometheus_client.utils import floatToGoString
 

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import sys
 from dataclasses import MISSING, fields
 from functools import cache
 from itertools import pairwise
@@ -9,14 +10,22 @@ from typing import Any
 
 
 @cache
-def _field_docstrings(section: type) -> dict[str, str]:
-    """Return the docstring of each field; empty without source code."""
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """Return the classes of a module by name; empty without source code."""
     try:
-        tree = ast.parse(inspect.getsource(section))
+        # PERF: the source of one class is found by its tokens, which takes three times as long.
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
     except OSError:
         return {}
-    declaration = tree.body[0]
-    assert isinstance(declaration, ast.ClassDef)
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+@cache
+def _field_docstrings(section: type) -> dict[str, str]:
+    """Return the docstring of each field; empty without source code."""
+    declaration = _classes(section.__module__).get(section.__name__)
+    if declaration is None:
+        return {}
     return {
         field.target.id: text.value.value
         for field, text in pairwise(declaration.body)

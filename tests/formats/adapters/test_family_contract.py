@@ -233,7 +233,7 @@ class ConversationGenerator:
 
 
 @given(data=st.data())
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
 def test_no_text_of_a_conversation_is_lost(family: Family, data: st.DataObject) -> None:
     case, adapter = family
     generator = ConversationGenerator(

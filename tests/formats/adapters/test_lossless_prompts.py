@@ -126,7 +126,7 @@ def conversations(draw: st.DrawFn) -> tuple[list[Message], list[str]]:
 
 
 @given(drawn=conversations(), offers_tools=st.booleans())
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
 def test_every_text_is_in_the_prompt(
     adapter: ModelAdapter, drawn: tuple[list[Message], list[str]], offers_tools: bool
 ) -> None:

@@ -1,4 +1,4 @@
-"""Formats of tool calls, one per file; those of thinking are one table.
+"""Formats of tool calls, one per file, and a table of thinking.
 
 Imported by the registry only; `null` also by the machine.
 """

@@ -1,4 +1,4 @@
-"""LM Studio's lists of models, and the bodies that load and download them."""
+"""LM Studio's model lists, and bodies of loads and downloads."""
 
 from typing import Annotated, Literal
 
