@@ -76,7 +76,7 @@ def _earlier_question(chat: ChatState, edited: ChatEntry) -> ChatEntry:
 def retry(chat: ChatState, number: str) -> Effects:
     """Answer a question again, by default the last.
 
-    Later questions are removed after a confirmation.
+    With a number, what follows the question is removed after a confirmation.
     """
     question = chat.question(number)
     chat.check_idle()
