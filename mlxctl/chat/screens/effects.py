@@ -54,8 +54,7 @@ class ScreenEffects:
         self._marked: ChatEntry | None = None
         self._could_stop = False
         self._stopped: Worker[None] | None = None
-        # The application ends: commands only save the chat.
-        self._is_closed = False
+        self._is_cancelled = False
 
     async def run(self, effects: Effects, result: object = None) -> None:
         """Perform effects; `result` is that of the effect before."""
@@ -205,7 +204,7 @@ class ScreenEffects:
                 self._status.set_state(effect.state)
                 result = await effect.function()
         except asyncio.CancelledError:
-            self._is_closed = get_current_worker() is not self._stopped
+            self._is_cancelled = get_current_worker() is not self._stopped
             if not can_stop:
                 raise
             result, is_stopped = Stopped(), True
@@ -289,6 +288,11 @@ class ScreenEffects:
     def _collect_when_idle(self) -> None:
         if not self._chat.is_busy:
             collect_recent()
+
+    @property
+    def _is_closed(self) -> bool:
+        """Whether the application ends: commands only save the chat then."""
+        return self._is_cancelled or not any(child.is_attached for child in self._screen.children)
 
     @property
     def _app(self) -> TerminalApp:
