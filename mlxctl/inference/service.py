@@ -8,6 +8,7 @@ from mlxctl.engine import EngineClient, EngineStatus, Hello, Stats
 from mlxctl.inference.active_agents import ActiveAgents
 from mlxctl.inference.answers import Answers
 from mlxctl.inference.cache import CacheInspector
+from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.embedding import embed
 from mlxctl.inference.guarded_answers import GuardedAnswers
 from mlxctl.inference.image_fetching import ImageFetcher
@@ -19,7 +20,6 @@ from mlxctl.inference.models.served_model import ServedModel
 from mlxctl.inference.models.startup_probe import StartupProbe
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts
-from mlxctl.inference.request_context import record_model
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.request_totals import ModelTotals
@@ -216,26 +216,29 @@ class InferenceService:
         """
         return self.manager.models(allowed)
 
-    async def generate_all(self, request: PackedRequest, allowed: AllowedModels) -> Answers:
+    async def generate_all(self, request: PackedRequest, call: CallContext) -> Answers:
         """Start every answer that a request asks for: all or none.
 
-        Loads its model if necessary. The rules of the HTTP request apply to prompts and answers. Raises
+        Loads its model if necessary. The rules of the call apply to prompts and answers. Raises
         RequestError, CapacityError or ModelUnavailable before anything is generated.
         """
-        record_model(request.head.model)
+        call.record.name_model(request.head.model)
         model = self.manager.own_name(request.head.model)
         # The rules apply to the text of documents, too.
-        read = await self.tokenization.with_documents(request, allowed)
-        screened = await screen(read, model=model, preparation=self.preparation)
-        rules = output_rules(model)
-        answers = await self._start(screened, allowed)
+        read = await self.tokenization.with_documents(call.bind(request), call)
+        screened = await screen(read, call, model=model, preparation=self.preparation)
+        rules = output_rules(model, call)
+        keep = request.head.keep_alive
+        self.manager.keep_alive_if_new(request.head.model, keep, call)
+        answers = await self._start(screened, call)
+        if keep is not None and not keep.new_only:
+            self.manager.keep_alive(request.head.model, keep, call)
         return answers if rules is None else GuardedAnswers(answers, rules)
 
-    async def _start(self, screened: Screened[PackedRequest], allowed: AllowedModels) -> Answers:
-        request = await self._with_images(self.manager.lora.apply(screened.content, allowed), allowed)
-        session, lease = await self.manager.use(request.head.model, allowed)
+    async def _start(self, screened: Screened[PackedRequest], call: CallContext) -> Answers:
+        request = await self._with_images(self.manager.lora.apply(screened.content, call.models), call)
+        session, lease = await self.manager.use(request.head.model, call)
         try:
-            await self.manager.lora.ensure_mounted(session.name, request.head)
             prepared: jobs.Preparation = await self.preparation.run_on(
                 jobs.prepare, request, model=session.name
             )
@@ -243,55 +246,47 @@ class InferenceService:
             if request.head.scores_prompt:
                 # Prompt log-probabilities are computed without the cache; explanations must say the same.
                 request = request.with_head(cache=replace(request.head.cache, mode="off"))
-            await review(session, request, prepared)
+            await review(session, request, prepared, call)
             # Nothing waits between this and the submission, and the engine keeps what it has taken.
             await self.manager.lora.ensure_mounted(session.name, request.head)
-            generations = self._submissions.submit(session, lease, request, prepared)
+            generations = self._submissions.submit(session, lease, request, prepared, call)
         finally:
             lease.release()
         num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared.inputs)
         return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared.inputs[0].sampling)
 
-    async def _with_images(self, request: PackedRequest, allowed: AllowedModels) -> PackedRequest:
+    async def _with_images(self, request: PackedRequest, call: CallContext) -> PackedRequest:
         """Return the request with its remote images.
 
         None is fetched for a model that takes none, which refuses them later.
         """
         if not request.remote_images:
             return request
-        reader = await self.manager.reader(request.head.model, allowed)
-        return await self.images.fetch(request) if reader.verdict.takes_images else request
+        reader = await self.manager.reader(request.head.model, call)
+        return await self.images.fetch(request, call) if reader.verdict.takes_images else request
 
-    async def embed(
-        self, packed: PackedTexts, allowed: AllowedModels, *, request_id: str = "", caller: str = ""
-    ) -> EmbeddingResult:
+    async def embed(self, packed: PackedTexts, call: CallContext) -> EmbeddingResult:
         """Return a vector for each text: all or none.
 
-        Loads the model if necessary. The rules of the HTTP request apply to the texts. Raises RequestError,
+        Loads the model if necessary. The rules of the call apply to the texts. Raises RequestError,
         CapacityError, EngineError.
         """
-        record_model(packed.head.model)
+        call.record.name_model(packed.head.model)
         model = self.manager.own_name(packed.head.model)
-        texts = await screen(packed, model=model, preparation=self.preparation)
-        session, lease = await self.manager.use(packed.head.model, allowed, purpose="embeddings")
+        texts = await screen(packed, call, model=model, preparation=self.preparation)
+        session, lease = await self.manager.use(packed.head.model, call, purpose="embeddings")
         try:
-            return await embed(
-                texts,
-                session=session,
-                preparation=self.preparation,
-                log=self._log,
-                request_id=request_id,
-                caller=caller,
-            )
+            result = await embed(texts, call, session=session, preparation=self.preparation, log=self._log)
         finally:
             lease.release()
+        self.manager.keep_alive(packed.head.model, packed.head.keep_alive, call)
+        return result
 
     async def transcribe(
         self,
         request: TranscriptionRequest,
-        allowed: AllowedModels,
+        call: CallContext,
         *,
-        caller: str = "",
         on_segments: Callable[[Sequence[SpeechSegment]], None] = lambda _: None,
     ) -> TranscriptionResult:
         """Transcribe an audio file, loading the model if necessary.
@@ -299,19 +294,19 @@ class InferenceService:
         `on_segments` gets the segments of each window as soon as it is decoded. The rules of the HTTP request
         apply to the prompt and to the text. Raises what `embed` does.
         """
-        record_model(request.model)
+        call.record.name_model(request.model)
         model = self.manager.own_name(request.model)
-        prompt = await screen(request.prompt.strip(), model=model, preparation=self.preparation)
-        session, lease = await self.manager.use(request.model, allowed, purpose="transcription")
+        prompt = await screen(request.prompt.strip(), call, model=model, preparation=self.preparation)
+        session, lease = await self.manager.use(request.model, call, purpose="transcription")
         try:
             return await transcribe(
                 request,
                 prompt,
+                call,
                 session=session,
-                rules=output_rules(model),
+                rules=output_rules(model, call),
                 preparation=self.preparation,
                 log=self._log,
-                caller=caller,
                 on_segments=on_segments,
             )
         finally:
@@ -323,13 +318,13 @@ class InferenceService:
         found = (model.name for model in models if model.facts.purpose == "text")
         return next(found, models[0].name if models else "")
 
-    async def answering_model(self, name: str, allowed: AllowedModels) -> str:
+    async def answering_model(self, name: str, call: CallContext) -> str:
         """Return the registered name of the text model that answers to `name`.
 
         It is the default one for "", and `name` itself if no model answers. Raises as
         `ModelManager.registered_name` does.
         """
-        return await self.manager.registered_name(name or self.default_model(allowed), allowed, "text")
+        return await self.manager.registered_name(name or self.default_model(call.models), call, "text")
 
     def default_embedder(self, allowed: AllowedModels, *, reranks: bool) -> str:
         """Return the model of embedding and reranking requests that name none.
@@ -346,14 +341,14 @@ class InferenceService:
         """Most answers in batch and queue together."""
         return self._engine.max_places
 
-    async def check_model(self, name: str, allowed: AllowedModels) -> str:
+    async def check_model(self, name: str, call: CallContext) -> str:
         """Check that requests for text can name this model or LoRA adapter.
 
         Returns its registered name. Raises UnknownModel, ModelUnavailable, InvalidRequest.
         """
-        registered = await self.answering_model(name, allowed)
-        request = self.manager.lora.apply(PackedRequest.of(GenerationRequest(model=registered)), allowed)
-        await self.manager.find(request.head.model, allowed, "text")
+        registered = await self.answering_model(name, call)
+        request = self.manager.lora.apply(PackedRequest.of(GenerationRequest(model=registered)), call.models)
+        await self.manager.find(request.head.model, call, "text")
         return registered
 
     async def _open(self) -> None:

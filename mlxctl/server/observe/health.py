@@ -21,7 +21,7 @@ from mlxctl.ir.errors import (
 )
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.open_requests import OpenHttpRequests
-from mlxctl.server.policy.caller import allowed_models
+from mlxctl.server.policy.caller import allowed_models, call_of
 from mlxctl.server.resources.agents.agent_queue import AgentQueue
 from mlxctl.server.resources.agents.agents import count_active_agents
 from mlxctl.state.stores import AgentStores
@@ -192,7 +192,7 @@ class HealthResource:
 
     async def on_get(self, request: Request, response: Response) -> None:
         health = Health(status=self._inference.status, version=__version__)
-        if request.context.caller is not None:
+        if call_of(request).owner:
             allowed = allowed_models(request)
             health.problem = self._inference.problem(allowed)
             health.model = self._model_name(allowed)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from mlxctl.inference import ServedModel
-from mlxctl.ir.allowed_models import AllowedModels
+from mlxctl.inference.call_context import CallContext
 from mlxctl.library.views import DownloadView, FitView
 from mlxctl.protocols.model_list import MAX_MODELS, Model, ModelList
 from mlxctl.protocols.problem import Problem
@@ -45,11 +45,11 @@ _START_DOWNLOAD = Operation(
 def _action(
     verb: str,
     summary: str,
-    act: Callable[[RouteContext], Callable[[str, AllowedModels], Awaitable[ServedModel]]],
+    act: Callable[[RouteContext], Callable[[str, CallContext], Awaitable[ServedModel]]],
 ) -> Route:
     return Route(
         path=f"/models/{verb}",
-        resource=lambda context: ModelActionResource(act(context), context.settings),
+        resource=lambda context: ModelActionResource(act(context)),
         access="models:write",
         operations=(_action_operation(summary),),
     )
@@ -92,7 +92,7 @@ ROUTES = (
     ),
     Route(
         path="/models/load",
-        resource=lambda context: ModelLoadResource(context.services.inference.manager, context.settings),
+        resource=lambda context: ModelLoadResource(context.services.inference.manager),
         access="models:write",
         operations=(
             replace(

@@ -15,19 +15,17 @@ from falcon.media.multipart import MultipartParseOptions
 
 from mlxctl.formats.adapters.media.audio_files import AudioFile
 from mlxctl.inference import InferenceService
+from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import SpeechSegment, SpeechTask, TranscriptionRequest, TranscriptionResult
-from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import OpenAITranscriptionFormatter
 from mlxctl.server.http.body import read_body
-from mlxctl.server.http.deadline import Deadline, deadline_of
 from mlxctl.server.http.disconnect import call_at_end
 from mlxctl.server.http.open_requests import OpenHttpRequests
 from mlxctl.server.http.rate_limits import admit
 from mlxctl.server.http.stream import encode_stream_error
-from mlxctl.server.policy.caller import allowed_models
-from mlxctl.server.policy.decisions import decide
+from mlxctl.server.policy.caller import call_of
 from mlxctl.state.settings import ServerSettings
 
 _MAX_FIELDS = 64
@@ -97,16 +95,15 @@ class TranscriptionsResource:
         """
         self._open_requests.enter(request.scope)
         formatter = OpenAITranscriptionFormatter(self._task)
-        deadline = deadline_of(request, self._settings)
+        call = call_of(request)
         form = await read_form(
             request, self._inference.preparation, limit_bytes=self._settings.max_body_bytes
         )
-        async with deadline.limit():
+        async with call.deadline.limit():
             parsed = formatter.parse(form)
-            allowed = allowed_models(request)
-            model = await self._inference.manager.find(parsed.model, allowed, "transcription")
+            model = await self._inference.manager.find(parsed.model, call, "transcription")
             admit(request, response, model.name)
-            await decide(request, model.name)
+            await call.check(model.name)
             has_ended = Event()
             call_at_end(request.scope, has_ended.set)
             audio = await open_audio(parsed.file, is_cancelled=has_ended)
@@ -120,10 +117,8 @@ class TranscriptionsResource:
                     language=parsed.language,
                     prompt=parsed.prompt,
                     temperature=parsed.temperature,
-                    request_id=request.context.request_id,
                 ),
-                allowed,
-                caller=request.context.caller,
+                call,
             )
             call_at_end(request.scope, work.cancel)
             if not parsed.stream:
@@ -135,23 +130,23 @@ class TranscriptionsResource:
                 await work.result()
         response.content_type = "text/event-stream"
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
-        response.stream = self._stream(work, formatter, deadline)
+        response.stream = self._stream(work, formatter, call)
 
     async def _stream(
-        self, work: "_Transcription", formatter: OpenAITranscriptionFormatter, deadline: Deadline
+        self, work: "_Transcription", formatter: OpenAITranscriptionFormatter, call: CallContext
     ) -> AsyncGenerator[bytes, None]:
         """Yield the text of each window, then the end or the error."""
         try:
             while not work.is_over:
                 await work.wait(self._settings.ping_interval_seconds)
-                deadline.check()
+                call.deadline.check()
                 segments = work.take()
                 if chunk := formatter.delta(segments) if segments else formatter.ping():
                     yield chunk
             result = await work.result()
             yield formatter.delta(work.take()) + formatter.done(result)
         except Exception as error:
-            yield encode_stream_error(error, formatter)
+            yield encode_stream_error(error, formatter, call)
 
 
 class _Transcription:
@@ -161,13 +156,11 @@ class _Transcription:
         self,
         inference: InferenceService,
         request: TranscriptionRequest,
-        allowed: AllowedModels,
-        *,
-        caller: str,
+        call: CallContext,
     ) -> None:
         self._segments: list[SpeechSegment] = []
         self._progress = asyncio.Event()
-        work = inference.transcribe(request, allowed, caller=caller, on_segments=self._add)
+        work = inference.transcribe(request, call, on_segments=self._add)
         self._task = asyncio.create_task(work, name="transcribe")
         self._task.add_done_callback(lambda _: self._progress.set())
 

@@ -10,9 +10,7 @@ from mlxctl.inference.models.lora_registry import ServedAdapter
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_json
-from mlxctl.server.http.deadline import deadline_of
-from mlxctl.server.policy.caller import allowed_models
-from mlxctl.state.settings import ServerSettings
+from mlxctl.server.policy.caller import allowed_models, call_of
 
 _MAX_BODY_BYTES = 64 * 1024
 
@@ -73,13 +71,13 @@ _LORA_UNMOUNTS = msgspec.json.Decoder(LoraUnmount)
 class _MountResource:
     """Mounts adapters; loads their model if necessary."""
 
-    def __init__(self, inference: InferenceService, settings: ServerSettings) -> None:
+    def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
-        self._settings = settings
 
     async def _mount(self, request: Request, name: str, path: str, base: str | None) -> ServedAdapter:
-        async with deadline_of(request, self._settings).limit():
-            return await self._inference.manager.mount_adapter(name, path, base, allowed_models(request))
+        call = call_of(request)
+        async with call.deadline.limit():
+            return await self._inference.manager.mount_adapter(name, path, base, call)
 
 
 class AdaptersResource(_MountResource):

@@ -13,7 +13,7 @@ from mlxctl.library import ModelDescription
 from mlxctl.library.catalog import Catalog
 from mlxctl.protocols import ModelCard, ModelPage, encode_model, encode_model_list
 from mlxctl.server.http.answer import answer
-from mlxctl.server.policy.caller import allowed_models
+from mlxctl.server.policy.caller import allowed_models, call_of
 
 
 class ModelsResource:
@@ -44,8 +44,9 @@ class ModelResource:
 
     async def on_get(self, request: Request, response: Response, name: str) -> None:
         """Return the model. Raises UnknownModel."""
-        manager, allowed = self._inference.manager, allowed_models(request)
-        registered = await manager.registered_name(name, allowed)
+        manager, call = self._inference.manager, call_of(request)
+        allowed = call.models
+        registered = await manager.registered_name(name, call)
         await manager.read_capabilities()
         cards = {card.id: card for card in await _cards(self._inference, self._catalog, allowed)}
         card = cards.get(registered) or cards.get(manager.own_name(registered))
