@@ -37,7 +37,7 @@ class LocalInference:
 
     def models(self) -> tuple[ServedModel, ...]:
         """Return the models that requests can name, the default one first."""
-        return self._service.models(EVERY_MODEL)
+        return self._service.models.served(EVERY_MODEL)
 
     async def generate(self, request: GenerationRequest) -> Generation:
         """Start one answer to a conversation."""

@@ -8,7 +8,7 @@ from mlxctl.engine import EngineClient
 from mlxctl.inference.active_agents import ActiveAgents
 from mlxctl.inference.answer_record import AnswerRecord
 from mlxctl.inference.answers import choice_of
-from mlxctl.inference.cache import CacheInspector
+from mlxctl.inference.cache import CacheView
 from mlxctl.inference.call_context import CallContext, PromptFacts
 from mlxctl.inference.generation import Generation
 from mlxctl.inference.models.leases import Lease
@@ -31,7 +31,7 @@ class Submissions:
         self,
         engine: EngineClient,
         preparation: PreparationPool,
-        cache: CacheInspector,
+        cache: CacheView,
         agents: ActiveAgents,
         log: RequestLog,
     ) -> None:

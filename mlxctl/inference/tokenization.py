@@ -6,7 +6,7 @@ from typing import Any
 
 from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.image_fetching import ImageFetcher
-from mlxctl.inference.models.manager import ModelManager
+from mlxctl.inference.models.manager import Models
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.limits import SHORT_BYTES
 from mlxctl.ir.errors import InvalidRequest, SequenceFailed
@@ -19,9 +19,9 @@ class Tokenization:
     Methods raise RequestError, ModelUnavailable, EngineRecovering.
     """
 
-    def __init__(self, preparation: PreparationPool, manager: ModelManager, images: ImageFetcher) -> None:
+    def __init__(self, preparation: PreparationPool, models: Models, images: ImageFetcher) -> None:
         self._preparation = preparation
-        self._manager = manager
+        self._models = models
         self._images = images
 
     async def count(self, request: PackedRequest, call: CallContext) -> int:
@@ -45,7 +45,7 @@ class Tokenization:
 
     async def detokenize(self, model: str, call: CallContext, token_ids: "array[int]") -> str:
         """Return the text of token ids."""
-        reader = await self._manager.reader(model, call)
+        reader = await self._models.reader(model, call)
         num_bytes = token_ids.itemsize * len(token_ids)
         text: str = await self._preparation.run(
             jobs.detokenize, token_ids, num_bytes=num_bytes, model=reader.name, knows_answers=False
@@ -56,8 +56,8 @@ class Tokenization:
         """Return the request with the pages of its documents."""
         if not request.has_documents:
             return request
-        model = self._manager.lora.apply(request, call.models).head.model
-        reader = await self._manager.reader(model, call)
+        model = self._models.lora.apply(request, call.models).head.model
+        reader = await self._models.reader(model, call)
         try:
             with timed("documents"):
                 read: PackedRequest = await self._preparation.run(
@@ -77,8 +77,8 @@ class Tokenization:
         self, function: Callable[..., Any], request: PackedRequest, call: CallContext, *more: Any
     ) -> Any:
         """Run a function on a prompt in a preparation process."""
-        request = self._manager.lora.apply(await self.with_documents(request, call), call.models)
-        reader = await self._manager.reader(request.head.model, call)
+        request = self._models.lora.apply(await self.with_documents(request, call), call.models)
+        reader = await self._models.reader(request.head.model, call)
         if reader.verdict.takes_images:
             request = await self._images.fetch(request, call)
         return await self._preparation.run_on(function, request, *more, model=reader.name)

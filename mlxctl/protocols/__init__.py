@@ -38,7 +38,6 @@ from mlxctl.protocols.openai.agents.turns import StoredHistory, stored_conversat
 from mlxctl.protocols.openai.errors import error_code, openai_error
 from mlxctl.protocols.openai.lists import MAX_PAGE_BYTES, num_fitting
 from mlxctl.protocols.openai.responses.item_list import Page, encode_deletion, encode_item_list
-from mlxctl.protocols.openai.transcriptions import OpenAITranscriptionFormatter
 from mlxctl.protocols.problem import problem_error
 from mlxctl.protocols.registry import (
     AGENT_TURNS,
@@ -74,7 +73,6 @@ __all__ = [
     "ModelCard",
     "ModelPage",
     "ModelSummary",
-    "OpenAITranscriptionFormatter",
     "Page",
     "Parsed",
     "Reference",

@@ -16,7 +16,7 @@ from mlxctl.inference.cache.token_text import token_text
 from mlxctl.inference.cache.user_markers import user_markers
 from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.interface import CacheEntry
-from mlxctl.inference.models.manager import ModelManager
+from mlxctl.inference.models.manager import Models
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.cache_policy import CachePolicy
@@ -45,13 +45,13 @@ class CachePage:
     num_chunks: int
 
 
-class CacheInspector:
+class CacheView:
     """Queries of the prefix cache, and prompts recorded for explanations."""
 
-    def __init__(self, engine: EngineClient, preparation: PreparationPool, manager: ModelManager) -> None:
+    def __init__(self, engine: EngineClient, preparation: PreparationPool, models: Models) -> None:
         self._engine = engine
         self._preparation = preparation
-        self._manager = manager
+        self._models = models
         self._prompts = RecentPrompts()
 
     def record(
@@ -128,7 +128,7 @@ class CacheInspector:
         None for a model that is not served any more.
         """
         try:
-            reader = await self._manager.reader(model, call)
+            reader = await self._models.reader(model, call)
         except MlxctlError:
             return None
         bytes_of = reader.tokens.bytes_of
@@ -142,7 +142,7 @@ class CacheInspector:
         None for a model that is not served.
         """
         try:
-            name = (await self._manager.reader(model, call)).name
+            name = (await self._models.reader(model, call)).name
             markers: tuple[str, str] | None = await self._preparation.run(
                 user_markers, num_bytes=0, model=name
             )
@@ -155,8 +155,8 @@ class CacheInspector:
 
         Raises what `InferenceService.generate_all` does.
         """
-        packed = self._manager.lora.apply(call.bind(packed), call.models)
-        session, lease = await self._manager.use(packed.head.model, call)
+        packed = self._models.lora.apply(call.bind(packed), call.models)
+        session, lease = await self._models.use(packed.head.model, call)
         try:
             prompt: jobs.PackedPrompt = await self._preparation.run_on(
                 jobs.prompt_tokens, packed, model=session.name
@@ -181,8 +181,8 @@ class CacheInspector:
         """
         if packed.head.prompts:
             raise InvalidRequest("raw prompts are not explained; send a conversation", param="prompt")
-        packed = self._manager.lora.apply(call.bind(packed), call.models)
-        session, lease = await self._manager.use(packed.head.model, call)
+        packed = self._models.lora.apply(call.bind(packed), call.models)
+        session, lease = await self._models.use(packed.head.model, call)
         try:
             prompt: jobs.PackedPrompt = await self._preparation.run_on(
                 jobs.fitting_prompt_tokens, packed, model=session.name
@@ -205,7 +205,7 @@ class CacheInspector:
 
     async def _explain(self, recorded: RecordedPrompt, call: CallContext) -> Explanation:
         # Loads the adapter that the explanation renders conversations with.
-        await self._manager.reader(recorded.model, call)
+        await self._models.reader(recorded.model, call)
         earlier = self._prompts.before(recorded.number, call.models)
         num_bytes = sum(other.num_bytes for other in (recorded, *earlier))
         explained: Explanation = await self._preparation.run(

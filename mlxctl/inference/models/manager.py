@@ -21,9 +21,9 @@ from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.residency import ModelResidency
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
 from mlxctl.inference.models.startup_probe import StartupProbe
-from mlxctl.inference.preparation import PreparationPool
+from mlxctl.inference.preparation import PackedRequest, PreparationPool
 from mlxctl.inference.session import ModelSession
-from mlxctl.ir import KeepAlive, Purpose
+from mlxctl.ir import GenerationRequest, KeepAlive, Purpose
 from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
 from mlxctl.ir.errors import (
     BrokenModel,
@@ -62,8 +62,8 @@ RouteResult = Literal["routed", "unknown", "unavailable", "refused"]
 """Result of resolving a request's model; a refused request may work later, or with another model."""
 
 
-class ModelManager:
-    """Loads models on demand and evicts others for them.
+class Models:
+    """The models of this server: names, loading on demand, eviction.
 
     See `ModelResidency` for the order. The first usable model of the registry's `at_start` is loaded with the
     engine, also after a restart. Models that a caller may not use are unknown to it: methods that name a
@@ -186,6 +186,39 @@ class ModelManager:
         """
         return self._registered(await self.registered_name(name, call, purpose), call, purpose)
 
+    def default(self, allowed: AllowedModels) -> str:
+        """Return the text model of requests that name none: the first one."""
+        models = self.served(allowed)
+        found = (model.name for model in models if model.facts.purpose == "text")
+        return next(found, models[0].name if models else "")
+
+    def default_embedder(self, allowed: AllowedModels, *, reranks: bool) -> str:
+        """Return the model of vector or score requests that name none.
+
+        It is the first one of the purpose, if it `reranks` the first reranker.
+        """
+        models = [model for model in self.served(allowed) if model.facts.purpose == "embeddings"]
+        fitting = [model for model in models if model.scores_pairs == reranks]
+        found = (model.name for model in (*fitting, *models))
+        return next(found, self.default(allowed))
+
+    async def answering(self, name: str, call: CallContext) -> str:
+        """Return the registered name of the text model that answers to `name`.
+
+        It is the default one for "", and `name` itself if no model answers. Raises as `registered_name` does.
+        """
+        return await self.registered_name(name or self.default(call.models), call, "text")
+
+    async def check(self, name: str, call: CallContext) -> str:
+        """Check that requests for text can name this model or LoRA adapter.
+
+        Returns its registered name. Raises UnknownModel, ModelUnavailable, InvalidRequest.
+        """
+        registered = await self.answering(name, call)
+        request = self.lora.apply(PackedRequest.of(GenerationRequest(model=registered)), call.models)
+        await self.find(request.head.model, call, "text")
+        return registered
+
     def own_name(self, name: str) -> str:
         """Return the own name of a requested model, without its adapters.
 
@@ -230,10 +263,10 @@ class ModelManager:
         finally:
             lease.release()
 
-    def models(self, allowed: AllowedModels) -> tuple[ServedModel, ...]:
+    def served(self, allowed: AllowedModels) -> tuple[ServedModel, ...]:
         """Return the model behind every name, in order of registration.
 
-        Models of the library that are not loaded come last.
+        The first of all is loaded at the start. Models of the library that are not loaded come last.
         """
         models = self._states.describe_all(self._registry.entries(allowed))
         return tuple(sorted(models, key=lambda model: model.from_library and model.memory is None))

@@ -122,16 +122,20 @@ class PendingAnswers:
 
 
 async def stream_of(
-    start: PendingAnswers, waiting: Encoder, call: CallContext, *, ping_interval_seconds: float
+    start: PendingAnswers,
+    create_waiting: Callable[[], Encoder],
+    call: CallContext,
+    *,
+    ping_interval_seconds: float,
 ) -> AsyncGenerator[bytes, None]:
     """Return the chunks of the answers.
 
-    Those that do not start within the ping interval begin with the pings of `waiting`. Raises what starting
-    them raises, until then.
+    Those that do not start within the ping interval begin with pings, of an encoder for the time until they
+    start. Raises what starting them raises, within that interval.
     """
     if started := await start.started_within(ping_interval_seconds):
         return stream_answer(started, call, ping_interval_seconds=ping_interval_seconds)
-    return stream_when_started(start, waiting, call, ping_interval_seconds=ping_interval_seconds)
+    return stream_when_started(start, create_waiting(), call, ping_interval_seconds=ping_interval_seconds)
 
 
 async def stream_when_started(

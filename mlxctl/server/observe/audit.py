@@ -11,7 +11,7 @@ import msgspec
 from falcon.asgi import Request, Response
 from msgspec import Struct
 
-from mlxctl.inference.models.manager import ModelManager
+from mlxctl.inference.models.manager import Models
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.server.http.answer import answer
 from mlxctl.server.observe.access_log import finish_reason
@@ -97,7 +97,7 @@ class AuditPage(Struct):
 class AuditResource:
     """GET /admin/audit: a page of the audit log."""
 
-    def __init__(self, store: AuditStore | None, manager: ModelManager) -> None:
+    def __init__(self, store: AuditStore | None, manager: Models) -> None:
         self._store = store
         self._manager = manager
 

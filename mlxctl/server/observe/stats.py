@@ -184,7 +184,7 @@ class StatsResource:
         stats_age_seconds = round(self._inference.stats_age_seconds, 1)
         counters = {field.name: getattr(stats, field.name) for field in _COUNTERS}
         allowed, responses = allowed_models(request), await self._stored_responses()
-        pool = self._inference.manager.stats(allowed)
+        pool = self._inference.models.stats(allowed)
         ratio = hit_ratio(stats)
         answer(
             response,
@@ -203,7 +203,7 @@ class StatsResource:
                 responses=responses,
                 server=ServerBlock(
                     owner=self._owner,
-                    model=next((model.name for model in self._inference.models(allowed)), None),
+                    model=next((model.name for model in self._inference.models.served(allowed)), None),
                     version=__version__,
                     started_at=round(self._started_at, 3),
                     uptime_seconds=round(time.monotonic() - self._started, 1),
@@ -244,7 +244,7 @@ class StatsResource:
         )
 
     def _kv_quant(self, pool: ModelStats, allowed: AllowedModels) -> dict[str, KVQuantBlock]:
-        served = {model.name: model for model in self._inference.models(allowed)}
+        served = {model.name: model for model in self._inference.models.served(allowed)}
         return {
             model.name: _describe_kv(
                 None if model.kv_bits is None else served[model.name].options.kv_format,

@@ -129,7 +129,7 @@ ROUTES = (
     ),
     Route(
         path="/lora-adapters",
-        resource=lambda context: LoraAdaptersResource(context.services.inference),
+        resource=lambda context: LoraAdaptersResource(context.services.inference.models),
         protocol=LLAMA_CPP,
         access="adapters:write",
         operations=(

@@ -68,7 +68,7 @@ def _generation(
             protocol,
             context.open_requests,
             context.settings,
-            describe_model=ModelDescriber(context.services.inference, context.services.catalog),
+            describe_model=ModelDescriber(context.services.inference.models, context.services.catalog),
         ),
         protocol=protocol,
         access="generate",
@@ -135,7 +135,7 @@ ROUTES = (
     Route(
         path="/api/v1/models",
         resource=lambda context: LMStudioNativeModelsResource(
-            context.services.inference, context.services.catalog
+            context.services.inference.models, context.services.catalog
         ),
         access="models:read",
         protocol=OPENAI,
@@ -148,7 +148,7 @@ ROUTES = (
     _model_action(
         "load",
         "Load a model (LM Studio)",
-        lambda context: LMStudioLoadResource(context.services.inference.manager),
+        lambda context: LMStudioLoadResource(context.services.inference.models),
         body=LMStudioLoadRequest,
         answer=LMStudioLoaded,
         errors=LOAD_ERRORS,
@@ -156,7 +156,7 @@ ROUTES = (
     _model_action(
         "unload",
         "Unload a model (LM Studio)",
-        lambda context: LMStudioUnloadResource(context.services.inference.manager),
+        lambda context: LMStudioUnloadResource(context.services.inference.models),
         body=LMStudioUnload,
         answer=LMStudioUnload,
         errors=LOAD_ERRORS,
@@ -164,9 +164,7 @@ ROUTES = (
     _model_action(
         "download",
         "Download a model (LM Studio)",
-        lambda context: LMStudioDownloadResource(
-            context.services.catalog, context.services.inference.manager
-        ),
+        lambda context: LMStudioDownloadResource(context.services.catalog, context.services.inference.models),
         body=LMStudioDownloadRequest,
         answer=LMStudioDownload,
         errors=(403, 429, 503),
@@ -201,7 +199,9 @@ ROUTES = (
     ),
     Route(
         path="/api/v0/models",
-        resource=lambda context: LMStudioModelsResource(context.services.inference, context.services.catalog),
+        resource=lambda context: LMStudioModelsResource(
+            context.services.inference.models, context.services.catalog
+        ),
         access="models:read",
         protocol=OPENAI,
         operations=(
@@ -210,7 +210,9 @@ ROUTES = (
     ),
     Route(
         path="/api/v0/models/{name:path}",
-        resource=lambda context: LMStudioModelsResource(context.services.inference, context.services.catalog),
+        resource=lambda context: LMStudioModelsResource(
+            context.services.inference.models, context.services.catalog
+        ),
         access="models:read",
         protocol=OPENAI,
         operations=(

@@ -42,7 +42,7 @@ def _models(path: str, summary: str, answer: type, *, loaded_only: bool) -> Rout
     return Route(
         path=path,
         resource=lambda context: OllamaModelsResource(
-            context.services.inference, context.services.catalog, loaded_only=loaded_only
+            context.services.inference.models, context.services.catalog, loaded_only=loaded_only
         ),
         protocol=OLLAMA,
         access="models:read",
@@ -92,7 +92,9 @@ ROUTES = (
     _models("/api/ps", "List the loaded models (Ollama)", schema.OllamaLoadedModels, loaded_only=True),
     Route(
         path="/api/show",
-        resource=lambda context: OllamaShowResource(context.services.inference, context.services.catalog),
+        resource=lambda context: OllamaShowResource(
+            context.services.inference.models, context.services.catalog
+        ),
         protocol=OLLAMA,
         access="models:read",
         operations=(
@@ -107,7 +109,7 @@ ROUTES = (
     ),
     Route(
         path="/api/pull",
-        resource=lambda context: OllamaPullResource(context.services.inference),
+        resource=lambda context: OllamaPullResource(context.services.inference.models),
         protocol=OLLAMA,
         access="models:read",
         operations=(

@@ -79,7 +79,7 @@ class AgentViews:
 
     async def check_model(self, name: str, call: CallContext) -> str:
         """Return the registered name of a model. Raises UnknownModel."""
-        return await self._inference.check_model(name, call)
+        return await self._inference.models.check(name, call)
 
     async def caches(self, agent: StoredAgent, request: Request) -> list[AgentCache]:
         """Return the agent's cached context in each loaded text model; loads none."""
@@ -87,7 +87,7 @@ class AgentViews:
             return []
         loaded = {
             model.name: None
-            for model in self._inference.models(allowed_models(request))
+            for model in self._inference.models.served(allowed_models(request))
             if model.memory is not None and model.facts.purpose == "text"
         }
         found = []

@@ -19,7 +19,7 @@ from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import SpeechSegment, SpeechTask, TranscriptionRequest, TranscriptionResult
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.protocols import OpenAITranscriptionFormatter
+from mlxctl.protocols.openai.transcriptions import TranscriptionEncoder, parse_transcription
 from mlxctl.server.http.body import read_body
 from mlxctl.server.http.disconnect import call_at_end
 from mlxctl.server.http.open_requests import OpenHttpRequests
@@ -94,14 +94,14 @@ class TranscriptionsResource:
         A stream begins with the first window, or the first ping, so that errors before it have a status.
         """
         self._open_requests.enter(request.scope)
-        formatter = OpenAITranscriptionFormatter(self._task)
         call = call_of(request)
         form = await read_form(
             request, self._inference.preparation, limit_bytes=self._settings.max_body_bytes
         )
         async with call.deadline.limit():
-            parsed = formatter.parse(form)
-            model = await self._inference.manager.find(parsed.model, call, "transcription")
+            parsed = parse_transcription(form, self._task)
+            encoder = TranscriptionEncoder(parsed)
+            model = await self._inference.models.find(parsed.model, call, "transcription")
             admit(request, response, model.name)
             await call.check(model.name)
             has_ended = Event()
@@ -122,18 +122,18 @@ class TranscriptionsResource:
             )
             call_at_end(request.scope, work.cancel)
             if not parsed.stream:
-                response.data = formatter.whole(await work.result())
-                response.content_type = formatter.media_type
+                response.data = encoder.whole(await work.result())
+                response.content_type = encoder.media_type
                 return
             await work.wait(self._settings.ping_interval_seconds)
             if work.is_over:
                 await work.result()
         response.content_type = "text/event-stream"
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
-        response.stream = self._stream(work, formatter, call)
+        response.stream = self._stream(work, encoder, call)
 
     async def _stream(
-        self, work: "_Transcription", formatter: OpenAITranscriptionFormatter, call: CallContext
+        self, work: "_Transcription", encoder: TranscriptionEncoder, call: CallContext
     ) -> AsyncGenerator[bytes, None]:
         """Yield the text of each window, then the end or the error."""
         try:
@@ -141,12 +141,12 @@ class TranscriptionsResource:
                 await work.wait(self._settings.ping_interval_seconds)
                 call.deadline.check()
                 segments = work.take()
-                if chunk := formatter.delta(segments) if segments else formatter.ping():
+                if chunk := encoder.delta(segments) if segments else encoder.ping():
                     yield chunk
             result = await work.result()
-            yield formatter.delta(work.take()) + formatter.done(result)
+            yield encoder.delta(work.take()) + encoder.done(result)
         except Exception as error:
-            yield encode_stream_error(error, formatter, call)
+            yield encode_stream_error(error, encoder, call)
 
 
 class _Transcription:

@@ -12,6 +12,7 @@ from falcon.asgi import Request, Response
 
 from mlxctl.engine import CacheAction, CachedChunk
 from mlxctl.inference import InferenceService
+from mlxctl.inference.cache import CacheView
 from mlxctl.inference.cache.token_text import comparable_ids
 from mlxctl.inference.call_context import CallContext
 from mlxctl.ir import GenerationRequest
@@ -56,8 +57,8 @@ _QUESTIONS = msgspec.json.Decoder(CacheQuestion)
 class CacheResource:
     """/cache: lists and clears cached chunks."""
 
-    def __init__(self, inference: InferenceService) -> None:
-        self._inference = inference
+    def __init__(self, cache: CacheView) -> None:
+        self._cache = cache
 
     async def on_get(self, request: Request, response: Response) -> None:
         """List a page of chunks, least recently used first.
@@ -68,9 +69,9 @@ class CacheResource:
         limit = _number(request, "limit", default=MAX_PAGE_CHUNKS, least=1, most=MAX_PAGE_CHUNKS)
         has_tokens = request.get_param_as_bool("tokens", default=False)
         call = call_of(request)
-        page = await self._inference.cache.page(call.models, offset=offset, limit=limit)
+        page = await self._cache.page(call.models, offset=offset, limit=limit)
         models = dict.fromkeys(chunk.model for chunk in page.chunks if chunk.model)
-        markers = {model: await self._inference.cache.markers(model, call) for model in models}
+        markers = {model: await self._cache.markers(model, call) for model in models}
         listed = ChunkPage(
             chunks=[await self._described(chunk, call, has_tokens=has_tokens) for chunk in page.chunks],
             user_markers={model: found for model, found in markers.items() if found is not None},
@@ -82,7 +83,7 @@ class CacheResource:
     async def _described(self, chunk: CachedChunk, call: CallContext, *, has_tokens: bool) -> ChunkView:
         token_ids = array("I", chunk.tokens)
         text = (
-            await self._inference.cache.text(chunk.model, call, token_ids, chunk.salts, chunk.start)
+            await self._cache.text(chunk.model, call, token_ids, chunk.salts, chunk.start)
             if chunk.model
             else None
         )
@@ -93,14 +94,14 @@ class CacheResource:
 class CacheChangeResource:
     """POST /cache/pin, /cache/unpin and /cache/drop with `keys`; /cache/clear and /cache/gc without."""
 
-    def __init__(self, inference: InferenceService, action: CacheAction) -> None:
-        self._inference = inference
+    def __init__(self, cache: CacheView, action: CacheAction) -> None:
+        self._cache = cache
         self._action = action
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Change the chunks and return how many changed. Raises InvalidRequest."""
         keys = [] if self._action in ("clear", "gc") else await self._keys(request)
-        change = await self._inference.cache.change(self._action, keys)
+        change = await self._cache.change(self._action, keys)
         answer(response, CacheChanged(num_changed=change.num_changed, num_chunks=change.num_chunks))
 
     async def _keys(self, request: Request) -> list[bytes]:
@@ -132,7 +133,7 @@ class CacheExplanationResource:
         call = call_of(request)
         async with call.deadline.limit():
             packed = await self._inference.preparation.parse(body, parse_question)
-            name = await self._inference.answering_model(packed.head.model, call)
+            name = await self._inference.models.answering(packed.head.model, call)
             explanation = await self._inference.cache.explain_request(
                 with_header_options(packed.with_head(model=name), request), call
             )

@@ -5,8 +5,9 @@ import asyncio
 from falcon.asgi import Request, Response
 from msgspec import UNSET
 
-from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.inference import ServedModel
 from mlxctl.inference.call_context import CallContext
+from mlxctl.inference.models.manager import Models
 from mlxctl.ir.errors import UnknownModel
 from mlxctl.library.catalog import Catalog
 from mlxctl.protocols import ModelSummary
@@ -27,14 +28,14 @@ from mlxctl.server.policy.caller import allowed_models, call_of
 class ModelDescriber:
     """Describes models in answers."""
 
-    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
-        self._inference = inference
+    def __init__(self, models: Models, catalog: Catalog) -> None:
+        self._models = models
         self._catalog = catalog
 
     async def __call__(self, name: str, call: CallContext) -> ModelSummary:
         """Describe the model of this name; an unknown one is empty."""
-        own_name = self._inference.manager.own_name(name)
-        served = next((each for each in self._inference.models(call.models) if each.name == own_name), None)
+        own_name = self._models.own_name(name)
+        served = next((each for each in self._models.served(call.models) if each.name == own_name), None)
         if served is None:
             return ModelSummary()
         # The first call reads files, so it runs in a thread.
@@ -50,18 +51,18 @@ class ModelDescriber:
 class LMStudioModelsResource:
     """The served models, or the named one."""
 
-    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
-        self._inference = inference
+    def __init__(self, models: Models, catalog: Catalog) -> None:
+        self._models = models
         self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response, name: str | None = None) -> None:
         """Describe the models. Raises UnknownModel."""
-        lora, call = self._inference.manager.lora, call_of(request)
+        lora, call = self._models.lora, call_of(request)
         allowed = call.models
         if name is not None:
-            name = await self._inference.manager.registered_name(name, call)
-        await self._inference.manager.read_capabilities()
-        models = {model.name: model for model in self._inference.models(allowed)}
+            name = await self._models.registered_name(name, call)
+        await self._models.read_capabilities()
+        models = {model.name: model for model in self._models.served(allowed)}
         if name is not None and lora.base_of(name, allowed) not in models:
             raise UnknownModel(name, tuple(models))
         adapters = [each.full_name for each in lora.adapters(allowed) if each.base in models]
@@ -91,22 +92,22 @@ class LMStudioModelsResource:
 class LMStudioNativeModelsResource:
     """GET /api/v1/models: the served models with their LoRA adapters."""
 
-    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
-        self._inference = inference
+    def __init__(self, models: Models, catalog: Catalog) -> None:
+        self._models = models
         self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Describe the models."""
-        await self._inference.manager.read_capabilities()
+        await self._models.read_capabilities()
         allowed = allowed_models(request)
         models = {
             model.name: model
-            for model in self._inference.models(allowed)
+            for model in self._models.served(allowed)
             if model.facts.purpose != "transcription"
         }
         adapters = [
             (each.full_name, models[each.base])
-            for each in self._inference.manager.lora.adapters(allowed)
+            for each in self._models.lora.adapters(allowed)
             if each.base in models
         ]
         described = [await self._describe(model, name) for name, model in (*models.items(), *adapters)]

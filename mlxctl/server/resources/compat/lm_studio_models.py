@@ -11,7 +11,7 @@ from falcon.asgi import Request, Response
 from msgspec import UNSET, UnsetType
 
 from mlxctl.inference import ServedModel
-from mlxctl.inference.models.manager import ModelManager
+from mlxctl.inference.models.manager import Models
 from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import (
     DownloadFailed,
@@ -55,7 +55,7 @@ _DOWNLOADS = msgspec.json.Decoder(LMStudioDownloadRequest)
 class LMStudioLoadResource:
     """POST /api/v1/models/load."""
 
-    def __init__(self, manager: ModelManager) -> None:
+    def __init__(self, manager: Models) -> None:
         self._manager = manager
 
     async def on_post(self, request: Request, response: Response) -> None:
@@ -80,7 +80,7 @@ class LMStudioLoadResource:
 class LMStudioUnloadResource:
     """POST /api/v1/models/unload."""
 
-    def __init__(self, manager: ModelManager) -> None:
+    def __init__(self, manager: Models) -> None:
         self._manager = manager
 
     async def on_post(self, request: Request, response: Response) -> None:
@@ -95,7 +95,7 @@ class LMStudioUnloadResource:
 class LMStudioDownloadResource:
     """POST /api/v1/models/download."""
 
-    def __init__(self, catalog: Catalog, manager: ModelManager) -> None:
+    def __init__(self, catalog: Catalog, manager: Models) -> None:
         self._catalog = catalog
         self._manager = manager
 

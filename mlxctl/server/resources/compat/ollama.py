@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 from falcon.asgi import Request, Response
 
-from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.inference import ServedModel
 from mlxctl.inference.call_context import CallContext
+from mlxctl.inference.models.manager import Models
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir.errors import InvalidRequest, UnknownModel
 from mlxctl.library.catalog import Catalog
@@ -43,13 +44,13 @@ class OllamaResource(GenerationResource):
         if not shape.loads_only:
             return None
         named, keep = parsed.head.model, parsed.head.keep_alive
-        model = await self._inference.answering_model(named, call)
+        model = await self._inference.models.answering(named, call)
         is_unloaded = keep is not None and keep.seconds == 0 and "models:write" in call.caller.scopes
         if is_unloaded:
-            await self._inference.check_model(model, call)
+            await self._inference.models.check(model, call)
         else:
-            await self._inference.manager.load(model, call)
-        self._inference.manager.keep_alive(model, keep, call)
+            await self._inference.models.load(model, call)
+        self._inference.models.keep_alive(model, keep, call)
         shown = shape.model if model == named else model
         return OllamaEncoder(shape).loaded(shown, is_unloaded=is_unloaded)
 
@@ -57,16 +58,16 @@ class OllamaResource(GenerationResource):
 class OllamaModelsResource:
     """GET /api/tags and /api/ps: the served or the loaded models."""
 
-    def __init__(self, inference: InferenceService, catalog: Catalog, *, loaded_only: bool) -> None:
-        self._inference = inference
+    def __init__(self, models: Models, catalog: Catalog, *, loaded_only: bool) -> None:
+        self._models = models
         self._catalog = catalog
         self._loaded_only = loaded_only
 
     async def on_get(self, request: Request, response: Response) -> None:
         """List the models; served ones with their LoRA adapters."""
-        await self._inference.manager.update()
+        await self._models.update()
         allowed = allowed_models(request)
-        models = [model for model in self._inference.models(allowed) if model.memory or not self._loaded_only]
+        models = [model for model in self._models.served(allowed) if model.memory or not self._loaded_only]
         entries = [await _entry(self._catalog, model) for model in models]
         if self._loaded_only:
             loaded = [
@@ -83,7 +84,7 @@ class OllamaModelsResource:
             by_name = {entry["name"]: entry for entry in entries}
             adapters = [
                 _adapter_entry(by_name[each.base], each.full_name)
-                for each in self._inference.manager.lora.adapters(allowed)
+                for each in self._models.lora.adapters(allowed)
                 if each.base in by_name
             ]
             listed = [schema.OllamaModel(**entry) for entry in (*entries, *adapters)]
@@ -93,8 +94,8 @@ class OllamaModelsResource:
 class OllamaShowResource:
     """POST /api/show: details of one model."""
 
-    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
-        self._inference = inference
+    def __init__(self, models: Models, catalog: Catalog) -> None:
+        self._models = models
         self._catalog = catalog
 
     async def on_post(self, request: Request, response: Response) -> None:
@@ -102,10 +103,10 @@ class OllamaShowResource:
         parsed = await read_json(request, _SHOW, limit_bytes=_MAX_BODY_BYTES)
         call = call_of(request)
         allowed = call.models
-        name = await self._inference.manager.registered_name(_requested_model(parsed), call)
-        await self._inference.manager.read_capabilities()
-        models = {model.name: model for model in self._inference.models(allowed)}
-        base = self._inference.manager.lora.base_of(name, allowed)
+        name = await self._models.registered_name(_requested_model(parsed), call)
+        await self._models.read_capabilities()
+        models = {model.name: model for model in self._models.served(allowed)}
+        base = self._models.lora.base_of(name, allowed)
         if base not in models:
             raise UnknownModel(name, tuple(models))
         model = models[base]
@@ -131,17 +132,17 @@ class OllamaShowResource:
 class OllamaPullResource:
     """POST /api/pull: confirms that a model is served; it downloads none."""
 
-    def __init__(self, inference: InferenceService) -> None:
-        self._inference = inference
+    def __init__(self, models: Models) -> None:
+        self._models = models
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Confirm a served model. Raises UnknownModel."""
         parsed = await read_json(request, _PULL, limit_bytes=_MAX_BODY_BYTES)
         call = call_of(request)
         allowed = call.models
-        name = await self._inference.manager.registered_name(_requested_model(parsed), call)
-        models = tuple(model.name for model in self._inference.models(allowed))
-        if self._inference.manager.lora.base_of(name, allowed) not in models:
+        name = await self._models.registered_name(_requested_model(parsed), call)
+        models = tuple(model.name for model in self._models.served(allowed))
+        if self._models.lora.base_of(name, allowed) not in models:
             raise UnknownModel(name, models)
         status = schema.OllamaPullStatus("success")
         if parsed.stream is False:

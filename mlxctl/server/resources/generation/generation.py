@@ -113,7 +113,7 @@ class GenerationResource:
                 return
             start = PendingAnswers(starting)
             call_at_end(request.scope, start.cancel)
-            waiting = self._protocol.create_encoder(shape)
+            waiting = partial(self._protocol.create_encoder, shape)
             seconds = self._settings.ping_interval_seconds
             chunks = await stream_of(start, waiting, call, ping_interval_seconds=seconds)
         response.content_type = self._protocol.stream_media_type
@@ -149,14 +149,14 @@ class GenerationResource:
         parsed, shape, stored = await read()
         encoder = self._protocol.create_encoder(shape)
         whole = with_header_options(parsed, request)
-        name = await self._inference.answering_model(whole.head.model, call)
+        name = await self._inference.models.answering(whole.head.model, call)
         # The answer has the name of the request, if that is the model's.
         shown = shape.model if name == whole.head.model else name
         whole = whole.with_head(model=name)
         described = ModelSummary()
         if self._describe_model is not None:
             described = await self._describe_model(name, call)
-        model, head = self._inference.manager.own_name(name), whole.head
+        model, head = self._inference.models.own_name(name), whole.head
         # Before documents are read and guardrails search long texts.
         admit(request, response, model, max_tokens=(head.max_tokens or 0) * head.num_choices)
         self._dropped_tools_log.warn_once(shape.dropped_tools)

@@ -33,8 +33,8 @@ class ResponseTokensResource(GenerationResource):
         async with call.deadline.limit():
             parsed, _, _ = await self.read(body, request, names)
             packed = with_header_options(parsed, request)
-            name = await self._inference.answering_model(packed.head.model, call)
-            admit(request, response, self._inference.manager.own_name(name))
+            name = await self._inference.models.answering(packed.head.model, call)
+            admit(request, response, self._inference.models.own_name(name))
             num_tokens = await self._inference.tokenization.count(packed.with_head(model=name), call)
         answer(response, TokenCountOfResponse(input_tokens=num_tokens))
 

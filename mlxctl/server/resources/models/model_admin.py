@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from mlxctl.inference import ServedModel
 from mlxctl.inference.call_context import CallContext
-from mlxctl.inference.models.manager import ModelManager
+from mlxctl.inference.models.manager import Models
 from mlxctl.ir.errors import MlxctlError
 from mlxctl.ir.models import ModelState
 from mlxctl.protocols import problem_error
@@ -81,7 +81,7 @@ class ModelLoadResource:
     With `stream`, in body or query, the answer is a stream of its progress.
     """
 
-    def __init__(self, manager: ModelManager) -> None:
+    def __init__(self, manager: Models) -> None:
         self._manager = manager
 
     async def on_post(self, request: Request, response: Response) -> None:

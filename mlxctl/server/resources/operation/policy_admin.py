@@ -162,8 +162,8 @@ class GuardrailTestResource:
         packed: PackedRequest = await preparation.parse(
             bytes(tested.request), PROTOCOLS[tested.protocol].parse_alone
         )
-        name = await self._inference.answering_model(packed.head.model, call_of(request))
-        if not guardrails.applies("input", self._inference.manager.own_name(name)):
+        name = await self._inference.models.answering(packed.head.model, call_of(request))
+        if not guardrails.applies("input", self._inference.models.own_name(name)):
             answer(response, GuardrailTest(verdict=None, matches=[]))
             return
         screen = InputScreen(guardrails.rules).test

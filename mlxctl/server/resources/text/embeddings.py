@@ -48,9 +48,9 @@ class EmbeddingsResource:
             if not packed.head.model:
                 # Text Embeddings Inference and llama.cpp serve one model, so that requests name none.
                 packed = packed.with_model(
-                    self._inference.default_embedder(call.models, reranks=self._reranks)
+                    self._inference.models.default_embedder(call.models, reranks=self._reranks)
                 )
-            manager = self._inference.manager
+            manager = self._inference.models
             packed = packed.with_model(await manager.registered_name(packed.head.model, call, "embeddings"))
             model = manager.own_name(packed.head.model)
             admit(request, response, model)

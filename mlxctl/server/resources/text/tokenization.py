@@ -49,8 +49,8 @@ class _TokenizerResource(ABC):
 
         One that names no model gets the first.
         """
-        name = await self._inference.answering_model(packed.head.model, call_of(request))
-        admit(request, response, self._inference.manager.own_name(name))
+        name = await self._inference.models.answering(packed.head.model, call_of(request))
+        admit(request, response, self._inference.models.own_name(name))
         return with_header_options(packed.with_head(model=name), request)
 
 
@@ -84,8 +84,8 @@ class DetokenizeResource(_TokenizerResource):
         """Return the text. Raises RequestError."""
         named, token_ids = await self._inference.preparation.parse(body, parse_detokenize)
         call = call_of(request)
-        model = await self._inference.answering_model(named, call)
-        admit(request, response, self._inference.manager.own_name(model))
+        model = await self._inference.models.answering(named, call)
+        admit(request, response, self._inference.models.own_name(model))
         return encode_text(await self._inference.tokenization.detokenize(model, call, token_ids))
 
 
@@ -141,10 +141,10 @@ class ModelInfoResource(ABC):
     async def on_get(self, request: Request, response: Response) -> None:
         """Describe a model. Raises UnknownModel."""
         call = call_of(request)
-        named = request.get_param("model") or self._inference.default_model(call.models)
-        name = await self._inference.manager.registered_name(named, call)
-        await self._inference.manager.read_capabilities()
-        models = {model.name: model for model in self._inference.models(call.models)}
+        named = request.get_param("model") or self._inference.models.default(call.models)
+        name = await self._inference.models.registered_name(named, call)
+        await self._inference.models.read_capabilities()
+        models = {model.name: model for model in self._inference.models.served(call.models)}
         if name not in models:
             raise UnknownModel(name, tuple(models))
         answer(response, self.describe(models[name]))
