@@ -92,6 +92,20 @@ PRINTERS = {
 _PRINTING = re.compile(r"\bprint\(|Console\(|TextColumn\(|click\.\w+\(|\bsys\.std\w+\.")
 
 
+def test_the_request_of_a_task_is_read_for_log_lines_only() -> None:
+    package = ROOT / "mlxctl"
+    users = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if "logged_request" in path.read_text()
+    }
+    assert users == {
+        "server/observe/http_record.py",
+        "server/observe/log_output.py",
+        "server/middleware/request_recording.py",
+    }, "callers and their rights are arguments (CallContext)"
+
+
 def test_commands_print_only_what_is_escaped() -> None:
     found = []
     for path in sorted((ROOT / "mlxctl").rglob("*.py")):

@@ -63,7 +63,7 @@ class ActiveAgents:
         self._refresh: asyncio.Task[Sequence[CachedPrompt] | None] | None = None
         self._refreshed_at: float | None = None
 
-    def name_of(self, head: GenerationRequest, opening: bytes | None) -> str | None:
+    def name_of(self, head: GenerationRequest, opening: bytes | None, *, owner: str) -> str | None:
         """Return the agent of a request.
 
         `opening` is the digest of its conversation's opening. None for a request with neither that nor a
@@ -71,15 +71,15 @@ class ActiveAgents:
         """
         if head.cache.session_id is not None or opening is None:
             return head.cache.session_id
-        content = repr((opening, head.cache.namespace, head.caller)).encode()
+        content = repr((opening, head.cache.namespace, owner)).encode()
         return f"auto-{blake2b(content, key=self._secret, digest_size=5).hexdigest()}"
 
-    def record(self, agent: str, recorded: RecordedPrompt, head: GenerationRequest) -> None:
+    def record(self, agent: str, recorded: RecordedPrompt, namespace: bytes, *, owner: str) -> None:
         """Record a request of an agent.
 
         The least recently active agents are dropped.
         """
-        key = (head.caller, head.cache.namespace, agent)
+        key = (owner, namespace, agent)
         self._prompts[key] = LastPrompt(
             at=self._clock(),
             model=recorded.model,

@@ -1,8 +1,8 @@
 """Embedding of one request's texts. Event-loop thread only."""
 
+from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.preparation import PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts
-from mlxctl.inference.request_context import current_request
 from mlxctl.inference.request_entry import RequestContent
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.screening import Screened
@@ -13,12 +13,11 @@ from mlxctl.ir.errors import InvalidRequest
 
 async def embed(
     texts: Screened[PackedTexts],
+    call: CallContext,
     *,
     session: ModelSession,
     preparation: PreparationPool,
     log: RequestLog,
-    request_id: str = "",
-    caller: str = "",
 ) -> EmbeddingResult:
     """Embed texts with a loaded model. Raises RequestError, CapacityError, EngineError."""
     packed = texts.content
@@ -26,8 +25,8 @@ async def embed(
     inputs = await preparation.run(jobs.prepare_texts, packed, num_bytes=packed.num_bytes, model=session.name)
     num_tokens = sum(map(len, inputs))
     _check_dimensions(request, max_dimensions=session.loaded.dimensions)
-    entry = log.begin(request.model, num_prompt_tokens=num_tokens, caller=caller)
-    if (context := current_request.get()) is not None and context.keeps_content:
+    entry = log.begin(request.model, call, num_prompt_tokens=num_tokens)
+    if call.record.keeps_content:
         prompt_ids = [token_id for each in inputs for token_id in each]
         entry.content = RequestContent(
             prompt_ids=prompt_ids, answer_ids=(), bytes_of=session.reader.tokens.bytes_of
@@ -36,7 +35,7 @@ async def embed(
         vectors = await session.embed(
             inputs,
             dimensions=request.dimensions,
-            request_id=request_id,
+            request_id=call.request_id,
             # Counted as they are computed: a client may leave before the last.
             on_tokens=lambda number: entry.prefilled(entry.num_prefilled + number, 0),
         )

@@ -30,8 +30,8 @@ class Generation:
     list is Finished. Raises EngineError if the engine cannot finish the answer. Waiting for the next list may
     be cancelled and resumed. The holder must `cancel` it at the end, however the answer ended.
 
-    `echo` comes before generated text. With `reported_prompt` the tokens are reported; the first report has
-    the prompt's.
+    An `echo` comes before generated text. With `reported_prompt` the tokens are reported; the first report
+    has the prompt's.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Generation:
         tokens: TokenStream,
         processor: StreamProcessor,
         record: AnswerRecord,
-        echo: PromptEcho,
+        echo: PromptEcho | None,
         *,
         num_prompt_tokens: int,
         reported_prompt: Sequence[int] | None = None,
@@ -58,7 +58,7 @@ class Generation:
         return self
 
     async def __anext__(self) -> list[StreamEvent]:
-        if echo := self._echo.take():
+        if self._echo is not None and (echo := self._echo.take()):
             return [*echo]
         while not self._is_over:
             updates = await self._next_updates()
@@ -128,8 +128,9 @@ class Generation:
             self._processor.num_rejected_draft_tokens += update.num_rejected_draft_tokens
             if update.num_processed is not None:
                 self._processor.cache_usage = update.cache_usage
-        self._echo.add(updates)
-        events += self._echo.take()
+        if self._echo is not None:
+            self._echo.add(updates)
+            events += self._echo.take()
         if not token_ids and last.num_processed is not None:
             events += self._progress(last.num_processed, last.cache_usage.num_cached_tokens)
         if token_ids:

@@ -5,6 +5,7 @@ Event-loop thread only.
 
 import msgspec
 
+from mlxctl.inference.call_context import operator_call
 from mlxctl.inference.generation import Generation
 from mlxctl.inference.interface import CacheEntry, InferenceStats
 from mlxctl.inference.models.served_model import ServedModel
@@ -36,25 +37,25 @@ class LocalInference:
 
     def models(self) -> tuple[ServedModel, ...]:
         """Return the models that requests can name, the default one first."""
-        return self._service.models(EVERY_MODEL)
+        return self._service.models.served(EVERY_MODEL)
 
     async def generate(self, request: GenerationRequest) -> Generation:
         """Start one answer to a conversation."""
-        answers = await self._service.generate_all(PackedRequest.of(request), EVERY_MODEL)
+        answers = await self._service.generate_all(PackedRequest.of(request), operator_call())
         assert len(answers.generations) == 1, "requests for several answers go to `generate_all`"
         return answers.generations[0]
 
     async def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
         """Return a vector for each text: all of them, or none."""
-        return await self._service.embed(PackedTexts.of(request), EVERY_MODEL)
+        return await self._service.embed(PackedTexts.of(request), operator_call())
 
     async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
         """Transcribe an audio file."""
-        return await self._service.transcribe(request, EVERY_MODEL)
+        return await self._service.transcribe(request, operator_call())
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a prompt, which may exceed the context length."""
-        return await self._service.tokenization.count(PackedRequest.of(request), EVERY_MODEL)
+        return await self._service.tokenization.count(PackedRequest.of(request), operator_call())
 
     async def stats(self) -> InferenceStats:
         """Return the engine's counters and all requests."""
@@ -64,7 +65,7 @@ class LocalInference:
 
     async def cached_entries(self, limit: int) -> list[CacheEntry]:
         """Return the entries of the prefix cache, the most recently used first."""
-        return await self._service.cache.entries(EVERY_MODEL, limit)
+        return await self._service.cache.entries(operator_call(), limit)
 
     def cancel(self, request_id: str) -> list[int]:
         """Cancel an open request and return the numbers of its answers."""

@@ -24,14 +24,16 @@ class PromptEcho:
         self._token_ids = token_ids
         self._describe_scores = describe_scores
         self._scores: list[TokenScore] = []
-        self._is_emitted = not text and describe_scores is None
+        self._is_emitted = False
 
     @classmethod
-    def of(cls, prepared: PreparedInput, reader: AnswerReader) -> "PromptEcho":
+    def of(cls, prepared: PreparedInput, reader: AnswerReader) -> "PromptEcho | None":
         """Create the echo for a prepared prompt.
 
-        It is empty unless the request asks for one.
+        None unless the request asks for one.
         """
+        if not prepared.echo and not prepared.scores_prompt:
+            return None
         describe = partial(reader.prompt_logprobs, prepared) if prepared.scores_prompt else None
         return cls(prepared.echo, prepared.token_ids, describe)
 

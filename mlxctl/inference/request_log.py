@@ -4,7 +4,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 
-from mlxctl.inference.request_context import current_request
+from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.request_entry import RequestEntry, RequestView
 from mlxctl.inference.request_totals import ModelTotals
 
@@ -22,23 +22,19 @@ class RequestLog:
         self._open: dict[int, RequestEntry] = {}
         self._ended: deque[RequestEntry] = deque(maxlen=max_ended)
 
-    def begin(self, model: str, *, num_prompt_tokens: int, caller: str = "") -> RequestEntry:
-        """Add an entry for a new request.
-
-        Also to the HTTP request that this task answers.
-        """
+    def begin(self, model: str, call: CallContext, *, num_prompt_tokens: int) -> RequestEntry:
+        """Add an entry, also to the record of its request."""
         self._num_started += 1
         entry = RequestEntry(
             self._num_started,
             model,
             num_prompt_tokens=num_prompt_tokens,
-            caller=caller,
+            caller=call.owner,
             on_end=self._record_end,
             clock=self._clock,
         )
         self._open[entry.number] = entry
-        if (context := current_request.get()) is not None:
-            context.add(entry)
+        call.record.add(entry)
         return entry
 
     def views(self, caller: str | None = None) -> list[RequestView]:

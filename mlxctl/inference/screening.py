@@ -1,15 +1,15 @@
-"""Applies the rules of the current HTTP request to its texts.
+"""Applies the rules of a call to its texts.
 
-Event-loop thread only. Outside of HTTP requests there are no rules.
+Event-loop thread only.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts
-from mlxctl.inference.request_context import current_request
 from mlxctl.inference.text_rules import TextFilter
 from mlxctl.ir.errors import GuardrailMatched
 from mlxctl.ir.timed_phases import timed
@@ -24,15 +24,16 @@ class Screened(Generic[Content]):
     content: Content
 
 
-async def screen(content: Content, *, model: str, preparation: PreparationPool) -> Screened[Content]:
+async def screen(
+    content: Content, call: CallContext, *, model: str, preparation: PreparationPool
+) -> Screened[Content]:
     """Return a request's content as the rules for `model` leave it.
 
     `model` is the own name. Raises GuardrailMatched, InvalidRequest, QueueFull.
     """
-    context = current_request.get()
-    if context is None or context.text_rules is None:
+    if call.text_rules is None:
         return Screened(content)
-    rules = context.text_rules()
+    rules = call.text_rules()
     if not rules.applies("input", model):
         return Screened(content)
     num_bytes = len(content) if isinstance(content, str) else content.num_bytes
@@ -41,10 +42,10 @@ async def screen(content: Content, *, model: str, preparation: PreparationPool) 
             # A regular expression of the operator may take long on a text that a caller chooses.
             allowed, verdict = await preparation.run(jobs.screen, rules.screen, content, num_bytes=num_bytes)
         except GuardrailMatched:
-            context.record_guardrail("refused")
+            call.record.record_guardrail("refused")
             raise
     if verdict is not None:
-        context.record_guardrail(verdict)
+        call.record.record_guardrail(verdict)
     return Screened(content if allowed is None else allowed)
 
 
@@ -56,15 +57,14 @@ class OutputRules:
     on_verdict: Callable[[str], None]
 
 
-def output_rules(model: str) -> OutputRules | None:
+def output_rules(model: str, call: CallContext) -> OutputRules | None:
     """Return the rules for what a model writes.
 
     `model` is the own name. None without rules.
     """
-    context = current_request.get()
-    if context is None or context.text_rules is None:
+    if call.text_rules is None:
         return None
-    rules = context.text_rules()
+    rules = call.text_rules()
     if not rules.applies("output", model):
         return None
-    return OutputRules(text_filter=rules.text_filter, on_verdict=context.record_guardrail)
+    return OutputRules(text_filter=rules.text_filter, on_verdict=call.record.record_guardrail)

@@ -7,19 +7,18 @@ from dataclasses import replace
 from mlxctl.engine import EngineClient, EngineStatus, Hello, Stats
 from mlxctl.inference.active_agents import ActiveAgents
 from mlxctl.inference.answers import Answers
-from mlxctl.inference.cache import CacheInspector
+from mlxctl.inference.cache import CacheView
+from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.embedding import embed
 from mlxctl.inference.guarded_answers import GuardedAnswers
 from mlxctl.inference.image_fetching import ImageFetcher
 from mlxctl.inference.models.lora_registry import LoraRegistry
-from mlxctl.inference.models.manager import ModelManager
+from mlxctl.inference.models.manager import Models
 from mlxctl.inference.models.refresh import ModelRefresh
 from mlxctl.inference.models.registry import ModelRegistry
-from mlxctl.inference.models.served_model import ServedModel
 from mlxctl.inference.models.startup_probe import StartupProbe
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts
-from mlxctl.inference.request_context import record_model
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.request_totals import ModelTotals
@@ -29,7 +28,6 @@ from mlxctl.inference.tokenization import Tokenization
 from mlxctl.inference.transcription import transcribe
 from mlxctl.ir import (
     EmbeddingResult,
-    GenerationRequest,
     SpeechSegment,
     TranscriptionRequest,
     TranscriptionResult,
@@ -66,7 +64,7 @@ class InferenceService:
     ) -> None:
         self._engine = engine
         self.preparation = preparation or PreparationPool()
-        self.manager = ModelManager(
+        self.models = Models(
             engine,
             self.preparation,
             registry,
@@ -77,9 +75,9 @@ class InferenceService:
             refresh=refresh,
         )
         self._log = RequestLog()
-        self.cache = CacheInspector(engine, self.preparation, self.manager)
+        self.cache = CacheView(engine, self.preparation, self.models)
         self.images = images or ImageFetcher(VisionSettings(), max_request_bytes=0)
-        self.tokenization = Tokenization(self.preparation, self.manager, self.images)
+        self.tokenization = Tokenization(self.preparation, self.models, self.images)
         self.agents = ActiveAgents(engine)
         self._submissions = Submissions(engine, self.preparation, self.cache, self.agents, self._log)
         self._opening: asyncio.Task[None] | None = None
@@ -106,7 +104,7 @@ class InferenceService:
             self._opening.cancel()
             await asyncio.wait({self._opening})
         self.agents.close()
-        await self.manager.close()
+        await self.models.close()
         await self._engine.stop(drain_seconds=drain_seconds)
         await self.preparation.close()
         self.images.close()
@@ -119,23 +117,16 @@ class InferenceService:
         """
         if self._failure is not None:
             return "failed"
-        if self._engine.status == "ready" and not self.manager.is_open:
+        if self._engine.status == "ready" and not self.models.is_open:
             return "starting"
-        if self._engine.status == "ready" and self.problem(EVERY_MODEL) is not None:
+        if self._engine.status == "ready" and self.models.problem(EVERY_MODEL) is not None:
             return "recovering"
         return self._engine.status
 
     @property
     def is_serving(self) -> bool:
         """Whether requests are accepted, though models may be missing."""
-        return self._failure is None and self._engine.status == "ready" and self.manager.is_open
-
-    def problem(self, allowed: AllowedModels) -> str | None:
-        """Return which models are missing though the engine runs.
-
-        Others are served.
-        """
-        return self.manager.problem(allowed)
+        return self._failure is None and self._engine.status == "ready" and self.models.is_open
 
     @property
     def engine(self) -> Hello | None:
@@ -180,7 +171,7 @@ class InferenceService:
 
         Those of all callers, or of one.
         """
-        return [view for view in self._log.views(caller) if self.manager.is_allowed(view.model, allowed)]
+        return [view for view in self._log.views(caller) if self.models.is_allowed(view.model, allowed)]
 
     def cancel(self, request_id: str, allowed: AllowedModels, *, caller: str | None = None) -> list[int]:
         """Cancel an open request by its number or HTTP request id.
@@ -189,7 +180,7 @@ class InferenceService:
         UnknownResource, PermissionDenied.
         """
         found = self._log.find_open(request_id)
-        entries = [entry for entry in found if self.manager.is_allowed(entry.model, allowed)]
+        entries = [entry for entry in found if self.models.is_allowed(entry.model, allowed)]
         if not entries:
             raise UnknownResource(f"there is no open request {request_id[:128]!r}")
         own = [entry for entry in entries if caller in (None, entry.caller)]
@@ -202,40 +193,36 @@ class InferenceService:
     def totals(self, allowed: AllowedModels) -> Mapping[str, ModelTotals]:
         """Return totals over all ended requests, by model name."""
         totals = self._log.totals.items()
-        return {name: total for name, total in totals if self.manager.is_allowed(name, allowed)}
+        return {name: total for name, total in totals if self.models.is_allowed(name, allowed)}
 
     @property
     def vision_seconds(self) -> float:
         """Time of the vision encoder for all ended requests."""
         return sum(totals.vision.total for totals in self._log.totals.values())
 
-    def models(self, allowed: AllowedModels) -> tuple[ServedModel, ...]:
-        """Return the models that requests can name.
-
-        The first of all is loaded at the start.
-        """
-        return self.manager.models(allowed)
-
-    async def generate_all(self, request: PackedRequest, allowed: AllowedModels) -> Answers:
+    async def generate_all(self, request: PackedRequest, call: CallContext) -> Answers:
         """Start every answer that a request asks for: all or none.
 
-        Loads its model if necessary. The rules of the HTTP request apply to prompts and answers. Raises
+        Loads its model if necessary. The rules of the call apply to prompts and answers. Raises
         RequestError, CapacityError or ModelUnavailable before anything is generated.
         """
-        record_model(request.head.model)
-        model = self.manager.own_name(request.head.model)
+        call.record.name_model(request.head.model)
+        model = self.models.own_name(request.head.model)
         # The rules apply to the text of documents, too.
-        read = await self.tokenization.with_documents(request, allowed)
-        screened = await screen(read, model=model, preparation=self.preparation)
-        rules = output_rules(model)
-        answers = await self._start(screened, allowed)
+        read = await self.tokenization.with_documents(call.bind(request), call)
+        screened = await screen(read, call, model=model, preparation=self.preparation)
+        rules = output_rules(model, call)
+        keep = request.head.keep_alive
+        self.models.keep_alive_if_new(request.head.model, keep, call)
+        answers = await self._start(screened, call)
+        if keep is not None and not keep.new_only:
+            self.models.keep_alive(request.head.model, keep, call)
         return answers if rules is None else GuardedAnswers(answers, rules)
 
-    async def _start(self, screened: Screened[PackedRequest], allowed: AllowedModels) -> Answers:
-        request = await self._with_images(self.manager.lora.apply(screened.content, allowed), allowed)
-        session, lease = await self.manager.use(request.head.model, allowed)
+    async def _start(self, screened: Screened[PackedRequest], call: CallContext) -> Answers:
+        request = await self._with_images(self.models.lora.apply(screened.content, call.models), call)
+        session, lease = await self.models.use(request.head.model, call)
         try:
-            await self.manager.lora.ensure_mounted(session.name, request.head)
             prepared: jobs.Preparation = await self.preparation.run_on(
                 jobs.prepare, request, model=session.name
             )
@@ -243,55 +230,47 @@ class InferenceService:
             if request.head.scores_prompt:
                 # Prompt log-probabilities are computed without the cache; explanations must say the same.
                 request = request.with_head(cache=replace(request.head.cache, mode="off"))
-            await review(session, request, prepared)
+            await review(session, request, prepared, call)
             # Nothing waits between this and the submission, and the engine keeps what it has taken.
-            await self.manager.lora.ensure_mounted(session.name, request.head)
-            generations = self._submissions.submit(session, lease, request, prepared)
+            await self.models.lora.ensure_mounted(session.name, request.head)
+            generations = self._submissions.submit(session, lease, request, prepared, call)
         finally:
             lease.release()
         num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared.inputs)
         return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared.inputs[0].sampling)
 
-    async def _with_images(self, request: PackedRequest, allowed: AllowedModels) -> PackedRequest:
+    async def _with_images(self, request: PackedRequest, call: CallContext) -> PackedRequest:
         """Return the request with its remote images.
 
         None is fetched for a model that takes none, which refuses them later.
         """
         if not request.remote_images:
             return request
-        reader = await self.manager.reader(request.head.model, allowed)
-        return await self.images.fetch(request) if reader.verdict.takes_images else request
+        reader = await self.models.reader(request.head.model, call)
+        return await self.images.fetch(request, call) if reader.verdict.takes_images else request
 
-    async def embed(
-        self, packed: PackedTexts, allowed: AllowedModels, *, request_id: str = "", caller: str = ""
-    ) -> EmbeddingResult:
+    async def embed(self, packed: PackedTexts, call: CallContext) -> EmbeddingResult:
         """Return a vector for each text: all or none.
 
-        Loads the model if necessary. The rules of the HTTP request apply to the texts. Raises RequestError,
+        Loads the model if necessary. The rules of the call apply to the texts. Raises RequestError,
         CapacityError, EngineError.
         """
-        record_model(packed.head.model)
-        model = self.manager.own_name(packed.head.model)
-        texts = await screen(packed, model=model, preparation=self.preparation)
-        session, lease = await self.manager.use(packed.head.model, allowed, purpose="embeddings")
+        call.record.name_model(packed.head.model)
+        model = self.models.own_name(packed.head.model)
+        texts = await screen(packed, call, model=model, preparation=self.preparation)
+        session, lease = await self.models.use(packed.head.model, call, purpose="embeddings")
         try:
-            return await embed(
-                texts,
-                session=session,
-                preparation=self.preparation,
-                log=self._log,
-                request_id=request_id,
-                caller=caller,
-            )
+            result = await embed(texts, call, session=session, preparation=self.preparation, log=self._log)
         finally:
             lease.release()
+        self.models.keep_alive(packed.head.model, packed.head.keep_alive, call)
+        return result
 
     async def transcribe(
         self,
         request: TranscriptionRequest,
-        allowed: AllowedModels,
+        call: CallContext,
         *,
-        caller: str = "",
         on_segments: Callable[[Sequence[SpeechSegment]], None] = lambda _: None,
     ) -> TranscriptionResult:
         """Transcribe an audio file, loading the model if necessary.
@@ -299,66 +278,32 @@ class InferenceService:
         `on_segments` gets the segments of each window as soon as it is decoded. The rules of the HTTP request
         apply to the prompt and to the text. Raises what `embed` does.
         """
-        record_model(request.model)
-        model = self.manager.own_name(request.model)
-        prompt = await screen(request.prompt.strip(), model=model, preparation=self.preparation)
-        session, lease = await self.manager.use(request.model, allowed, purpose="transcription")
+        call.record.name_model(request.model)
+        model = self.models.own_name(request.model)
+        prompt = await screen(request.prompt.strip(), call, model=model, preparation=self.preparation)
+        session, lease = await self.models.use(request.model, call, purpose="transcription")
         try:
             return await transcribe(
                 request,
                 prompt,
+                call,
                 session=session,
-                rules=output_rules(model),
+                rules=output_rules(model, call),
                 preparation=self.preparation,
                 log=self._log,
-                caller=caller,
                 on_segments=on_segments,
             )
         finally:
             lease.release()
-
-    def default_model(self, allowed: AllowedModels) -> str:
-        """Return the text model of requests that name none: the first one."""
-        models = self.models(allowed)
-        found = (model.name for model in models if model.facts.purpose == "text")
-        return next(found, models[0].name if models else "")
-
-    async def answering_model(self, name: str, allowed: AllowedModels) -> str:
-        """Return the registered name of the text model that answers to `name`.
-
-        It is the default one for "", and `name` itself if no model answers. Raises as
-        `ModelManager.registered_name` does.
-        """
-        return await self.manager.registered_name(name or self.default_model(allowed), allowed, "text")
-
-    def default_embedder(self, allowed: AllowedModels, *, reranks: bool) -> str:
-        """Return the model of embedding and reranking requests that name none.
-
-        It is the first one of the purpose, if it `reranks` the first reranker.
-        """
-        models = [model for model in self.models(allowed) if model.facts.purpose == "embeddings"]
-        fitting = [model for model in models if model.scores_pairs == reranks]
-        found = (model.name for model in (*fitting, *models))
-        return next(found, self.default_model(allowed))
 
     @property
     def max_places(self) -> int:
         """Most answers in batch and queue together."""
         return self._engine.max_places
 
-    async def check_model(self, name: str, allowed: AllowedModels) -> str:
-        """Check that requests for text can name this model or LoRA adapter.
-
-        Returns its registered name. Raises UnknownModel, ModelUnavailable, InvalidRequest.
-        """
-        registered = await self.answering_model(name, allowed)
-        request = self.manager.lora.apply(PackedRequest.of(GenerationRequest(model=registered)), allowed)
-        await self.manager.find(request.head.model, allowed, "text")
-        return registered
-
     async def _open(self) -> None:
         try:
-            await self.manager.start()
-            await self.manager.lora.mount_configured()
+            await self.models.start()
+            await self.models.lora.mount_configured()
         except MlxctlError as error:
             self._failure = error

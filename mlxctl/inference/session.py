@@ -65,7 +65,14 @@ class ModelSession:
             admission=self._engine.admission,
         )
 
-    def submit(self, request: GenerationRequest, prepared: PreparedInput) -> TokenStream:
+    def submit(
+        self,
+        request: GenerationRequest,
+        prepared: PreparedInput,
+        *,
+        request_id: str = "",
+        fairness_key: str = "",
+    ) -> TokenStream:
         """Submit one prepared prompt of a request.
 
         Of the request, only its options are read.
@@ -79,7 +86,7 @@ class ModelSession:
             stop_token_ids=sorted(eos_token_ids.union(request.stop_token_ids)),
             max_tokens=prepared.max_tokens,
             priority=request.priority or 0,
-            request_id=request.request_id,
+            request_id=request_id,
             cache_mode=request.cache.mode,
             cache_namespace=request.cache.prefix_namespace,
             lifetime=self._engine.lifetime(request.cache, prepared.num_long_ttl_tokens),
@@ -88,7 +95,7 @@ class ModelSession:
             scores_prompt=prepared.scores_prompt,
             adapters=request.adapters or (),
         )
-        return self._engine.submit(command, fairness_key=request.fairness_key)
+        return self._engine.submit(command, fairness_key=fairness_key)
 
     async def complete(
         self, request: GenerationRequest, prepared: PreparedInput, *, on_tokens: Callable[[int], None]

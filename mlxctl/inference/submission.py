@@ -8,12 +8,12 @@ from mlxctl.engine import EngineClient
 from mlxctl.inference.active_agents import ActiveAgents
 from mlxctl.inference.answer_record import AnswerRecord
 from mlxctl.inference.answers import choice_of
-from mlxctl.inference.cache import CacheInspector
+from mlxctl.inference.cache import CacheView
+from mlxctl.inference.call_context import CallContext, PromptFacts
 from mlxctl.inference.generation import Generation
 from mlxctl.inference.models.leases import Lease
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.prompt_echo import PromptEcho
-from mlxctl.inference.request_context import PromptFacts, current_request
 from mlxctl.inference.request_entry import RequestContent
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.session import ModelSession
@@ -31,7 +31,7 @@ class Submissions:
         self,
         engine: EngineClient,
         preparation: PreparationPool,
-        cache: CacheInspector,
+        cache: CacheView,
         agents: ActiveAgents,
         log: RequestLog,
     ) -> None:
@@ -42,7 +42,12 @@ class Submissions:
         self._log = log
 
     def submit(
-        self, session: ModelSession, lease: Lease, request: PackedRequest, prepared: jobs.Preparation
+        self,
+        session: ModelSession,
+        lease: Lease,
+        request: PackedRequest,
+        prepared: jobs.Preparation,
+        call: CallContext,
     ) -> list[Generation]:
         """Submit every choice of every prompt.
 
@@ -55,14 +60,14 @@ class Submissions:
             raise InvalidRequest(f"{message}; ask for fewer", param="n")
         for prompt in prepared.inputs:
             session.check_budget(request.head, prompt)
-        if (context := current_request.get()) is not None:
-            context.check_key()
+        call.record.check_key()
         generations: list[Generation] = []
         try:
             for number in range(len(prepared.inputs)):
                 for index in range(request.head.num_choices):
                     # Submitted ones must be known when one fails.
-                    generations.append(self._submit_choice(session, lease, request, prepared, number, index))  # noqa: PERF401
+                    generation = self._submit_choice(session, lease, request, prepared, call, number, index)
+                    generations.append(generation)
         except MlxctlError:
             for generation in generations:
                 generation.cancel()
@@ -75,21 +80,22 @@ class Submissions:
         lease: Lease,
         request: PackedRequest,
         preparation: jobs.Preparation,
+        call: CallContext,
         number: int,
         index: int,
     ) -> Generation:
         """Submit choice `index` of prompt `number`."""
         head, prepared = request.head, choice_of(preparation.inputs[number], index)
         processor = session.create_stream_processor(head, prepared)
-        tokens = session.submit(head, prepared)
+        tokens = session.submit(head, prepared, request_id=call.request_id, fairness_key=call.fairness_key)
         num_prompt_tokens = len(prepared.token_ids)
-        entry = self._log.begin(head.model, num_prompt_tokens=num_prompt_tokens, caller=head.caller)
+        entry = self._log.begin(head.model, call, num_prompt_tokens=num_prompt_tokens)
         entry.session_id, entry.num_images = head.cache.session_id, len(prepared.images)
         entry.adapter = "+".join(choice.name for choice in head.adapters or ()) or None
         # The exact tokens of an answer matter to the prefix cache only.
         opened = b"" if head.cache.mode == "off" else preparation.opened[number]
         answer_ids: list[int] = []
-        if (context := current_request.get()) is not None and context.keeps_content:
+        if call.record.keeps_content:
             entry.content = RequestContent(
                 prompt_ids=prepared.token_ids,
                 answer_ids=answer_ids,
@@ -102,9 +108,9 @@ class Submissions:
         )
         salts = prompt_salts(head.cache.prefix_namespace, prepared.images)
         recorded = self._cache.record(normalized, prepared.token_ids, salts, model=session.name)
-        entry.agent = self._agents.name_of(head, preparation.opening)
+        entry.agent = self._agents.name_of(head, preparation.opening, owner=call.owner)
         if entry.agent is not None:
-            self._agents.record(entry.agent, recorded, head)
+            self._agents.record(entry.agent, recorded, head.cache.namespace, owner=call.owner)
         record = AnswerRecord(
             entry,
             recorded,
@@ -122,10 +128,11 @@ class Submissions:
         )
 
 
-async def review(session: ModelSession, request: PackedRequest, prepared: jobs.Preparation) -> None:
-    """Call the HTTP request's `review` with the prompts. Raises what it raises."""
-    context = current_request.get()
-    if context is None or context.review is None:
+async def review(
+    session: ModelSession, request: PackedRequest, prepared: jobs.Preparation, call: CallContext
+) -> None:
+    """Let the call review the prompts. Raises what it raises."""
+    if call.review is None:
         return
     bytes_of = session.reader.tokens.bytes_of
 
@@ -140,4 +147,4 @@ async def review(session: ModelSession, request: PackedRequest, prepared: jobs.P
         tools=tuple(tool.name for tool in request.head.tools),
         sha256=await asyncio.to_thread(digest),
     )
-    await context.review(session.name, facts)
+    await call.review(session.name, facts)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mlxctl.ir.requests import KeepAlive
+
 Pooling = Literal["cls", "max", "mean", "mean_sqrt_len", "weighted_mean", "last_token"]
 EncoderKind = Literal["bert", "xlm_roberta", "modernbert", "gemma3_text", "llama_bidirec"]
 """The architectures here whose tokens attend to later tokens, too."""
@@ -72,6 +74,7 @@ class EmbeddingRequest:
     may_cut: bool = False
     max_tokens: int | None = None
     max_document_tokens: int | None = None
+    keep_alive: KeepAlive | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

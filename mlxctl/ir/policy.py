@@ -1,13 +1,16 @@
-"""Access rules as values: scopes, API keys, rate limits and guardrails.
+"""Access rules as values: scopes, API keys, callers, rate limits and guardrails.
 
-They are stored as JSON.
+All but callers are stored as JSON.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct
+
+from mlxctl.ir.allowed_models import AllowedModels
 
 Scope = Literal[
     "generate",
@@ -121,6 +124,29 @@ class ApiKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_usable(self, now: float) -> bool:
         """Whether the key is neither revoked nor expired at `now`."""
         return self.revoked_at is None and (self.expires is None or now < self.expires)
+
+
+_NO_KEY_LIMITS = KeyLimits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """A caller with its key's permissions.
+
+    `name` is the id of the key, empty without a key. `sees_others` says whether routes show data of other
+    callers. `models` are those that it may use. `is_stored` keys may be revoked. `priority` is the most
+    urgent (lowest) priority of its requests. Callers of the same `cache_scope` share prefix-cache entries;
+    without a key it is empty.
+    """
+
+    name: str
+    scopes: frozenset[Scope]
+    models: AllowedModels
+    sees_others: bool = False
+    cache_scope: bytes = b""
+    priority: int | None = None
+    limits: KeyLimits = _NO_KEY_LIMITS
+    is_stored: bool = False
 
 
 def _first(value: int | None, default: int | None) -> int | None:

@@ -157,6 +157,17 @@ class SamplingParams:
     speculation: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepAlive:
+    """How long the model stays loaded without requests.
+
+    `seconds` None is for ever. With `new_only` only a model that this request loads.
+    """
+
+    seconds: float | None
+    new_only: bool = False
+
+
 CacheMode = Literal["full", "prefix", "off"]
 
 ContextOverflow = Literal["error", "drop_oldest", "compact"]
@@ -213,9 +224,7 @@ class GenerationRequest:
     """Everything about one generation, independent of the protocol.
 
     `max_tokens` None means up to the context length, 0 means prefill only. `template_kwargs` go to the chat
-    template unchanged. `caller` is the name of the API key, else the client's address. Requests with one
-    `fairness_key` have one share of rows and queue; lower `priority` goes first, None means that the request
-    sets none.
+    template unchanged. Lower `priority` goes first, None means that the request sets none.
 
     `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or
     thinking; a request has either them or `messages`. `num_choices` is the number of answers to each prompt.
@@ -266,8 +275,6 @@ class GenerationRequest:
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     stream: bool = False
     priority: int | None = None
-    caller: str = ""
-    fairness_key: str = ""
-    request_id: str = ""
     cache: CacheOptions = CacheOptions()
     adapters: tuple[LoraChoice, ...] | None = None
+    keep_alive: KeepAlive | None = None

@@ -69,7 +69,6 @@ class TranscriptionRequest:
     language: str | None = None
     prompt: str = ""
     temperature: float = 0.0
-    request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,17 +1,21 @@
-"""Wire formats: request bodies to GenerationRequest, events and results to response bytes.
+"""Wire formats: bodies to requests and shapes, events and results to bytes.
 
 Runs on the front's event loop; large bodies are parsed in preparation processes. Knows no HTTP and no model;
 imports only `ir`.
 """
 
 from mlxctl.protocols.anthropic.errors import anthropic_error
-from mlxctl.protocols.anthropic.messages import (
-    AnthropicMessagesFormatter,
-    encode_token_count,
-    parse_count_tokens,
+from mlxctl.protocols.anthropic.messages import encode_token_count, parse_count_tokens
+from mlxctl.protocols.encoder import (
+    AnswerStart,
+    Encoder,
+    ModelSummary,
+    Parsed,
+    Reference,
+    ReplyShape,
+    StoredContext,
 )
 from mlxctl.protocols.error_body import ErrorBody
-from mlxctl.protocols.formatter import Formatter
 from mlxctl.protocols.headers import (
     OVERFLOW_HEADER,
     PRIORITY_HEADER,
@@ -19,7 +23,6 @@ from mlxctl.protocols.headers import (
     header_priority,
 )
 from mlxctl.protocols.model_list import ModelCard, ModelPage, encode_model, encode_model_list
-from mlxctl.protocols.openai.agents.formatter import AgentTurnFormatter, stored_conversation
 from mlxctl.protocols.openai.agents.objects import (
     AgentCache,
     AgentCacheStatus,
@@ -31,18 +34,15 @@ from mlxctl.protocols.openai.agents.objects import (
     encode_messages,
 )
 from mlxctl.protocols.openai.agents.specification import parse_agent, parse_agent_change
-from mlxctl.protocols.openai.chat import OpenAIChatFormatter
-from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
-from mlxctl.protocols.openai.embeddings import OpenAIEmbeddingsFormatter
+from mlxctl.protocols.openai.agents.turns import StoredHistory, stored_conversation
 from mlxctl.protocols.openai.errors import error_code, openai_error
 from mlxctl.protocols.openai.lists import MAX_PAGE_BYTES, num_fitting
-from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
 from mlxctl.protocols.openai.responses.item_list import Page, encode_deletion, encode_item_list
-from mlxctl.protocols.openai.responses.parsing import References, StoredContext
-from mlxctl.protocols.openai.transcriptions import OpenAITranscriptionFormatter
 from mlxctl.protocols.problem import problem_error
 from mlxctl.protocols.registry import (
+    AGENT_TURNS,
     ANTHROPIC,
+    COMPACTION,
     OLLAMA,
     OPENAI,
     OPENAI_EMBEDDINGS,
@@ -52,7 +52,9 @@ from mlxctl.protocols.registry import (
 )
 
 __all__ = [
+    "AGENT_TURNS",
     "ANTHROPIC",
+    "COMPACTION",
     "MAX_PAGE_BYTES",
     "OLLAMA",
     "OPENAI",
@@ -64,21 +66,19 @@ __all__ = [
     "AgentCacheStatus",
     "AgentPage",
     "AgentStatus",
-    "AgentTurnFormatter",
-    "AnthropicMessagesFormatter",
+    "AnswerStart",
+    "Encoder",
     "ErrorBody",
-    "Formatter",
     "GenerationProtocol",
     "ModelCard",
     "ModelPage",
-    "OpenAIChatFormatter",
-    "OpenAICompletionsFormatter",
-    "OpenAIEmbeddingsFormatter",
-    "OpenAIResponsesFormatter",
-    "OpenAITranscriptionFormatter",
+    "ModelSummary",
     "Page",
-    "References",
+    "Parsed",
+    "Reference",
+    "ReplyShape",
     "StoredContext",
+    "StoredHistory",
     "WireProtocol",
     "anthropic_error",
     "encode_agent",

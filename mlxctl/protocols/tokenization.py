@@ -5,6 +5,7 @@ A body with `content` is llama.cpp's and gets its answer; one with `prompt` or `
 
 from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -99,45 +100,51 @@ _DETOKENIZE = msgspec.json.Decoder(DetokenizeRequest)
 _encode = msgspec.json.Encoder().encode
 
 
-class TokenizationFormatter:
-    """Formatter of one tokenize request: `parse` once, then `whole`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizeShape:
+    """Options of the tokenizer, and the shape of the answer.
 
-    `adds_special` and `wants_pieces` are the options of the tokenizer. The request names the model "" if the
-    body names none.
+    It is llama.cpp's if it `is_short`.
     """
 
-    adds_special = False
-    wants_pieces = False
+    adds_special: bool
+    wants_pieces: bool
+    is_short: bool
 
-    def parse(self, body: bytes) -> GenerationRequest:
-        """Parse a body. Raises InvalidRequest."""
-        decoded = decode_body(body, _TOKENIZE)
-        given = [name for name in ("prompt", "content") if getattr(decoded, name) is not None]
-        given += ["messages"] if decoded.messages else []
-        if len(given) != 1:
-            found = f"; the body has {' and '.join(given)}" if given else ""
-            raise InvalidRequest(f"send one of prompt, content and messages{found}", param="prompt")
-        self._is_short = given == ["content"]
-        self.wants_pieces = bool(decoded.with_pieces if self._is_short else decoded.return_token_strs)
-        if decoded.messages:
-            return _conversation(decoded)
-        if self._is_short:
-            self.adds_special = bool(decoded.add_special)
-        else:
-            self.adds_special = decoded.add_special_tokens is not False
-        text = decoded.content if decoded.prompt is None else decoded.prompt
-        return with_extensions(GenerationRequest(model=decoded.model or "", prompts=(text or "",)), decoded)
-
-    def whole(self, token_ids: "array[int]", pieces: Sequence[bytes] | None, context_length: int) -> bytes:
+    def encode(self, token_ids: "array[int]", pieces: Sequence[bytes] | None, context_length: int) -> bytes:
         """Return the answer in the shape of the request."""
         ids = token_ids.tolist()
-        if self._is_short and pieces is None:
+        if self.is_short and pieces is None:
             return _encode(TokenList([*ids]))
-        if self._is_short and pieces is not None:
+        if self.is_short and pieces is not None:
             pairs = zip(ids, map(_piece, pieces), strict=True)
             return _encode(TokenList([TokenPiece(*pair) for pair in pairs]))
         texts = None if pieces is None else [piece.decode("utf-8", "replace") for piece in pieces]
         return _encode(Tokenized(count=len(ids), max_model_len=context_length, tokens=ids, token_strs=texts))
+
+
+def parse_tokenize(body: bytes) -> tuple[GenerationRequest, TokenizeShape]:
+    """Parse a body of `/tokenize`. Raises InvalidRequest.
+
+    The request names the model "" if the body names none.
+    """
+    decoded = decode_body(body, _TOKENIZE)
+    given = [name for name in ("prompt", "content") if getattr(decoded, name) is not None]
+    given += ["messages"] if decoded.messages else []
+    if len(given) != 1:
+        found = f"; the body has {' and '.join(given)}" if given else ""
+        raise InvalidRequest(f"send one of prompt, content and messages{found}", param="prompt")
+    is_short = given == ["content"]
+    shape = TokenizeShape(
+        adds_special=bool(decoded.add_special) if is_short else decoded.add_special_tokens is not False,
+        wants_pieces=bool(decoded.with_pieces if is_short else decoded.return_token_strs),
+        is_short=is_short,
+    )
+    if decoded.messages:
+        return _conversation(decoded), shape
+    text = decoded.content if decoded.prompt is None else decoded.prompt
+    request = GenerationRequest(model=decoded.model or "", prompts=(text or "",))
+    return with_extensions(request, decoded), shape
 
 
 def parse_template_request(body: bytes) -> GenerationRequest:

@@ -1,6 +1,6 @@
 """HTTP server: routes, middleware, streaming, start and end of the process.
 
-Runs on the front's event loop. Knows protocols by their formatters, models by name.
+Runs on the front's event loop. Knows protocols by their parsers and encoders, models by name.
 """
 
 from mlxctl.server.app import create_app

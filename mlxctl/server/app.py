@@ -18,6 +18,7 @@ from mlxctl.server.middleware.allowed_hosts import AllowedHosts
 from mlxctl.server.middleware.authentication import Authentication
 from mlxctl.server.middleware.body_memory import BodyAccounts, BodyMemory
 from mlxctl.server.middleware.browser_requests import BrowserRequests
+from mlxctl.server.middleware.calls import Calls
 from mlxctl.server.middleware.cross_origin import CrossOrigin
 from mlxctl.server.middleware.header_limit import HeaderLimit
 from mlxctl.server.middleware.request_id import RequestId
@@ -136,4 +137,5 @@ def _middleware(settings: ServerSettings, routes: Sequence[Route], context: Rout
             UploadTurns(2 * settings.max_body_bytes, max_wait_seconds=settings.body_timeout_seconds),
         ),
         UnusedBodies(routes),
+        Calls(context.services.policy, settings),
     ]

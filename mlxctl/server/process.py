@@ -74,19 +74,19 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     _return_large_blocks()
     services = hosted.services
     announcer.listening(address, settings, requires_keys=services.policy.requires_keys)
-    card = PublishedCard(address, services.inference)
-    services.inference.manager.on_update = card.update
+    card = PublishedCard(address, services.inference.models)
+    services.inference.models.on_update = card.update
     await card.update()
     await hosted.open()
     updating: asyncio.Task[None] | None = None
     try:
         if await _becomes_ready_before(stop, services.inference):
-            seconds, models = time.monotonic() - started, services.inference.models(EVERY_MODEL)
+            seconds, models = time.monotonic() - started, services.inference.models.served(EVERY_MODEL)
             announcer.ready(
                 address, models, await asyncio.to_thread(_fits, services.catalog, models), seconds=seconds
             )
             # The library and the fingerprints of large models take a while.
-            updating = asyncio.create_task(services.inference.manager.update(), name="update-models")
+            updating = asyncio.create_task(services.inference.models.update(), name="update-models")
             await stop.wait()
         exit_code = int(listener.has_ended)
     finally:

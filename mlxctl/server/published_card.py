@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.inference import ServedModel
+from mlxctl.inference.models.manager import Models
 from mlxctl.ir.allowed_models import EVERY_MODEL
 from mlxctl.ir.errors import BrokenModel
 from mlxctl.library.fingerprint import fingerprint
@@ -24,9 +25,9 @@ _log = logging.getLogger(__name__)
 class PublishedCard:
     """Writes the card again when models changed, or what is in memory."""
 
-    def __init__(self, address: Address, inference: InferenceService) -> None:
+    def __init__(self, address: Address, models: Models) -> None:
         self._address = address
-        self._inference = inference
+        self._models = models
         self._file = CardFile(locations.server_cards_directory(), port=address.port)
         self._lock = asyncio.Lock()
         self._written: ServerCard | None = None
@@ -42,7 +43,7 @@ class PublishedCard:
             if self._is_broken:
                 return
             try:
-                await asyncio.to_thread(self._write, self._inference.models(EVERY_MODEL))
+                await asyncio.to_thread(self._write, self._models.served(EVERY_MODEL))
             except OSError as error:
                 self._is_broken = True
                 _log.warning("commands of this user do not recognize the models of this server: %s", error)

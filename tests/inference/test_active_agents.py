@@ -41,7 +41,7 @@ def test_agents_are_bounded_in_number_and_bytes(num_tokens: int, expected: int) 
         async with running_engine() as engine:
             agents = ActiveAgents(engine)
             for number in range(MAX_AGENTS + 5):
-                agents.record(f"agent-{number}", prompt(num_tokens), REQUEST)
+                agents.record(f"agent-{number}", prompt(num_tokens), b"", owner="")
             return await num_active(agents)
 
     assert asyncio.run(num_kept()) == expected
@@ -52,9 +52,9 @@ def test_agents_count_as_active_for_an_hour() -> None:
         async with running_engine() as engine:
             now = [1000.0]
             agents = ActiveAgents(engine, clock=lambda: now[0])
-            agents.record("early", prompt(10), REQUEST)
+            agents.record("early", prompt(10), b"", owner="")
             now[0] += ACTIVE_SECONDS - 1
-            agents.record("late", prompt(10), REQUEST)
+            agents.record("late", prompt(10), b"", owner="")
             before = await num_active(agents)
             now[0] += REFRESH_SECONDS
             return before, await num_active(agents)

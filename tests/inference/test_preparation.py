@@ -1,7 +1,9 @@
 """Preparation in worker processes: timeouts, crashes, cancellation and bounded queues."""
 
 import asyncio
+import json
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -18,9 +20,11 @@ from mlxctl.inference.preparation.limits import SHORT, QueueLimits
 from mlxctl.ir import GenerationRequest, ModelCapabilities, text_message
 from mlxctl.ir.errors import BrokenModel, ContextTooLong, InvalidRequest, QueueFull, SequenceFailed
 from mlxctl.library import read_model
+from mlxctl.protocols.openai.chat import parse_chat
 from tests import tiny_models
 from tests.server.process import is_alive, wait_for
 
+LONG = "Hi" * 10_000
 ONE = QueueLimits(max_workers=1, cpu_seconds=0.5, clock_seconds=20.0, max_waiting=1, niceness=0)
 
 
@@ -42,6 +46,19 @@ def body(*texts: str) -> PackedRequest:
 async def prepared(pool: PreparationPool, request: PackedRequest) -> jobs.Preparation:
     found: jobs.Preparation = await pool.run(jobs.prepare, request, num_bytes=request.num_bytes, model="tiny")
     return found
+
+
+def test_request_of_a_short_body_is_not_pickled_before_it_is_sent() -> None:
+    async def run() -> list[PackedRequest]:
+        async with running() as pool:
+            chats = [{"model": "m", "messages": [{"role": "user", "content": text}]} for text in ("Hi", LONG)]
+            return [(await pool.parse(json.dumps(chat).encode(), parse_chat))[0] for chat in chats]
+
+    short, long = asyncio.run(run())
+    assert (short.packed, long.packed is None) == (None, False)
+    for packed in (short, long):
+        sent: PackedRequest = pickle.loads(pickle.dumps(packed.with_head(max_tokens=3), protocol=5))
+        assert (sent.unpack().messages[0].text[:2], sent.unpack().max_tokens) == ("Hi", 3)
 
 
 def test_endless_preparation_is_killed_and_the_next_request_succeeds() -> None:

@@ -22,6 +22,7 @@ from mlxctl.ir import (
     PromptProgress,
     Repetition,
     SamplingOptions,
+    SamplingParams,
     StreamEvent,
     TextDelta,
     TextPart,
@@ -51,7 +52,8 @@ from mlxctl.ir.errors import (
     SettingsError,
     UnknownModel,
 )
-from mlxctl.protocols import OpenAIChatFormatter
+from mlxctl.protocols import PROTOCOLS, AnswerStart
+from mlxctl.protocols.openai.chat import ChatEncoder, parse_chat
 
 from .scripted_server import ScriptedServer, listening, stream
 
@@ -76,10 +78,11 @@ EVENTS: list[StreamEvent] = [
 
 def sse_bytes(events: list[StreamEvent]) -> bytes:
     """Return what mlxctl's own server sends for these events."""
-    formatter = OpenAIChatFormatter()
-    formatter.parse(encode_request(ASKED))
+    _, shape = parse_chat(encode_request(ASKED))
+    encoder = ChatEncoder(shape)
+    encoder.start(AnswerStart(model="tiny", sampling=SamplingParams()))
     return b"".join(
-        [formatter.begin(Usage(num_prompt_tokens=9)), *map(formatter.on_event, events), formatter.finish()]
+        [encoder.begin(Usage(num_prompt_tokens=9)), *map(encoder.on_event, events), encoder.finish()]
     )
 
 
@@ -263,7 +266,7 @@ def test_own_server_parses_the_same_request(constraint: Constraint | None) -> No
         constraint=constraint,
         tools=(ToolSpec(name="f", is_strict=True),),
     )
-    received = OpenAIChatFormatter().parse(encode_request(sent))
+    received = PROTOCOLS["chat"].parse_alone(encode_request(sent))
     assert (received.sampling, received.thinking, received.constraint, received.tools) == (
         SAMPLING,
         sent.thinking,
@@ -292,7 +295,7 @@ def test_images_are_sent_in_user_messages_and_tool_results() -> None:
         model="m", messages=(Message(role="user", parts=(image, TextPart(text="And?"))), call, shown)
     )
 
-    assert OpenAIChatFormatter().parse(encode_request(sent)).messages == sent.messages
+    assert PROTOCOLS["chat"].parse_alone(encode_request(sent)).messages == sent.messages
 
 
 def test_unsupported_options_are_rejected() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from mlxctl.engine import AudioWindow, TranscribedWindow
 from mlxctl.formats.adapters import create_adapter
+from mlxctl.inference.call_context import operator_call
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.screening import Screened
@@ -63,6 +64,7 @@ async def transcribe_with(request: TranscriptionRequest, engine: ScriptedEngine)
         return await transcribe(
             request,
             Screened(request.prompt),
+            operator_call(),
             rules=None,
             session=ModelSession(engine, ADAPTER, name="whisper_words"),  # type: ignore[arg-type]
             preparation=preparation,

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from mlxctl.ir.cache_namespace import cache_namespace, key_scope
 from mlxctl.ir.tokens import Salt, prompt_salts
 from mlxctl.prefix_cache.disk import record_store
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record
-from mlxctl.server.policy.cache_namespace import cache_namespace, key_scope
 
 from .disk_records import NAMESPACE, closed, conversation, opened, publish_conversation, store
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from mlxctl.engine import EngineClient
 from mlxctl.ir import CacheOptions
+from mlxctl.ir.cache_namespace import cache_namespace, group_scope, key_scope
 from mlxctl.ir.tokens import caller_digest, common_tokens, pack, prompt_salts
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS
-from mlxctl.server.policy.cache_namespace import cache_namespace, group_scope, key_scope
 from mlxctl.state.settings import EngineSettings
 from tests.engine.harness import Output, finish, running_engine, submit
 

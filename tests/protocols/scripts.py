@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterable
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 from mlxctl.ir import (
     Finished,
     PromptProgress,
+    SamplingParams,
     StreamEvent,
     TextDelta,
     ThinkingDelta,
@@ -18,13 +19,13 @@ from mlxctl.ir import (
     TopLogprob,
     Usage,
 )
-from mlxctl.protocols import (
-    AnthropicMessagesFormatter,
-    Formatter,
-    OpenAIChatFormatter,
-    OpenAICompletionsFormatter,
-    OpenAIResponsesFormatter,
-)
+from mlxctl.protocols import PROTOCOLS, AnswerStart, Encoder, ReplyShape
+from mlxctl.protocols.anthropic.messages import MessageEncoder, parse_messages
+from mlxctl.protocols.openai.chat import ChatEncoder, parse_chat
+from mlxctl.protocols.openai.completions import CompletionEncoder, parse_completion
+from mlxctl.protocols.openai.responses.encoder import ResponseEncoder, ResponseShape, parse_response
+
+EncoderType = TypeVar("EncoderType", bound=Encoder)
 
 USAGE = Usage(num_prompt_tokens=12, num_cached_tokens=4, num_completion_tokens=7, num_thinking_tokens=3)
 PLAIN: tuple[StreamEvent, ...] = (
@@ -87,56 +88,65 @@ RESPONSES_BODY = {"model": "tiny", "input": "Hi"}
 MESSAGES_BODY = {"model": "tiny", "max_tokens": 64, "messages": [{"role": "user", "content": "Hi"}]}
 
 
-def chat(**fields: Any) -> OpenAIChatFormatter:
-    """Return a formatter that has parsed a minimal chat body plus `fields`."""
-    formatter = OpenAIChatFormatter(response_id="chatcmpl-1", created=1_700_000_000)
-    formatter.parse(json.dumps(CHAT_BODY | fields).encode())
-    return formatter
+def started(encoder: EncoderType, shape: ReplyShape) -> EncoderType:
+    """Return an encoder whose answer has started."""
+    sampling = shape.sampling if isinstance(shape, ResponseShape) else SamplingParams()
+    encoder.start(AnswerStart(model=shape.model, sampling=sampling))
+    return encoder
 
 
-def completion(**fields: Any) -> OpenAICompletionsFormatter:
-    """Return a formatter that has parsed a minimal completions body plus `fields`."""
-    formatter = OpenAICompletionsFormatter(response_id="cmpl-1", created=1_700_000_000)
-    formatter.parse(json.dumps({"model": "tiny", "prompt": "Once"} | fields).encode())
-    return formatter
+def encoder_of(protocol: str, body: dict[str, Any]) -> Encoder:
+    """Return the started encoder of a body."""
+    _, shape = PROTOCOLS[protocol].parse(json.dumps(body).encode())
+    return started(PROTOCOLS[protocol].create_encoder(shape), shape)
 
 
-def responses(**fields: Any) -> OpenAIResponsesFormatter:
-    """Return a formatter that has parsed a minimal responses body plus `fields`."""
-    formatter = OpenAIResponsesFormatter(response_id="resp_1", now=lambda: 1_700_000_000.5)
-    formatter.parse(json.dumps(RESPONSES_BODY | fields).encode())
-    return formatter
+def chat(**fields: Any) -> ChatEncoder:
+    """Return the encoder of a minimal chat body plus `fields`."""
+    _, shape = parse_chat(json.dumps(CHAT_BODY | fields).encode())
+    return started(ChatEncoder(shape, response_id="chatcmpl-1", created=1_700_000_000), shape)
 
 
-def messages(**fields: Any) -> AnthropicMessagesFormatter:
-    """Return a formatter that has parsed a minimal messages body plus `fields`."""
-    formatter = AnthropicMessagesFormatter(response_id="msg_1")
-    formatter.parse(json.dumps(MESSAGES_BODY | fields).encode())
-    return formatter
+def completion(**fields: Any) -> CompletionEncoder:
+    """Return the encoder of a minimal completions body plus `fields`."""
+    _, shape = parse_completion(json.dumps({"model": "tiny", "prompt": "Once"} | fields).encode())
+    return started(CompletionEncoder(shape, response_id="cmpl-1", created=1_700_000_000), shape)
 
 
-def stream(formatter: Formatter, events: Iterable[StreamEvent]) -> bytes:
+def responses(**fields: Any) -> ResponseEncoder:
+    """Return the encoder of a minimal responses body plus `fields`."""
+    _, shape = parse_response(json.dumps(RESPONSES_BODY | fields).encode(), response_id="resp_1")
+    return started(ResponseEncoder(shape, now=lambda: 1_700_000_000.5), shape)
+
+
+def messages(**fields: Any) -> MessageEncoder:
+    """Return the encoder of a minimal messages body plus `fields`."""
+    _, shape = parse_messages(json.dumps(MESSAGES_BODY | fields).encode())
+    return started(MessageEncoder(shape, response_id="msg_1"), shape)
+
+
+def stream(encoder: Encoder, events: Iterable[StreamEvent]) -> bytes:
     """Return the whole stream of a script that ends."""
     return (
-        formatter.begin(Usage(num_prompt_tokens=USAGE.num_prompt_tokens))
-        + b"".join(map(formatter.on_event, events))
-        + formatter.finish()
+        encoder.begin(Usage(num_prompt_tokens=USAGE.num_prompt_tokens))
+        + b"".join(map(encoder.on_event, events))
+        + encoder.finish()
     )
 
 
-def interleaved(formatter: Formatter, *scripts: Iterable[StreamEvent]) -> bytes:
+def interleaved(encoder: Encoder, *scripts: Iterable[StreamEvent]) -> bytes:
     """Return the whole stream of several choices, interleaved event by event."""
     rounds = zip_longest(*scripts)
     streamed = [
-        formatter.on_event(event, number)
+        encoder.on_event(event, number)
         for turn in rounds
         for number, event in enumerate(turn)
         if event is not None
     ]
     return (
-        formatter.begin(Usage(num_prompt_tokens=USAGE.num_prompt_tokens))
+        encoder.begin(Usage(num_prompt_tokens=USAGE.num_prompt_tokens))
         + b"".join(streamed)
-        + formatter.finish()
+        + encoder.finish()
     )
 
 

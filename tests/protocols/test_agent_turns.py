@@ -4,7 +4,7 @@ import json
 import pickle
 
 from mlxctl.ir import StoredAgent
-from mlxctl.protocols import AgentTurnFormatter
+from mlxctl.protocols.openai.agents.turns import StoredHistory, parse_turn, parse_turn_with
 
 AGENT = StoredAgent(
     number=1,
@@ -20,16 +20,16 @@ AGENT = StoredAgent(
 
 
 def test_turn_body_is_not_held_while_it_waits() -> None:
-    formatter = AgentTurnFormatter(agent_id="a1")
     written = json.dumps(
         {"messages": [{"role": "user", "content": "x" * 1_000_000}], "stream": True}
     ).encode()
-    num_bytes, streams = formatter.outline(written)
-    assert num_bytes > 1_000_000
-    assert streams
-    assert len(pickle.dumps(vars(formatter))) < 10_000
+    waiting, outline = parse_turn(written)
+    assert waiting.num_new_bytes > 1_000_000
+    assert waiting.stream
+    assert len(pickle.dumps((waiting, outline))) < 10_000
 
-    asked = formatter.parse_again(written, AGENT, [b'{"role":"user","content":"Hello"}'])
+    history = StoredHistory(agent=AGENT, messages=[b'{"role":"user","content":"Hello"}'])
+    asked, shape = parse_turn_with(written, history)
     assert [message.text[:5] for message in asked.messages] == ["Hello", "xxxxx"]
     # The new message is kept for the history, and nothing else.
-    assert len(pickle.dumps(vars(formatter))) < 1_100_000
+    assert len(pickle.dumps(shape)) < 1_100_000

@@ -14,19 +14,17 @@ from hypothesis import strategies as st
 from mlxctl.ir import GenerationRequest, StoredAgent
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import (
-    AgentTurnFormatter,
-    AnthropicMessagesFormatter,
+    PROTOCOLS,
     ErrorBody,
-    OpenAIChatFormatter,
-    OpenAICompletionsFormatter,
-    OpenAIEmbeddingsFormatter,
-    OpenAIResponsesFormatter,
+    StoredHistory,
     anthropic_error,
     openai_error,
     parse_agent,
     parse_agent_change,
     parse_count_tokens,
 )
+from mlxctl.protocols.openai.agents.turns import parse_turn, parse_turn_with
+from mlxctl.protocols.openai.embeddings import parse_embeddings
 
 NESTED = json.loads('{"a":' * 200 + "1" + "}" * 200)
 SAMPLES = {
@@ -441,10 +439,9 @@ EMBEDDINGS_KINDS = {
 }
 
 
-def parse_turn(body: bytes) -> GenerationRequest:
+def turn_of(body: bytes) -> GenerationRequest:
     """Parse a turn of an agent without history."""
-    formatter = AgentTurnFormatter(agent_id="a1")
-    formatter.read(body)
+    parse_turn(body)
     agent = StoredAgent(
         number=1,
         id="a1",
@@ -456,25 +453,30 @@ def parse_turn(body: bytes) -> GenerationRequest:
         num_messages=0,
         num_bytes=0,
     )
-    return formatter.translate(agent, [])
+    return parse_turn_with(body, StoredHistory(agent=agent, messages=()))[0]
 
 
 Parse = Callable[[bytes], Any]
-PROTOCOLS: dict[str, tuple[Callable[[], Parse], dict[str, Any], dict[str, str], Callable[..., ErrorBody]]] = {
-    "chat": (lambda: OpenAIChatFormatter().parse, CHAT, CHAT_KINDS, openai_error),
-    "completions": (lambda: OpenAICompletionsFormatter().parse, COMPLETION, COMPLETION_KINDS, openai_error),
-    "responses": (lambda: OpenAIResponsesFormatter().parse, RESPONSES, RESPONSES_KINDS, openai_error),
-    "messages": (lambda: AnthropicMessagesFormatter().parse, MESSAGES, MESSAGES_KINDS, anthropic_error),
+CASES: dict[str, tuple[Callable[[], Parse], dict[str, Any], dict[str, str], Callable[..., ErrorBody]]] = {
+    "chat": (lambda: PROTOCOLS["chat"].parse_alone, CHAT, CHAT_KINDS, openai_error),
+    "completions": (lambda: PROTOCOLS["completions"].parse_alone, COMPLETION, COMPLETION_KINDS, openai_error),
+    "responses": (lambda: PROTOCOLS["responses"].parse_alone, RESPONSES, RESPONSES_KINDS, openai_error),
+    "messages": (lambda: PROTOCOLS["messages"].parse_alone, MESSAGES, MESSAGES_KINDS, anthropic_error),
     "count_tokens": (lambda: parse_count_tokens, COUNT, COUNT_KINDS, anthropic_error),
     "agents": (lambda: parse_agent, AGENT, AGENT_KINDS, openai_error),
     "agent changes": (lambda: parse_agent_change, CHANGE, CHANGE_KINDS, openai_error),
-    "agent turns": (lambda: parse_turn, TURN, TURN_KINDS, openai_error),
-    "embeddings": (lambda: OpenAIEmbeddingsFormatter().parse, EMBEDDINGS, EMBEDDINGS_KINDS, openai_error),
+    "agent turns": (lambda: turn_of, TURN, TURN_KINDS, openai_error),
+    "embeddings": (
+        lambda: lambda body: parse_embeddings(body)[0],
+        EMBEDDINGS,
+        EMBEDDINGS_KINDS,
+        openai_error,
+    ),
 }
 
 
 def wrong_types() -> Iterator[Any]:
-    for protocol, (_, _, kinds, _) in PROTOCOLS.items():
+    for protocol, (_, _, kinds, _) in CASES.items():
         for path, right in kinds.items():
             for kind in sorted(SAMPLES.keys() - right.split()):
                 yield pytest.param(protocol, path, kind, id=f"{protocol}-{path}-{kind}")
@@ -494,20 +496,20 @@ def with_value(body: dict[str, Any], path: str, value: object) -> dict[str, Any]
 def refusal(protocol: str, body: object) -> InvalidRequest:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     with pytest.raises(InvalidRequest) as caught:
-        PROTOCOLS[protocol][0]()(data)
-    assert PROTOCOLS[protocol][3](caught.value).status == 400
+        CASES[protocol][0]()(data)
+    assert CASES[protocol][3](caught.value).status == 400
     return caught.value
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", CASES)
 def test_full_body_is_accepted(protocol: str) -> None:
-    create, body, _, _ = PROTOCOLS[protocol]
+    create, body, _, _ = CASES[protocol]
     assert create()(json.dumps(body).encode()).model == "tiny"
 
 
 @pytest.mark.parametrize(("protocol", "path", "kind"), list(wrong_types()))
 def test_wrong_type_is_refused_with_its_path(protocol: str, path: str, kind: str) -> None:
-    error = refusal(protocol, with_value(PROTOCOLS[protocol][1], path, SAMPLES[kind]))
+    error = refusal(protocol, with_value(CASES[protocol][1], path, SAMPLES[kind]))
     assert error.param is not None
     assert error.param.removesuffix(".type").removesuffix(".role") == path.removesuffix(".type").removesuffix(
         ".role"
@@ -515,7 +517,7 @@ def test_wrong_type_is_refused_with_its_path(protocol: str, path: str, kind: str
     assert str(error).startswith(error.param)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", CASES)
 @pytest.mark.parametrize(
     ("escapes", "text"),
     [
@@ -527,12 +529,12 @@ def test_wrong_type_is_refused_with_its_path(protocol: str, path: str, kind: str
     ],
 )
 def test_half_of_a_surrogate_pair_is_read_as_a_replacement(protocol: str, escapes: bytes, text: str) -> None:
-    create, body, _, _ = PROTOCOLS[protocol]
+    create, body, _, _ = CASES[protocol]
     sent = json.dumps({**body, "model": "MODEL"}).encode().replace(b"MODEL", escapes)
     assert create()(sent).model == text
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", CASES)
 @pytest.mark.parametrize(
     ("body", "part"),
     [
@@ -586,12 +588,12 @@ def test_types_of_fields_without_effect_are_checked_in_responses(field: str, val
     ],
 )
 def test_types_of_fields_without_effect_are_checked(protocol: str, field: str, value: object) -> None:
-    assert refusal(protocol, {**PROTOCOLS[protocol][1], field: value}).param == field
+    assert refusal(protocol, {**CASES[protocol][1], field: value}).param == field
 
 
 @pytest.mark.parametrize("field", ["metadata", "inference_geo", "speed", "diagnostics"])
 def test_types_of_fields_without_effect_are_checked_in_messages(field: str) -> None:
-    assert refusal("messages", {**PROTOCOLS["messages"][1], field: 5}).param == field
+    assert refusal("messages", {**CASES["messages"][1], field: 5}).param == field
 
 
 @pytest.mark.parametrize(
@@ -610,7 +612,7 @@ def test_types_of_fields_without_effect_are_checked_in_messages(field: str) -> N
 def test_out_of_range_values_are_refused_in_all_protocols(
     protocol: str, path: str, values: list[object]
 ) -> None:
-    assert {refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param for value in values} == {
+    assert {refusal(protocol, with_value(CASES[protocol][1], path, value)).param for value in values} == {
         path
     }
 
@@ -866,7 +868,7 @@ def test_invalid_messages_values_are_refused(path: str, value: object, param: st
 def test_invalid_structured_output_and_sampling_are_refused(
     protocol: str, path: str, value: object, param: str
 ) -> None:
-    assert refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param == param
+    assert refusal(protocol, with_value(CASES[protocol][1], path, value)).param == param
 
 
 @pytest.mark.parametrize(
@@ -903,7 +905,7 @@ def test_invalid_structured_output_and_sampling_are_refused(
 def test_invalid_protocol_specific_formats_are_refused(
     protocol: str, path: str, value: object, param: str
 ) -> None:
-    assert refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param == param
+    assert refusal(protocol, with_value(CASES[protocol][1], path, value)).param == param
 
 
 @pytest.mark.parametrize(
@@ -927,7 +929,7 @@ def test_invalid_protocol_specific_formats_are_refused(
     ],
 )
 def test_missing_field_is_named(protocol: str, path: str) -> None:
-    error = refusal(protocol, {key: value for key, value in PROTOCOLS[protocol][1].items() if key != path})
+    error = refusal(protocol, {key: value for key, value in CASES[protocol][1].items() if key != path})
     assert (error.param, error.code) == (path, "missing_required_parameter")
 
 
@@ -962,7 +964,7 @@ def test_missing_field_is_named(protocol: str, path: str) -> None:
 def test_invalid_agents_and_embeddings_are_refused(
     protocol: str, path: str, value: object, param: str
 ) -> None:
-    assert refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param == param
+    assert refusal(protocol, with_value(CASES[protocol][1], path, value)).param == param
 
 
 @pytest.mark.parametrize(
@@ -976,12 +978,12 @@ def test_invalid_agents_and_embeddings_are_refused(
     ],
 )
 def test_huge_number_is_refused_with_its_path(protocol: str, path: str, value: object) -> None:
-    assert (refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param or "").startswith(path)
+    assert (refusal(protocol, with_value(CASES[protocol][1], path, value)).param or "").startswith(path)
 
 
 @pytest.mark.parametrize("protocol", ["chat", "messages", "completions"])
 def test_huge_token_limit_is_accepted(protocol: str) -> None:
-    create, body, _, _ = PROTOCOLS[protocol]
+    create, body, _, _ = CASES[protocol]
     assert create()(json.dumps({**body, "max_tokens": 10**30}).encode()).max_tokens == 10**30
 
 
@@ -1004,7 +1006,7 @@ def test_deeply_nested_json_is_refused(protocol: str, path: str) -> None:
     for _ in range(200):
         deep = {"a": [deep]}
     value = RESPONSES["input"][0] | {"unknown": deep} if path == "input[0]" else deep  # type: ignore[index]
-    error = refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value))
+    error = refusal(protocol, with_value(CASES[protocol][1], path, value))
     assert error.param == path
     assert "nested" in str(error)
 
@@ -1040,9 +1042,9 @@ def says_something(asked: Any) -> bool:
 
 
 @given(st.data())
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", CASES)
 def test_any_value_at_any_path_is_accepted_or_refused(protocol: str, data: st.DataObject) -> None:
-    create, body, kinds, _ = PROTOCOLS[protocol]
+    create, body, kinds, _ = CASES[protocol]
     changed = with_value(body, data.draw(st.sampled_from(sorted(kinds))), data.draw(JSON_VALUES))
     with suppress(InvalidRequest):
         asked = create()(json.dumps(changed).encode())
@@ -1050,9 +1052,9 @@ def test_any_value_at_any_path_is_accepted_or_refused(protocol: str, data: st.Da
 
 
 @given(st.integers(0, 3000), st.binary(max_size=3))
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", CASES)
 def test_any_corrupted_body_is_accepted_or_refused(protocol: str, place: int, damage: bytes) -> None:
-    create, body, _, _ = PROTOCOLS[protocol]
+    create, body, _, _ = CASES[protocol]
     text = json.dumps(body).encode()
     place %= len(text)
     with suppress(InvalidRequest):

@@ -8,17 +8,17 @@ import pytest
 from mlxctl.ir import CacheBreakpoint, CacheOptions, Finished, GenerationRequest, TextDelta, Usage
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import (
-    AnthropicMessagesFormatter,
+    PROTOCOLS,
 )
 
-from .scripts import data_of
+from .scripts import data_of, encoder_of
 
 HELLO = [{"role": "user", "content": "Hello"}]
 MARK = {"type": "ephemeral"}
 
 
 def messages(**fields: Any) -> GenerationRequest:
-    return AnthropicMessagesFormatter().parse(
+    return PROTOCOLS["messages"].parse_alone(
         json.dumps({"model": "m", "max_tokens": 9, "messages": HELLO} | fields).encode()
     )
 
@@ -114,14 +114,13 @@ def test_later_breakpoint_without_ttl_counts_as_five_minutes() -> None:
     [((), (0, 0)), ((None,), (60, 0)), (("5m",), (60, 0)), (("1h",), (0, 60)), (("1h", "5m"), (20, 40))],
 )
 def test_usage_counts_created_tokens_by_ttl(ttls: tuple[str | None, ...], expected: tuple[int, int]) -> None:
-    formatter = AnthropicMessagesFormatter()
     body = {
         "model": "m",
         "max_tokens": 9,
         "messages": HELLO,
         "system": [marked("Hi", ttl) for ttl in ttls] or "Hi",
     }
-    formatter.parse(json.dumps(body).encode())
+    encoder = encoder_of("messages", body)
     num_longer = 40 if len(ttls) > 1 else 0
     usage = Usage(
         num_prompt_tokens=100,
@@ -130,7 +129,7 @@ def test_usage_counts_created_tokens_by_ttl(ttls: tuple[str | None, ...], expect
         num_long_ttl_stored_tokens=num_longer,
     )
 
-    counted = data_of(formatter.begin(usage))[0]["message"]["usage"]
+    counted = data_of(encoder.begin(usage))[0]["message"]["usage"]
 
     assert counted["cache_creation"] == {
         "ephemeral_5m_input_tokens": expected[0],
@@ -149,8 +148,7 @@ def test_unknown_ttl_is_refused_by_name() -> None:
 def test_prompt_counts_agree_at_start_and_end_of_a_message(
     mark: dict[str, Any], expected: tuple[int, ...]
 ) -> None:
-    formatter = AnthropicMessagesFormatter()
-    formatter.parse(json.dumps({"model": "m", "max_tokens": 9, "messages": HELLO} | mark).encode())
+    encoder = encoder_of("messages", {"model": "m", "max_tokens": 9, "messages": HELLO} | mark)
     usage = Usage(
         num_prompt_tokens=100,
         num_cached_tokens=60 if not mark else 15,
@@ -159,7 +157,7 @@ def test_prompt_counts_agree_at_start_and_end_of_a_message(
     )
     end = [TextDelta(text="Hi"), Finished(reason="stop", usage=usage)]
 
-    events = data_of(formatter.begin(usage) + b"".join(map(formatter.on_event, end)))
+    events = data_of(encoder.begin(usage) + b"".join(map(encoder.on_event, end)))
 
     for counted in (
         events[0]["message"]["usage"],

@@ -23,7 +23,8 @@ from mlxctl.ir import (
     text_message,
 )
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.protocols import OpenAIChatFormatter
+from mlxctl.protocols import PROTOCOLS
+from mlxctl.protocols.openai.chat import parse_chat
 
 from .scripts import CHAT_BODY
 
@@ -35,7 +36,7 @@ CLOCK = {"type": "function", "function": {"name": "clock"}}
 
 
 def parse(**fields: Any) -> GenerationRequest:
-    return OpenAIChatFormatter().parse(json.dumps(CHAT_BODY | fields).encode())
+    return PROTOCOLS["chat"].parse_alone(json.dumps(CHAT_BODY | fields).encode())
 
 
 def refusal(**fields: Any) -> InvalidRequest:
@@ -178,11 +179,10 @@ def test_allowed_tools_restrict_the_tools() -> None:
 
 
 def test_hosted_tools_are_dropped_and_reported() -> None:
-    formatter = OpenAIChatFormatter()
     body = CHAT_BODY | {"tools": [{"type": "web_search"}, CLOCK, {"type": "mcp", "function": {"name": "x"}}]}
-    request = formatter.parse(json.dumps(body).encode())
+    request, shape = parse_chat(json.dumps(body).encode())
     assert [tool.name for tool in request.tools] == ["clock"]
-    assert formatter.dropped_tools == ("web_search", "mcp")
+    assert shape.dropped_tools == ("web_search", "mcp")
 
 
 def test_conversation_keeps_roles_and_parts() -> None:

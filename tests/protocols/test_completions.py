@@ -8,13 +8,13 @@ import pytest
 
 from mlxctl.ir import GenerationRequest, Message, TextPart, TextResult, TokenLogprob, Usage
 from mlxctl.ir.errors import ContextTooLong, InvalidRequest
-from mlxctl.protocols import OpenAICompletionsFormatter, openai_error
+from mlxctl.protocols import PROTOCOLS, openai_error
 
 from .scripts import completion
 
 
 def parse(**fields: Any) -> GenerationRequest:
-    return OpenAICompletionsFormatter().parse(
+    return PROTOCOLS["completions"].parse_alone(
         json.dumps({"model": "tiny", "prompt": "Once"} | fields).encode()
     )
 
@@ -76,8 +76,8 @@ def test_first_prompt_token_has_no_logprob() -> None:
     first = replace(better.logprobs[0], logprob=None)
     better = replace(better, logprobs=(first, *better.logprobs[1:]))
     worse = scored(("O", 0.0), ("n", -9.0), ("c", -9.0), ("b", -2.0), ("c", -2.0))
-    formatter = completion(echo=True, logprobs=0, best_of=2)
-    (choice,) = json.loads(formatter.whole(worse, better))["choices"]
+    encoder = completion(echo=True, logprobs=0, best_of=2)
+    (choice,) = json.loads(encoder.whole(worse, better))["choices"]
     assert choice["text"] == "Onca"
     assert choice["logprobs"]["token_logprobs"] == [None, -9.0, -9.0, -1.0]
     assert choice["logprobs"]["top_logprobs"][:2] == [None, {"n": -9.0}]
@@ -113,9 +113,9 @@ def test_empty_suffix_and_streamed_n_are_accepted() -> None:
 
 
 def test_best_candidates_are_returned_best_first() -> None:
-    formatter = completion(n=2, best_of=4)
+    encoder = completion(n=2, best_of=4)
     tried = (scored(("dull", -3.0)), scored(), scored(("a", -0.5), ("b", -1.5)), scored(("sure", -0.1)))
-    answer = json.loads(formatter.whole(*tried))
+    answer = json.loads(encoder.whole(*tried))
     assert [(choice["index"], choice["text"]) for choice in answer["choices"]] == [(0, "sure"), (1, "ab")]
     assert answer["choices"][0]["logprobs"] is None
     assert answer["usage"]["completion_tokens"] == 4
@@ -123,8 +123,8 @@ def test_best_candidates_are_returned_best_first() -> None:
 
 
 def test_choices_are_numbered_by_prompt_and_each_prompt_counts() -> None:
-    formatter = completion(prompt=["Once", "Twice"], n=2)
-    answer = json.loads(formatter.whole(*(scored((word, -1.0)) for word in "abcd")))
+    encoder = completion(prompt=["Once", "Twice"], n=2)
+    answer = json.loads(encoder.whole(*(scored((word, -1.0)) for word in "abcd")))
     assert [(choice["index"], choice["text"]) for choice in answer["choices"]] == [
         (0, "a"),
         (1, "b"),

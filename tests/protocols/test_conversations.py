@@ -4,12 +4,7 @@ import json
 from typing import Any
 
 from mlxctl.ir import Message
-from mlxctl.protocols import (
-    AnthropicMessagesFormatter,
-    Formatter,
-    OpenAIChatFormatter,
-    OpenAIResponsesFormatter,
-)
+from mlxctl.protocols import PROTOCOLS
 
 from .scripts import CHAT_BODY, MESSAGES_BODY
 
@@ -64,21 +59,19 @@ RESPONSES = [
 ]
 
 
-def read(formatter: Formatter, body: dict[str, Any], messages: str) -> tuple[Message, ...]:
+def read(protocol: str, body: dict[str, Any], messages: str) -> tuple[Message, ...]:
     head = json.dumps(body)[:-1]
-    return formatter.parse(f'{head}, "messages": {messages}}}'.encode()).messages
+    return PROTOCOLS[protocol].parse_alone(f'{head}, "messages": {messages}}}'.encode()).messages
 
 
 def test_tool_conversation_is_equal_in_every_protocol() -> None:
-    by_chat = read(OpenAIChatFormatter(), CHAT_BODY, json.dumps(CHAT))
-    by_messages = read(
-        AnthropicMessagesFormatter(), MESSAGES_BODY | {"system": "Be brief."}, MESSAGES % ARGUMENTS
-    )
+    by_chat = read("chat", CHAT_BODY, json.dumps(CHAT))
+    by_messages = read("messages", MESSAGES_BODY | {"system": "Be brief."}, MESSAGES % ARGUMENTS)
     body = {"model": "tiny", "input": RESPONSES, "instructions": "Be brief."}
-    by_responses = OpenAIResponsesFormatter().parse(json.dumps(body).encode()).messages
+    by_responses = PROTOCOLS["responses"].parse_alone(json.dumps(body).encode()).messages
     assert by_chat == by_messages == by_responses
 
 
 def test_arguments_keep_the_clients_json_text() -> None:
-    messages = read(AnthropicMessagesFormatter(), MESSAGES_BODY, MESSAGES % '{ "a" : 1.0 }')
+    messages = read("messages", MESSAGES_BODY, MESSAGES % '{ "a" : 1.0 }')
     assert messages[1].tool_calls[0].arguments == '{ "a" : 1.0 }'

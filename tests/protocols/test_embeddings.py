@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mlxctl.ir import EmbeddingResult
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.protocols import OpenAIEmbeddingsFormatter
+from mlxctl.protocols.openai.embeddings import parse_embeddings
 
 
 def body(**fields: Any) -> bytes:
@@ -28,7 +28,7 @@ def body(**fields: Any) -> bytes:
     ],
 )
 def test_input_accepts_texts_and_token_ids(asked: Any, inputs: tuple[Any, ...]) -> None:
-    request = OpenAIEmbeddingsFormatter().parse(body(input=asked, user="caller-1", dimensions=8))
+    request = parse_embeddings(body(input=asked, user="caller-1", dimensions=8))[0]
     assert (request.inputs, request.dimensions, request.prompt_name, request.may_cut) == (
         inputs,
         8,
@@ -38,12 +38,12 @@ def test_input_accepts_texts_and_token_ids(asked: Any, inputs: tuple[Any, ...]) 
 
 
 def test_prompt_name_and_truncate_are_passed_on() -> None:
-    request = OpenAIEmbeddingsFormatter().parse(body(prompt_name="query", truncate=True))
+    request = parse_embeddings(body(prompt_name="query", truncate=True))[0]
     assert (request.prompt_name, request.may_cut) == ("query", True)
 
 
 def test_names_of_voyage_are_read() -> None:
-    request = OpenAIEmbeddingsFormatter().parse(body(input_type="query", truncation=True, output_dimension=8))
+    request = parse_embeddings(body(input_type="query", truncation=True, output_dimension=8))[0]
     assert (request.purpose, request.may_cut, request.dimensions) == ("query", True, 8)
 
 
@@ -69,7 +69,7 @@ def test_names_of_voyage_are_read() -> None:
 )
 def test_invalid_fields_are_refused_by_name(fields: dict[str, Any], param: str, complaint: str) -> None:
     with pytest.raises(InvalidRequest, match=complaint) as refusal:
-        OpenAIEmbeddingsFormatter().parse(body(**fields))
+        parse_embeddings(body(**fields))
     assert (refusal.value.param or "").startswith(param.split("[")[0])
 
 
@@ -80,9 +80,8 @@ def test_floats_and_base64_are_the_same_vectors(vectors: list[list[float]]) -> N
     )
     answers = []
     for encoding in ("float", "base64"):
-        formatter = OpenAIEmbeddingsFormatter()
-        formatter.parse(body(encoding_format=encoding))
-        answers.append(json.loads(formatter.whole(result)))
+        _, shape = parse_embeddings(body(encoding_format=encoding))
+        answers.append(json.loads(shape.encode(result)))
     as_numbers, packed = answers
     assert [entry["embedding"] for entry in as_numbers["data"]] == vectors
     assert [array("f", b64decode(entry["embedding"])).tolist() for entry in packed["data"]] == vectors

@@ -6,17 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from mlxctl.ir import CacheOptions, GenerationRequest
+from mlxctl.ir import CacheOptions, GenerationRequest, KeepAlive, SamplingParams
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.lora import LoraChoice
-from mlxctl.protocols import PROTOCOLS, AgentTurnFormatter, Formatter
+from mlxctl.protocols import PROTOCOLS, AnswerStart
 from mlxctl.protocols.anthropic.messages import parse_count_tokens
-from mlxctl.protocols.compat.lm_studio.stats import (
-    LMStudioChatFormatter,
-    LMStudioCompletionsFormatter,
-    LMStudioModelInfo,
-)
 from mlxctl.protocols.extension_fields import ExtensionFields
+from mlxctl.protocols.openai.agents.turns import parse_turn
 from mlxctl.server.http.route import Operation, Route
 from mlxctl.server.routes import all_routes
 
@@ -35,10 +31,6 @@ BODIES: dict[str, dict[str, Any]] = {
     "llama_infill": {"input_prefix": "a", "input_suffix": "b"},
     "ollama_chat": {"model": "m", "messages": HELLO},
     "ollama_generate": {"model": "m", "prompt": "Hi"},
-}
-LM_STUDIO_V0: dict[str, type[LMStudioChatFormatter | LMStudioCompletionsFormatter]] = {
-    "lm_studio_v0_chat": LMStudioChatFormatter,
-    "lm_studio_v0_completions": LMStudioCompletionsFormatter,
 }
 DIALECTS = pytest.mark.parametrize("dialect", BODIES)
 WRONG: dict[str, tuple[Any, ...]] = {
@@ -59,16 +51,8 @@ NOT_EXTENDED = {
 }
 
 
-def formatter_of(dialect: str) -> Formatter:
-    if (create := LM_STUDIO_V0.get(dialect)) is None:
-        return PROTOCOLS[dialect].create_formatter()
-    formatter = create()
-    formatter.model_info = LMStudioModelInfo("qwen3", None, "mlx", 1024)
-    return formatter
-
-
 def parse(dialect: str, **fields: Any) -> GenerationRequest:
-    return formatter_of(dialect).parse(json.dumps(BODIES[dialect] | fields).encode())
+    return PROTOCOLS[dialect].parse_alone(json.dumps(BODIES[dialect] | fields).encode())
 
 
 @DIALECTS
@@ -100,12 +84,11 @@ def test_priority_is_that_of_vllm(dialect: str) -> None:
 
 @DIALECTS
 def test_ttl_is_that_of_the_cache_except_where_lm_studio_has_its_own(dialect: str) -> None:
-    formatter = formatter_of(dialect)
-    request = formatter.parse(json.dumps(BODIES[dialect] | {"ttl": 90}).encode())
+    request = parse(dialect, ttl=90)
 
     is_idle_time = dialect.startswith("lm_studio")
     assert request.cache.ttl_seconds == (None if is_idle_time else 90)
-    assert getattr(formatter, "idle_seconds", None) == (90 if is_idle_time else None)
+    assert request.keep_alive == (KeepAlive(seconds=90, new_only=True) if is_idle_time else None)
 
 
 @DIALECTS
@@ -125,12 +108,13 @@ def test_adapter_and_lora_exclude_each_other(dialect: str) -> None:
 
 @DIALECTS
 def test_answer_has_the_model_that_is_set(dialect: str) -> None:
-    formatter = formatter_of(dialect)
-    formatter.parse(json.dumps(BODIES[dialect]).encode())
-    formatter.set_model("the real one")
+    _, shape = PROTOCOLS[dialect].parse(json.dumps(BODIES[dialect]).encode())
+    encoder = PROTOCOLS[dialect].create_encoder(shape)
+    encoder.start(AnswerStart(model="the real one", sampling=SamplingParams()))
 
-    stream = formatter.begin(USAGE) + b"".join(map(formatter.on_event, PLAIN))
-    assert b"the real one" in stream
+    stream = encoder.begin(USAGE) + b"".join(map(encoder.on_event, PLAIN))
+    names_none = dialect == "sglang"
+    assert (b"the real one" in stream) != names_none
     assert b'"model":"m"' not in stream
 
 
@@ -159,7 +143,7 @@ def test_token_count_takes_the_fields_and_looks_up_adapters() -> None:
 
 def test_turn_of_an_agent_has_the_fields_of_a_chat() -> None:
     with pytest.raises(InvalidRequest) as refused:
-        AgentTurnFormatter(agent_id="a").read(json.dumps({"messages": HELLO, "ttl": -1}).encode())
+        parse_turn(json.dumps({"messages": HELLO, "ttl": -1}).encode())
     assert refused.value.param == "ttl"
 
 

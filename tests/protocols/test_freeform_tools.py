@@ -20,10 +20,10 @@ from mlxctl.ir import (
     collect,
 )
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.protocols import OpenAIChatFormatter, OpenAIResponsesFormatter
+from mlxctl.protocols import PROTOCOLS
 from mlxctl.protocols.openai.freeform import FreeformInput, freeform_arguments
 
-from .scripts import CHAT_BODY, RESPONSES_BODY, USAGE, chat, data_of, responses, stream
+from .scripts import CHAT_BODY, RESPONSES_BODY, USAGE, chat, data_of, encoder_of, responses, stream
 
 REGEX = {"definition": "[a-c]+", "syntax": "regex"}
 LARK = {"definition": 'start: "+" /[a-z]+/', "syntax": "lark"}
@@ -85,8 +85,8 @@ def test_arguments_of_another_shape_become_the_input(arguments: str, text: str) 
 
 
 def test_custom_tool_is_offered_as_function_of_one_string() -> None:
-    asked = OpenAIChatFormatter().parse(json.dumps(CHAT_BODY | {"tools": [CHAT_PATCH]}).encode())
-    same = OpenAIResponsesFormatter().parse(json.dumps(RESPONSES_BODY | {"tools": [PATCH]}).encode())
+    asked = PROTOCOLS["chat"].parse_alone(json.dumps(CHAT_BODY | {"tools": [CHAT_PATCH]}).encode())
+    same = PROTOCOLS["responses"].parse_alone(json.dumps(RESPONSES_BODY | {"tools": [PATCH]}).encode())
     (tool,) = asked.tools
     assert (tool,) == same.tools
     assert (tool.name, tool.description, tool.is_strict) == ("patch", "Change files", False)
@@ -98,12 +98,14 @@ def test_regex_is_enforced_and_lark_grammar_is_described() -> None:
         "type": "custom",
         "custom": {"name": "patch", "format": {"type": "grammar", "grammar": REGEX}},
     }
-    (held,) = OpenAIChatFormatter().parse(json.dumps(CHAT_BODY | {"tools": [chat_tool]}).encode()).tools
+    (held,) = PROTOCOLS["chat"].parse_alone(json.dumps(CHAT_BODY | {"tools": [chat_tool]}).encode()).tools
     assert held.is_strict
     assert held.parameters["properties"]["input"]["pattern"] == "^(?:[a-c]+)$"
     assert held.param == "tools[0].custom.format.grammar.definition"
     tool = PATCH | {"format": {"type": "grammar", **LARK}}
-    (spec,) = OpenAIResponsesFormatter().parse(json.dumps(RESPONSES_BODY | {"tools": [tool]}).encode()).tools
+    (spec,) = (
+        PROTOCOLS["responses"].parse_alone(json.dumps(RESPONSES_BODY | {"tools": [tool]}).encode()).tools
+    )
     assert not spec.is_strict
     assert spec.description.startswith("Change files")
     assert spec.description.endswith(LARK["definition"])
@@ -115,8 +117,9 @@ def test_custom_calls_and_results_are_replayed() -> None:
         {"type": "custom_tool_call", "call_id": "c1", "name": "patch", "input": 'a "b"'},
         {"type": "custom_tool_call_output", "call_id": "c1", "output": "done"},
     ]
-    formatter = OpenAIResponsesFormatter()
-    from_items = formatter.parse(json.dumps({"model": "tiny", "input": items}).encode()).messages
+    from_items = (
+        PROTOCOLS["responses"].parse_alone(json.dumps({"model": "tiny", "input": items}).encode()).messages
+    )
     replayed = {"id": "c1", "type": "custom", "custom": {"name": "patch", "input": 'a "b"'}}
     chatted = [
         {"role": "user", "content": "Go"},
@@ -124,32 +127,33 @@ def test_custom_calls_and_results_are_replayed() -> None:
         {"role": "tool", "tool_call_id": "c1", "content": "done"},
     ]
     assert (
-        OpenAIChatFormatter().parse(json.dumps({"model": "tiny", "messages": chatted}).encode()).messages
+        PROTOCOLS["chat"].parse_alone(json.dumps({"model": "tiny", "messages": chatted}).encode()).messages
         == from_items
     )
     assert from_items[1].tool_calls == (
         ToolCallPart(id="c1", name="patch", arguments=freeform_arguments('a "b"')),
     )
-    formatter.whole(collect(called("{}")))
-    assert formatter.record is not None
-    assert [item.id.split("_")[0] for item in formatter.record.input] == ["msg", "ctc", "ctco"]
+    encoder = responses(input=items)
+    encoder.whole(collect(called("{}")))
+    assert encoder.record is not None
+    assert [item.id.split("_")[0] for item in encoder.record.input] == ["msg", "ctc", "ctco"]
 
 
 def test_custom_tool_can_be_chosen_by_name() -> None:
     choice: dict[str, Any] = {"type": "custom", "custom": {"name": "patch"}}
-    asked = OpenAIChatFormatter().parse(
+    asked = PROTOCOLS["chat"].parse_alone(
         json.dumps(CHAT_BODY | {"tools": [CHAT_PATCH], "tool_choice": choice}).encode()
     )
     assert asked.tool_choice == ToolChoice(mode="named", name="patch")
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [choice]}}
-    asked = OpenAIChatFormatter().parse(
+    asked = PROTOCOLS["chat"].parse_alone(
         json.dumps(CHAT_BODY | {"tools": [CHAT_PATCH], "tool_choice": allowed}).encode()
     )
     assert asked.tool_choice == ToolChoice(mode="required")
     body = RESPONSES_BODY | {"tools": [PATCH], "tool_choice": {"type": "custom", "name": "patch"}}
-    formatter = OpenAIResponsesFormatter()
-    assert formatter.parse(json.dumps(body).encode()).tool_choice == ToolChoice(mode="named", name="patch")
-    assert json.loads(formatter.whole(collect(called("{}"))))["tool_choice"] == {
+    asked = PROTOCOLS["responses"].parse_alone(json.dumps(body).encode())
+    assert asked.tool_choice == ToolChoice(mode="named", name="patch")
+    assert json.loads(encoder_of("responses", body).whole(collect(called("{}"))))["tool_choice"] == {
         "type": "custom",
         "name": "patch",
     }
@@ -161,11 +165,11 @@ def test_tools_may_be_offered_within_the_input() -> None:
         {"type": "additional_tools", "role": "developer", "tools": [space]},
         {"role": "user", "content": "Go"},
     ]
-    formatter = OpenAIResponsesFormatter()
-    asked = formatter.parse(json.dumps({"model": "tiny", "input": items}).encode())
+    asked = PROTOCOLS["responses"].parse_alone(json.dumps({"model": "tiny", "input": items}).encode())
     assert [tool.name for tool in asked.tools] == ["files__patch"]
     assert [message.role for message in asked.messages] == ["user"]
-    (item,) = json.loads(formatter.whole(collect(called('{"input": "x"}', name="files__patch"))))["output"]
+    whole = responses(input=items).whole(collect(called('{"input": "x"}', name="files__patch")))
+    (item,) = json.loads(whole)["output"]
     assert (item["type"], item["name"], item["namespace"], item["input"]) == (
         "custom_tool_call",
         "patch",
@@ -174,5 +178,5 @@ def test_tools_may_be_offered_within_the_input() -> None:
     )
     items[0]["tools"] = [{"type": "custom"}]
     with pytest.raises(InvalidRequest) as refused:
-        OpenAIResponsesFormatter().parse(json.dumps({"model": "tiny", "input": items}).encode())
+        PROTOCOLS["responses"].parse_alone(json.dumps({"model": "tiny", "input": items}).encode())
     assert refused.value.param == "input[0].tools[0].name"

@@ -17,7 +17,7 @@ from mlxctl.ir import (
     collect,
 )
 from mlxctl.ir.errors import EngineDied
-from mlxctl.protocols import Formatter
+from mlxctl.protocols import Encoder
 
 from .scripts import (
     CUT_OFF,
@@ -35,7 +35,7 @@ from .scripts import (
     stream,
 )
 
-MAKERS: dict[str, Callable[[], Formatter]] = {"chat": chat, "messages": messages, "responses": responses}
+MAKERS: dict[str, Callable[[], Encoder]] = {"chat": chat, "messages": messages, "responses": responses}
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -54,8 +54,8 @@ def test_responses(script: str, golden: SnapshotAssertion) -> None:
 
 
 def test_responses_with_a_summary_and_carried_thinking(golden: SnapshotAssertion) -> None:
-    formatter = responses(reasoning={"summary": "auto"}, include=["reasoning.encrypted_content"])
-    assert stream(formatter, THINKING).decode() == golden
+    encoder = responses(reasoning={"summary": "auto"}, include=["reasoning.encrypted_content"])
+    assert stream(encoder, THINKING).decode() == golden
 
 
 def test_responses_with_logprobs(golden: SnapshotAssertion) -> None:
@@ -83,8 +83,8 @@ def test_responses_with_a_tool_of_a_namespace(golden: SnapshotAssertion) -> None
 @pytest.mark.parametrize("protocol", MAKERS)
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_whole(protocol: str, script: str, golden: SnapshotAssertion) -> None:
-    formatter = MAKERS[protocol]()
-    assert msgspec.json.format(formatter.whole(collect(SCRIPTS[script]))).decode() == golden
+    encoder = MAKERS[protocol]()
+    assert msgspec.json.format(encoder.whole(collect(SCRIPTS[script]))).decode() == golden
 
 
 def test_chat_with_usage(golden: SnapshotAssertion) -> None:
@@ -92,8 +92,8 @@ def test_chat_with_usage(golden: SnapshotAssertion) -> None:
 
 
 def test_chat_with_three_choices(golden: SnapshotAssertion) -> None:
-    formatter = chat(n=3, stream=True, stream_options={"include_usage": True})
-    assert interleaved(formatter, CUT_OFF, TWO_CALLS, THINKING).decode() == golden
+    encoder = chat(n=3, stream=True, stream_options={"include_usage": True})
+    assert interleaved(encoder, CUT_OFF, TWO_CALLS, THINKING).decode() == golden
 
 
 def test_chat_with_logprobs(golden: SnapshotAssertion) -> None:
@@ -101,10 +101,10 @@ def test_chat_with_logprobs(golden: SnapshotAssertion) -> None:
 
 
 def test_completions(golden: SnapshotAssertion) -> None:
-    formatter = completion(
+    encoder = completion(
         prompt=["Once", "Twice"], logprobs=2, stream=True, stream_options={"include_usage": True}
     )
-    assert interleaved(formatter, SCORED, CUT_OFF).decode() == golden
+    assert interleaved(encoder, SCORED, CUT_OFF).decode() == golden
 
 
 def test_whole_completions(golden: SnapshotAssertion) -> None:
@@ -125,10 +125,10 @@ def test_messages_with_omitted_thinking(golden: SnapshotAssertion) -> None:
 def test_error_in_the_middle(
     protocol: str, begun: tuple[StreamEvent, ...], golden: SnapshotAssertion
 ) -> None:
-    formatter = MAKERS[protocol]()
+    encoder = MAKERS[protocol]()
     wire = (
-        formatter.begin(Usage(num_prompt_tokens=12))
-        + b"".join(map(formatter.on_event, begun))
-        + formatter.on_error(EngineDied("the engine died"))
+        encoder.begin(Usage(num_prompt_tokens=12))
+        + b"".join(map(encoder.on_event, begun))
+        + encoder.on_error(EngineDied("the engine died"))
     )
     assert wire.decode() == golden

@@ -7,20 +7,21 @@ import pytest
 
 from mlxctl.ir import GenerationRequest
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.protocols import AnthropicMessagesFormatter, OpenAIChatFormatter, OpenAIResponsesFormatter
-from mlxctl.protocols.compat.ollama.formatter import OllamaFormatter
+from mlxctl.protocols import (
+    PROTOCOLS,
+)
 
 BODY = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
 
 
 def parse_chat(**fields: Any) -> GenerationRequest:
-    return OpenAIChatFormatter().parse(json.dumps(BODY | fields).encode())
+    return PROTOCOLS["chat"].parse_alone(json.dumps(BODY | fields).encode())
 
 
 def test_integral_floats_are_integers_in_every_protocol() -> None:
     chat = parse_chat(max_tokens=16.0, seed=1e9, top_k=-1.0)
-    messages = AnthropicMessagesFormatter().parse(json.dumps(BODY | {"max_tokens": 16.0}).encode())
-    ollama = OllamaFormatter(route="chat").parse(
+    messages = PROTOCOLS["messages"].parse_alone(json.dumps(BODY | {"max_tokens": 16.0}).encode())
+    ollama = PROTOCOLS["ollama_chat"].parse_alone(
         json.dumps(BODY | {"options": {"num_predict": 16.0, "temperature": 0}}).encode()
     )
     assert (chat.max_tokens, chat.sampling.seed, chat.sampling.top_k) == (16, 10**9, 0)
@@ -30,7 +31,7 @@ def test_integral_floats_are_integers_in_every_protocol() -> None:
 def test_integral_floats_of_lists_and_of_responses_are_integers() -> None:
     many = parse_chat(stop_token_ids=[float(number) for number in range(100)], max_tokens=2.0)
     body = {"model": "tiny", "input": "hi", "max_output_tokens": 4.0, "top_logprobs": 2.0}
-    parsed = OpenAIResponsesFormatter().parse(json.dumps(body).encode())
+    parsed = PROTOCOLS["responses"].parse_alone(json.dumps(body).encode())
     assert (len(many.stop_token_ids), many.max_tokens) == (100, 2)
     assert (parsed.max_tokens, parsed.sampling.num_top_logprobs) == (4, 2)
 

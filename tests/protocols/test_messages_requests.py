@@ -24,7 +24,8 @@ from mlxctl.ir import (
     text_message,
 )
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.protocols import AnthropicMessagesFormatter, anthropic_error
+from mlxctl.protocols import PROTOCOLS, anthropic_error
+from mlxctl.protocols.anthropic.messages import parse_messages
 
 from .scripts import MESSAGES_BODY
 
@@ -37,7 +38,7 @@ PNG = {
 
 
 def parse(**fields: Any) -> GenerationRequest:
-    return AnthropicMessagesFormatter().parse(json.dumps(MESSAGES_BODY | fields).encode())
+    return PROTOCOLS["messages"].parse_alone(json.dumps(MESSAGES_BODY | fields).encode())
 
 
 def user(*blocks: Any) -> dict[str, Any]:
@@ -207,13 +208,13 @@ def test_thinking_and_a_forced_call_exclude_each_other() -> None:
 
 
 def test_hosted_tools_are_dropped_and_reported() -> None:
-    formatter = AnthropicMessagesFormatter()
     body = MESSAGES_BODY | {
         "tools": [{"type": "web_search_20250305", "name": "web_search"}, CLOCK | {"type": "custom"}]
     }
-    request = formatter.parse(json.dumps(body).encode())
+    request, shape = parse_messages(json.dumps(body).encode())
+    assert isinstance(request, GenerationRequest)
     assert [tool.name for tool in request.tools] == ["clock"]
-    assert formatter.dropped_tools == ("web_search_20250305",)
+    assert shape.dropped_tools == ("web_search_20250305",)
 
 
 def test_deferred_tool_is_defined_at_its_reference() -> None:
@@ -403,10 +404,11 @@ def test_marks_of_the_vendors_service_leave_its_summary_and_advice() -> None:
 )
 def test_client_run_tools_have_their_published_schema(kind: str, name: str, required: list[str]) -> None:
     tool = {"type": kind, "name": name, "display_width_px": 800, "display_height_px": 600}
-    formatter = AnthropicMessagesFormatter()
-    (spec,) = formatter.parse(json.dumps(MESSAGES_BODY | {"tools": [tool]}).encode()).tools
+    request, shape = parse_messages(json.dumps(MESSAGES_BODY | {"tools": [tool]}).encode())
+    assert isinstance(request, GenerationRequest)
+    (spec,) = request.tools
     assert (spec.name, spec.parameters["required"], bool(spec.description)) == (name, required, True)
-    assert formatter.dropped_tools == ()
+    assert shape.dropped_tools == ()
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,15 @@
 """Ollama's `keep_alive` as seconds."""
 
 import pytest
-from msgspec import UNSET
 
+from mlxctl.ir import KeepAlive
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.protocols.compat.ollama.parse import keep_alive_seconds
+from mlxctl.protocols.compat.ollama.parse import keep_alive
 
 
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [
-        (None, UNSET),
         (0, 0.0),
         (90, 90.0),
         ("0", 0.0),
@@ -23,12 +22,16 @@ from mlxctl.protocols.compat.ollama.parse import keep_alive_seconds
         ("-1m", None),
     ],
 )
-def test_keep_alive_is_read_as_seconds(value: str | float | None, seconds: object) -> None:
-    assert keep_alive_seconds(value) == seconds
+def test_keep_alive_is_read_as_seconds(value: str | float, seconds: float | None) -> None:
+    assert keep_alive(value) == KeepAlive(seconds=seconds)
+
+
+def test_null_keep_alive_sets_nothing() -> None:
+    assert keep_alive(None) is None
 
 
 @pytest.mark.parametrize("value", ["", "soon", "5 m", "m5", "1h" * 9, "9" * 400])
 def test_other_durations_are_refused(value: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        keep_alive_seconds(value)
+        keep_alive(value)
     assert caught.value.param == "keep_alive"

@@ -5,28 +5,28 @@ from typing import Any
 
 import pytest
 
-from mlxctl.ir import TextResult, Usage, text_message
+from mlxctl.ir import GenerationRequest, TextResult, Usage, text_message
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import (
-    AnthropicMessagesFormatter,
-    OpenAIChatFormatter,
-    OpenAIResponsesFormatter,
+    PROTOCOLS,
     header_priority,
 )
 
+from .scripts import encoder_of
+
 MESSAGES = [{"role": "user", "content": "Hi"}]
-BODIES: dict[type[Any], dict[str, Any]] = {
-    OpenAIChatFormatter: {"model": "m", "messages": MESSAGES},
-    OpenAIResponsesFormatter: {"model": "m", "input": "Hi"},
-    AnthropicMessagesFormatter: {"model": "m", "messages": MESSAGES, "max_tokens": 4},
+BODIES: dict[str, dict[str, Any]] = {
+    "chat": {"model": "m", "messages": MESSAGES},
+    "responses": {"model": "m", "input": "Hi"},
+    "messages": {"model": "m", "messages": MESSAGES, "max_tokens": 4},
 }
 
 
-def parse(formatter: Any, **fields: Any) -> Any:
-    return formatter.parse(json.dumps(BODIES[type(formatter)] | fields).encode())
+def parse(protocol: str, **fields: Any) -> GenerationRequest:
+    return PROTOCOLS[protocol].parse_alone(json.dumps(BODIES[protocol] | fields).encode())
 
 
-@pytest.mark.parametrize("create", [OpenAIChatFormatter, OpenAIResponsesFormatter])
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
 @pytest.mark.parametrize(
     ("fields", "priority"),
     [
@@ -38,16 +38,14 @@ def parse(formatter: Any, **fields: Any) -> Any:
         ({"service_tier": "flex", "priority": -3}, -3),
     ],
 )
-def test_service_tier_sets_priority(create: type[Any], fields: dict[str, Any], priority: int | None) -> None:
-    assert parse(create(), **fields).priority == priority
+def test_service_tier_sets_priority(protocol: str, fields: dict[str, Any], priority: int | None) -> None:
+    assert parse(protocol, **fields).priority == priority
 
 
-@pytest.mark.parametrize(
-    "create", [OpenAIChatFormatter, OpenAIResponsesFormatter, AnthropicMessagesFormatter]
-)
-def test_unknown_service_tier_is_refused_by_name(create: type[Any]) -> None:
+@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
+def test_unknown_service_tier_is_refused_by_name(protocol: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        parse(create(), service_tier="platinum")
+        parse(protocol, service_tier="platinum")
 
     assert refused.value.param == "service_tier"
 
@@ -62,13 +60,12 @@ def test_unknown_service_tier_is_refused_by_name(create: type[Any]) -> None:
     ],
 )
 def test_chat_reports_service_tier_where_one_was_set(fields: dict[str, Any], tier: str | None) -> None:
-    formatter = OpenAIChatFormatter()
-    parse(formatter, **fields)
+    encoder = encoder_of("chat", BODIES["chat"] | fields)
     usage = Usage(num_prompt_tokens=1, num_cached_tokens=0, num_completion_tokens=1)
 
-    chunk = json.loads(formatter.begin(usage).decode().removeprefix("data: "))
+    chunk = json.loads(encoder.begin(usage).decode().removeprefix("data: "))
     whole = json.loads(
-        formatter.whole(TextResult(message=text_message("assistant", "Hi"), reason="stop", usage=usage))
+        encoder.whole(TextResult(message=text_message("assistant", "Hi"), reason="stop", usage=usage))
     )
 
     assert (chunk.get("service_tier"), whole.get("service_tier")) == (tier, tier)
@@ -77,9 +74,10 @@ def test_chat_reports_service_tier_where_one_was_set(fields: dict[str, Any], tie
 def test_messages_report_service_tier_where_one_was_set() -> None:
     usage = Usage(num_prompt_tokens=1, num_cached_tokens=0, num_completion_tokens=1)
     result = TextResult(message=text_message("assistant", "Hi"), reason="stop", usage=usage)
-    plain, tiered = AnthropicMessagesFormatter(), AnthropicMessagesFormatter()
-    assert parse(plain).priority is None
-    assert parse(tiered, service_tier="standard_only").priority == 0
+    assert parse("messages").priority is None
+    assert parse("messages", service_tier="standard_only").priority == 0
+    plain = encoder_of("messages", BODIES["messages"])
+    tiered = encoder_of("messages", BODIES["messages"] | {"service_tier": "standard_only"})
 
     assert json.loads(plain.whole(result))["usage"]["service_tier"] is None
     assert json.loads(tiered.whole(result))["usage"]["service_tier"] == "standard"

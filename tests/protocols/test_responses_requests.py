@@ -21,7 +21,8 @@ from mlxctl.ir import (
     text_message,
 )
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.protocols import OpenAIResponsesFormatter, References, StoredContext
+from mlxctl.protocols import PROTOCOLS, Reference, StoredContext
+from mlxctl.protocols.openai.responses.encoder import parse_response, parse_response_with
 from mlxctl.protocols.thinking_signature import sign
 
 from .scripts import RESPONSES_BODY, THINKING, responses, stream
@@ -42,7 +43,7 @@ HOME = {
 
 
 def parse(**fields: Any) -> GenerationRequest:
-    return OpenAIResponsesFormatter().parse(json.dumps(RESPONSES_BODY | fields).encode())
+    return PROTOCOLS["responses"].parse_alone(json.dumps(RESPONSES_BODY | fields).encode())
 
 
 def messages(*items: object, **fields: Any) -> tuple[Message, ...]:
@@ -262,11 +263,11 @@ def test_wrong_item_of_such_a_tool_is_named(item: dict[str, Any], param: str) ->
 
 
 def test_hosted_tools_and_items_are_dropped_and_reported() -> None:
-    formatter = OpenAIResponsesFormatter()
     items = [message_item("user", "Hi"), {"type": "web_search_call", "id": "ws_1", "status": "completed"}]
     tools = [{"type": "web_search", "external_web_access": True}, HOME, {"type": "mcp", "tools": 5}]
-    asked = formatter.parse(json.dumps({"model": "tiny", "input": items, "tools": tools}).encode())
-    assert formatter.dropped_tools == ("web_search", "file_search", "mcp", "web_search_call")
+    asked, shape = parse_response(json.dumps({"model": "tiny", "input": items, "tools": tools}).encode())
+    assert isinstance(asked, GenerationRequest)
+    assert shape.dropped_tools == ("web_search", "file_search", "mcp", "web_search_call")
     assert [tool.name for tool in asked.tools] == ["home__lamp"]
     assert len(asked.messages) == 1
 
@@ -349,36 +350,33 @@ def test_null_and_unknown_fields_are_ignored() -> None:
 
 
 def test_references_are_returned() -> None:
-    formatter = OpenAIResponsesFormatter()
     items = [{"type": "item_reference", "id": "msg_1"}, {"id": "msg_2"}, message_item("user", "Hi")]
     body = {"model": "tiny", "input": items, "previous_response_id": "resp_0"}
-    assert formatter.read(json.dumps(body).encode()) == References(
-        previous_id="resp_0", item_ids=("msg_1", "msg_2")
-    )
+    refers, _ = parse_response(json.dumps(body).encode())
+    assert refers == Reference(stream=False, previous_id="resp_0", item_ids=("msg_1", "msg_2"))
 
 
 def test_request_without_references_is_parsed_at_once() -> None:
-    formatter = OpenAIResponsesFormatter()
     body = {"model": "tiny", "input": "x" * 1_000_000}
-    asked = formatter.parse_or_refer(json.dumps(body).encode())
+    asked, shape = parse_response(json.dumps(body).encode())
     assert isinstance(asked, GenerationRequest)
     assert asked.messages[0].text == body["input"]
     apart: list[PickleBuffer] = []
-    kept = pickle.dumps(vars(formatter), protocol=5, buffer_callback=apart.append)
+    kept = pickle.dumps(shape, protocol=5, buffer_callback=apart.append)
     assert len(kept) < 10_000
     assert [memoryview(part).nbytes // 1000 for part in apart] == [1000]
 
 
 def test_request_with_references_is_not_held_during_the_lookup() -> None:
-    formatter = OpenAIResponsesFormatter()
     body = {"model": "tiny", "input": "x" * 1_000_000, "previous_response_id": "resp_0"}
     written = json.dumps(body).encode()
-    assert formatter.parse_or_refer(written) == References(previous_id="resp_0")
-    assert len(pickle.dumps(vars(formatter))) < 10_000
+    outline = parse_response(written)
+    assert outline[0] == Reference(stream=False, previous_id="resp_0")
+    assert len(pickle.dumps(outline)) < 10_000
     earlier = (stored("msg_0", message_item("user", "Light!")),)
-    asked = formatter.parse_again(written, StoredContext(conversation=earlier))
+    asked, shape = parse_response_with(written, StoredContext(conversation=earlier))
     assert [message.text[:6] for message in asked.messages] == ["Light!", "xxxxxx"]
-    assert formatter.earlier == ()
+    assert len(shape.own_items) == 1
 
 
 def stored(item_id: str, item: dict[str, Any]) -> StoredItem:
@@ -386,15 +384,14 @@ def stored(item_id: str, item: dict[str, Any]) -> StoredItem:
 
 
 def test_stored_items_are_put_where_they_are_referred_to() -> None:
-    formatter = OpenAIResponsesFormatter()
     items = [{"type": "item_reference", "id": "msg_1"}, result()]
     body = {"model": "tiny", "input": items, "previous_response_id": "resp_0", "instructions": "Be kind."}
-    formatter.read(json.dumps(body).encode())
     earlier = (stored("msg_0", message_item("user", "Light!")), stored("fc_0", call()))
-    asked = formatter.translate(
+    asked, _ = parse_response_with(
+        json.dumps(body).encode(),
         StoredContext(
             conversation=earlier, items={"msg_1": json.dumps(message_item("assistant", "Wait.")).encode()}
-        )
+        ),
     )
     assert [message.role for message in asked.messages] == ["system", "user", "assistant", "tool"]
     assert asked.messages[2].text == "Wait."
@@ -423,22 +420,20 @@ def test_unsupported_fields_are_refused_by_name(fields: dict[str, Any], param: s
 
 
 def test_record_has_the_answer_and_the_new_input() -> None:
-    formatter = responses(input=[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}])
-    stream(formatter, THINKING)
-    assert formatter.record is not None
-    asked = [json.loads(item.body) for item in formatter.record.input]
+    encoder = responses(input=[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}])
+    stream(encoder, THINKING)
+    assert encoder.record is not None
+    asked = [json.loads(item.body) for item in encoder.record.input]
     assert asked[0]["content"] == [{"type": "input_text", "text": "Hi"}]
     assert asked[1]["content"] == [{"type": "output_text", "text": "Yes?", "annotations": []}]
     assert (
-        [item["id"] for item in asked]
-        == [item.id for item in formatter.record.input]
-        == ["msg_1i0", "msg_1i1"]
+        [item["id"] for item in asked] == [item.id for item in encoder.record.input] == ["msg_1i0", "msg_1i1"]
     )
-    assert [json.loads(item.body)["type"] for item in formatter.record.output] == ["reasoning", "message"]
-    assert json.loads(formatter.record.body)["status"] == "completed"
+    assert [json.loads(item.body)["type"] for item in encoder.record.output] == ["reasoning", "message"]
+    assert json.loads(encoder.record.body)["status"] == "completed"
 
 
 def test_store_false_leaves_no_record() -> None:
-    formatter = responses(store=False)
-    stream(formatter, THINKING)
-    assert formatter.record is None
+    encoder = responses(store=False)
+    stream(encoder, THINKING)
+    assert not encoder.shape.stores

@@ -12,21 +12,18 @@ import pytest
 from mlxctl.ir import StreamEvent, Usage, collect
 from mlxctl.ir.errors import ContextTooLong, EngineDied, MlxctlError
 from mlxctl.protocols import (
-    AnthropicMessagesFormatter,
+    PROTOCOLS,
     ErrorBody,
-    Formatter,
     ModelCard,
     ModelPage,
-    OpenAIChatFormatter,
-    OpenAICompletionsFormatter,
-    OpenAIResponsesFormatter,
+    Parsed,
     anthropic_error,
     encode_model,
     encode_model_list,
     openai_error,
 )
 
-from .scripts import CUT_OFF, PLAIN, SCORED, SCRIPTS, STOPPED, THINKING, TWO_CALLS
+from .scripts import CUT_OFF, PLAIN, SCORED, SCRIPTS, STOPPED, THINKING, TWO_CALLS, started
 
 CARDS = [
     ModelCard(
@@ -68,21 +65,26 @@ def anthropic_client(answer: Answer) -> anthropic.Anthropic:
     )
 
 
-def play(formatter: Formatter, events: Sequence[StreamEvent], *, error: MlxctlError | None = None) -> Answer:
+def play(
+    protocol: str, events: Sequence[StreamEvent], *, error: MlxctlError | None = None, **options: Any
+) -> Answer:
     """Answer any request with the script and pings.
 
-    The script may end with an error.
+    The script may end with an error. `options` are the parser's.
     """
+    parse: Callable[..., Parsed] = PROTOCOLS[protocol].parse
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        if not formatter.parse(request.read()).stream:
+        asked, shape = parse(request.read(), **options)
+        encoder = started(PROTOCOLS[protocol].create_encoder(shape), shape)
+        if not asked.stream:
             return httpx2.Response(
-                200, headers={"Content-Type": "application/json"}, content=formatter.whole(collect(events))
+                200, headers={"Content-Type": "application/json"}, content=encoder.whole(collect(events))
             )
-        pieces = [formatter.ping(), formatter.begin(Usage(num_prompt_tokens=12))]
+        pieces = [encoder.ping(), encoder.begin(Usage(num_prompt_tokens=12))]
         for event in events:
-            pieces += [formatter.on_event(event), formatter.ping()]
-        pieces.append(formatter.on_error(error) if error else formatter.finish())
+            pieces += [encoder.on_event(event), encoder.ping()]
+        pieces.append(encoder.on_error(error) if error else encoder.finish())
         return httpx2.Response(200, headers={"Content-Type": "text/event-stream"}, content=b"".join(pieces))
 
     return answer
@@ -103,8 +105,8 @@ def ask_messages(client: anthropic.Anthropic) -> anthropic.types.Message:
 
 @pytest.mark.parametrize("script", [PLAIN, THINKING, TWO_CALLS, STOPPED, SCORED])
 def test_openai_reads_the_same_answer_whole_and_streamed(script: Sequence[StreamEvent]) -> None:
-    whole = ask_chat(openai_client(play(OpenAIChatFormatter(system_fingerprint="fp"), script))).choices[0]
-    with openai_client(play(OpenAIChatFormatter(), script)).chat.completions.stream(
+    whole = ask_chat(openai_client(play("chat", script))).choices[0]
+    with openai_client(play("chat", script)).chat.completions.stream(
         model="tiny", messages=[{"role": "user", "content": "Hi"}], stream_options={"include_usage": True}
     ) as stream:
         streamed = stream.get_final_completion()
@@ -121,8 +123,8 @@ def test_openai_reads_the_same_answer_whole_and_streamed(script: Sequence[Stream
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 def test_anthropic_reads_the_same_message_whole_and_streamed(script: Sequence[StreamEvent]) -> None:
-    whole = ask_messages(anthropic_client(play(AnthropicMessagesFormatter(), script)))
-    with anthropic_client(play(AnthropicMessagesFormatter(), script)).messages.stream(
+    whole = ask_messages(anthropic_client(play("messages", script)))
+    with anthropic_client(play("messages", script)).messages.stream(
         model="tiny", max_tokens=9, messages=[{"role": "user", "content": "Hi"}]
     ) as stream:
         streamed = stream.get_final_message()
@@ -134,7 +136,7 @@ def test_anthropic_reads_the_same_message_whole_and_streamed(script: Sequence[St
 
 def test_openai_finish_reasons() -> None:
     reasons = [
-        ask_chat(openai_client(play(OpenAIChatFormatter(), script))).choices[0].finish_reason
+        ask_chat(openai_client(play("chat", script))).choices[0].finish_reason
         for script in (PLAIN, CUT_OFF, STOPPED, TWO_CALLS)
     ]
     assert reasons == ["stop", "length", "stop", "tool_calls"]
@@ -142,19 +144,19 @@ def test_openai_finish_reasons() -> None:
 
 def test_anthropic_stop_reasons() -> None:
     reasons = [
-        ask_messages(anthropic_client(play(AnthropicMessagesFormatter(), script))).stop_reason
+        ask_messages(anthropic_client(play("messages", script))).stop_reason
         for script in (PLAIN, CUT_OFF, STOPPED, TWO_CALLS)
     ]
     assert reasons == ["end_turn", "max_tokens", "stop_sequence", "tool_use"]
 
 
 def test_anthropic_input_counts_add_up_to_the_prompt() -> None:
-    usage = ask_messages(anthropic_client(play(AnthropicMessagesFormatter(), PLAIN))).usage
+    usage = ask_messages(anthropic_client(play("messages", PLAIN))).usage
     assert (usage.input_tokens, usage.cache_read_input_tokens, usage.output_tokens) == (8, 4, 7)
 
 
 def test_the_openai_sdk_raises_when_a_stream_breaks() -> None:
-    client = openai_client(play(OpenAIChatFormatter(), THINKING[:2], error=EngineDied("the engine died")))
+    client = openai_client(play("chat", THINKING[:2], error=EngineDied("the engine died")))
     stream = client.chat.completions.create(
         model="tiny", messages=[{"role": "user", "content": "Hi"}], stream=True
     )
@@ -163,16 +165,14 @@ def test_the_openai_sdk_raises_when_a_stream_breaks() -> None:
 
 
 def test_the_openai_sdk_raises_when_an_answer_was_cut_off() -> None:
-    client = openai_client(play(OpenAIChatFormatter(), CUT_OFF))
+    client = openai_client(play("chat", CUT_OFF))
     request = client.chat.completions.stream(model="tiny", messages=[{"role": "user", "content": "Hi"}])
     with request as stream, pytest.raises(openai.LengthFinishReasonError):
         stream.get_final_completion()
 
 
 def test_the_anthropic_sdk_raises_when_a_stream_breaks() -> None:
-    client = anthropic_client(
-        play(AnthropicMessagesFormatter(), THINKING[:2], error=EngineDied("the engine died"))
-    )
+    client = anthropic_client(play("messages", THINKING[:2], error=EngineDied("the engine died")))
     request = client.messages.stream(model="tiny", max_tokens=9, messages=[{"role": "user", "content": "Hi"}])
     with request as stream, pytest.raises(anthropic.APIStatusError, match="the engine died"):
         stream.get_final_message()
@@ -180,12 +180,12 @@ def test_the_anthropic_sdk_raises_when_a_stream_breaks() -> None:
 
 def test_openai_reads_the_same_completion_whole_and_streamed() -> None:
     asked: dict[str, Any] = {"model": "tiny", "prompt": "Once", "logprobs": 2}
-    whole = openai_client(play(OpenAICompletionsFormatter(), SCORED)).completions.create(**asked).choices[0]
+    whole = openai_client(play("completions", SCORED)).completions.create(**asked).choices[0]
     # NOTE: the SDK's type for a chunk knows no null finish_reason, with which the real API's chunks come too.
     lenient = openai.OpenAI(
         api_key="k",
         base_url="http://here/v1",
-        http_client=transport(play(OpenAICompletionsFormatter(), SCORED)),
+        http_client=transport(play("completions", SCORED)),
         max_retries=0,
     )
     chunks = list(lenient.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
@@ -202,13 +202,11 @@ def test_openai_reads_the_same_response_whole_and_streamed(
     script: Sequence[StreamEvent], asked: dict[str, Any]
 ) -> None:
     asked = {**asked, "model": "tiny", "input": "Hi", "top_logprobs": 2}
-    whole = openai_client(play(OpenAIResponsesFormatter(response_id="resp_1"), script)).responses.create(
-        **asked
-    )
-    client = openai_client(play(OpenAIResponsesFormatter(response_id="resp_1"), script))
+    whole = openai_client(play("responses", script, response_id="resp_1")).responses.create(**asked)
+    client = openai_client(play("responses", script, response_id="resp_1"))
     events = list(client.responses.create(**asked, stream=True))
     streamed = events[-1].response
-    helped = openai_client(play(OpenAIResponsesFormatter(response_id="resp_1"), script))
+    helped = openai_client(play("responses", script, response_id="resp_1"))
     with helped.responses.stream(**asked) as stream:
         assert (
             "".join(event.delta for event in stream if event.type == "response.output_text.delta")
@@ -256,9 +254,7 @@ def test_openai_reads_the_request_fields_a_response_repeats() -> None:
         "temperature": 0.5,
         "prompt_cache_key": "key",
     }
-    response = openai_client(play(OpenAIResponsesFormatter(), PLAIN)).responses.create(
-        model="tiny", input="Hi", **asked
-    )
+    response = openai_client(play("responses", PLAIN)).responses.create(model="tiny", input="Hi", **asked)
     answered = response.to_dict()
     assert [tool.type for tool in response.tools] == ["function", "namespace", "custom"]
     for name in (
@@ -276,7 +272,9 @@ def test_openai_reads_the_request_fields_a_response_repeats() -> None:
 
 def test_openai_response_statuses() -> None:
     responses = [
-        openai_client(play(OpenAIResponsesFormatter(), script)).responses.create(model="tiny", input="Hi")
+        openai_client(play("responses", script, response_id="resp_1")).responses.create(
+            model="tiny", input="Hi"
+        )
         for script in (PLAIN, CUT_OFF, STOPPED, TWO_CALLS)
     ]
     assert [response.status for response in responses] == [
@@ -292,9 +290,7 @@ def test_openai_response_statuses() -> None:
 
 
 def test_openai_reads_a_response_that_failed() -> None:
-    client = openai_client(
-        play(OpenAIResponsesFormatter(), THINKING[:2], error=EngineDied("the engine died"))
-    )
+    client = openai_client(play("responses", THINKING[:2], error=EngineDied("the engine died")))
     *_, last = client.responses.create(model="tiny", input="Hi", stream=True)
     assert last.type == "response.failed"
     assert last.response.error is not None

@@ -4,23 +4,33 @@ import json
 
 from mlxctl.ir import PromptProgress, TextDelta, ThinkingDelta, Usage, collect
 from mlxctl.ir.errors import EngineDied
-from mlxctl.protocols import AnthropicMessagesFormatter, OpenAIChatFormatter
 
-from .scripts import CUT_OFF, PLAIN, TWO_CALLS, chat, data_of, interleaved, joined_chat, messages, stream
+from .scripts import (
+    CHAT_BODY,
+    CUT_OFF,
+    PLAIN,
+    TWO_CALLS,
+    chat,
+    data_of,
+    encoder_of,
+    interleaved,
+    joined_chat,
+    messages,
+    stream,
+)
 
 PROGRESS = PromptProgress(num_processed=512, num_cached=0, num_prompt_tokens=4096)
 
 
 def test_messages_ping_is_a_comment_before_the_start_and_an_event_after() -> None:
-    formatter = messages()
-    assert formatter.ping() == b": ping\n\n"
-    formatter.begin(Usage(num_prompt_tokens=1))
-    assert formatter.ping() == b'event: ping\ndata: {"type":"ping"}\n\n'
+    encoder = messages()
+    assert encoder.ping() == b": ping\n\n"
+    encoder.begin(Usage(num_prompt_tokens=1))
+    assert encoder.ping() == b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
 def test_chat_ping_is_a_comment() -> None:
-    assert OpenAIChatFormatter().ping() == b": ping\n\n"
-    assert AnthropicMessagesFormatter().ping() == b": ping\n\n"
+    assert chat().ping() == b": ping\n\n"
 
 
 def test_progress_is_a_comment() -> None:
@@ -29,9 +39,9 @@ def test_progress_is_a_comment() -> None:
 
 
 def test_empty_deltas_send_nothing() -> None:
-    for formatter in (chat(), messages()):
-        assert formatter.on_event(TextDelta(text="")) == b""
-        assert formatter.on_event(ThinkingDelta(text="")) == b""
+    for encoder in (chat(), messages()):
+        assert encoder.on_event(TextDelta(text="")) == b""
+        assert encoder.on_event(ThinkingDelta(text="")) == b""
 
 
 def test_chat_stream_has_usage_only_on_request() -> None:
@@ -43,11 +53,11 @@ def test_chat_stream_has_usage_only_on_request() -> None:
 
 
 def test_failed_chat_stream_has_no_finish_reason() -> None:
-    formatter = chat()
+    encoder = chat()
     wire = (
-        formatter.begin(Usage(num_prompt_tokens=1))
-        + formatter.on_event(CUT_OFF[0])
-        + formatter.on_error(EngineDied("gone"))
+        encoder.begin(Usage(num_prompt_tokens=1))
+        + encoder.on_event(CUT_OFF[0])
+        + encoder.on_error(EngineDied("gone"))
     )
     chunks = data_of(wire)
     assert chunks[-1]["error"]["message"] == "gone"
@@ -76,9 +86,8 @@ def test_an_empty_answer_is_empty_and_not_null() -> None:
 def test_answers_have_distinct_ids() -> None:
     ids = set()
     for _ in range(3):
-        formatter = OpenAIChatFormatter()
-        formatter.parse(b'{"model": "m", "messages": [{"role": "user", "content": ""}]}')
-        ids.add(data_of(formatter.begin(Usage(num_prompt_tokens=1)))[0]["id"])
+        encoder = encoder_of("chat", CHAT_BODY)
+        ids.add(data_of(encoder.begin(Usage(num_prompt_tokens=1)))[0]["id"])
     assert len(ids) == 3
 
 

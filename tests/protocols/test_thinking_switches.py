@@ -55,7 +55,7 @@ NO_EFFORT: dict[str, dict[str, Any]] = {
 
 def is_enabled(protocol: str, fields: dict[str, Any]) -> bool | None:
     body = {"model": "tiny", **BODIES[protocol], **fields}
-    return PROTOCOLS[protocol].create_formatter().parse(json.dumps(body).encode()).thinking.enabled
+    return PROTOCOLS[protocol].parse_alone(json.dumps(body).encode()).thinking.enabled
 
 
 @pytest.mark.parametrize("protocol", SWITCHES)

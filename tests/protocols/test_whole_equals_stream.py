@@ -27,12 +27,7 @@ from mlxctl.ir import (
     Usage,
     collect,
 )
-from mlxctl.protocols import (
-    AnthropicMessagesFormatter,
-    Formatter,
-    OpenAIChatFormatter,
-    OpenAIResponsesFormatter,
-)
+from mlxctl.protocols import PROTOCOLS
 
 from .scripts import (
     CHAT_BODY,
@@ -146,7 +141,7 @@ def test_replayed_response_is_the_generated_answer(
             for item in output
         ]
     body = RESPONSES_BODY | {"input": [{"role": "user", "content": "Hi"}, *output]}
-    replayed = OpenAIResponsesFormatter().parse(json.dumps(body).encode()).messages[1:]
+    replayed = PROTOCOLS["responses"].parse_alone(json.dumps(body).encode()).messages[1:]
     parts = [part for message in replayed for part in message.parts]
     assert [meaning(part) for part in parts] == [meaning(part) for part in result.message.parts]
     assert len(replayed) <= 1
@@ -156,7 +151,7 @@ def test_replayed_response_is_the_generated_answer(
 def test_replayed_chat_answer_is_the_generated_answer(script: list[StreamEvent]) -> None:
     result = collect(script)
     answer = json.loads(chat().whole(result))["choices"][0]["message"]
-    replayed = replay(OpenAIChatFormatter(), CHAT_BODY, answer)
+    replayed = replay("chat", CHAT_BODY, answer)
     assert (replayed.text, replayed.thinking, replayed.tool_calls) == (
         result.text,
         result.thinking,
@@ -168,12 +163,12 @@ def test_replayed_chat_answer_is_the_generated_answer(script: list[StreamEvent])
 def test_replayed_message_is_the_generated_answer(script: list[StreamEvent], display: str) -> None:
     result = collect(script)
     content = json.loads(messages(thinking={"type": "adaptive", "display": display}).whole(result))["content"]
-    replayed = replay(AnthropicMessagesFormatter(), MESSAGES_BODY, {"role": "assistant", "content": content})
+    replayed = replay("messages", MESSAGES_BODY, {"role": "assistant", "content": content})
     assert [meaning(part) for part in replayed.parts] == [meaning(part) for part in result.message.parts]
 
 
-def replay(formatter: Formatter, body: dict[str, Any], answer: dict[str, Any]) -> Message:
-    return formatter.parse(json.dumps(body | {"messages": [answer]}).encode()).messages[0]
+def replay(protocol: str, body: dict[str, Any], answer: dict[str, Any]) -> Message:
+    return PROTOCOLS[protocol].parse_alone(json.dumps(body | {"messages": [answer]}).encode()).messages[0]
 
 
 def meaning(part: Part) -> object:

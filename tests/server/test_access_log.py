@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from mlxctl.inference.request_context import RequestContext
 from mlxctl.inference.request_entry import RequestEntry
 from mlxctl.server.observe.access_log import access_fields
 from mlxctl.server.observe.audit import audit_record
+from mlxctl.server.observe.http_record import HttpRecord
 from mlxctl.server.observe.log_output import logging_to_standard_error
 from mlxctl.state.log_format import find_reason
 from mlxctl.state.settings import ServerSettings
@@ -231,7 +231,7 @@ def test_request_that_generates_nothing_is_logged_with_its_model(
 
 
 def test_prompt_that_was_not_read_to_its_end_is_logged_whole() -> None:
-    request = RequestContext(request_id="cut")
+    request = HttpRecord(request_id="cut")
     entry = RequestEntry(1, "tiny", num_prompt_tokens=100, on_end=lambda _: None, clock=time.monotonic)
     request.add(entry)
     entry.prefilled(40, 10)

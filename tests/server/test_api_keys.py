@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -18,8 +17,8 @@ from mlxctl.ir import GenerationRequest
 from mlxctl.ir.allowed_models import EVERY_MODEL
 from mlxctl.ir.policy import SCOPES
 from mlxctl.server.policy import Caller
-from mlxctl.server.policy.caller import with_caller
 from mlxctl.state.settings import OidcSettings, PolicySettings, ServerSettings
+from tests.calls import call_of_operator
 from tests.server.policy.identity_provider import AUDIENCE, identity_provider
 
 from .conftest import unstarted_app
@@ -224,9 +223,7 @@ def test_priority_is_no_more_urgent_than_that_of_the_key(
 ) -> None:
     packed = PackedRequest.of(GenerationRequest(model="m", priority=sent))
     identity = Caller(name="k", scopes=frozenset(), models=EVERY_MODEL, priority=cap)
-    context = SimpleNamespace(identity=identity, request_id="r", caller="k")
-    http: Any = SimpleNamespace(context=context, scope={}, get_header=lambda _: None)
-    assert with_caller(packed, http).head.priority == priority
+    assert call_of_operator(caller=identity).bind(packed).head.priority == priority
 
 
 def test_commands_manage_the_keys_of_a_server(server: HostedServer) -> None:

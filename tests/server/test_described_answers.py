@@ -24,12 +24,12 @@ from protocols.scripts import (
 
 from mlxctl.ir import Usage, collect
 from mlxctl.ir.errors import EngineDied
-from mlxctl.protocols import Formatter
+from mlxctl.protocols import Encoder
 
 from .hosted import HostedServer, hosting
 from .openapi_validation import DOCUMENT, check_answer, check_stream
 
-ROUTES: dict[str, Callable[..., Formatter]] = {
+ROUTES: dict[str, Callable[..., Encoder]] = {
     "/v1/chat/completions": chat,
     "/v1/messages": messages,
     "/v1/responses": responses,
@@ -50,11 +50,11 @@ def test_answers_of_every_protocol_match_the_description(path: str, script: str)
 
 @pytest.mark.parametrize("path", ROUTES)
 def test_failed_streams_match_the_description(path: str) -> None:
-    formatter = ROUTES[path]()
+    encoder = ROUTES[path]()
     wire = (
-        formatter.begin(Usage(num_prompt_tokens=12))
-        + formatter.on_event(CUT_OFF[0])
-        + formatter.on_error(EngineDied("gone"))
+        encoder.begin(Usage(num_prompt_tokens=12))
+        + encoder.on_event(CUT_OFF[0])
+        + encoder.on_error(EngineDied("gone"))
     )
     check_stream(wire.decode(), path)
 

@@ -11,10 +11,11 @@ import pytest
 from falcon.asgi import App, Request, Response
 from falcon.testing import create_scope
 
-from mlxctl.inference.request_context import RequestContext
 from mlxctl.server.http.disconnect import DisconnectWatch
+from mlxctl.server.middleware.authentication import UNAUTHENTICATED
 from mlxctl.server.middleware.request_id import RequestId
 from mlxctl.server.middleware.request_recording import RequestRecording
+from mlxctl.server.observe.http_record import HttpRecord
 
 from .process import ServerProcess, wait_for
 
@@ -87,7 +88,7 @@ def test_disconnect_does_not_affect_other_requests(server: ServerProcess) -> Non
 
 
 def test_request_without_body_whose_client_left_is_no_server_error() -> None:
-    records: list[RequestContext] = []
+    records: list[HttpRecord] = []
 
     class Waiting:
         async def on_get(self, request: Request, response: Response) -> None:
@@ -95,7 +96,7 @@ def test_request_without_body_whose_client_left_is_no_server_error() -> None:
 
     class Anonymous:
         async def process_request(self, request: Request, response: Response) -> None:
-            request.context.caller = None
+            request.context.identity = UNAUTHENTICATED
 
     recording = RequestRecording([records.append], {}, keeps_content=False)
     app: App[Request, Response] = App(middleware=[RequestId(), Anonymous(), recording])

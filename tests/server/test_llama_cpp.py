@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mlxctl.ir import Finished, Usage
-from mlxctl.protocols.compat.llama_cpp.formatter import LlamaFormatter
+from mlxctl.protocols.compat.llama_cpp.formatter import LlamaEncoder, parse_completion
 
 from .hosted import hosting
 
@@ -103,9 +103,8 @@ def test_settings_of_a_request_are_repeated(client: httpx.Client) -> None:
 def test_timings_count_draft_tokens() -> None:
     def timings(**counts: int) -> dict[str, Any]:
         usage = Usage(num_prompt_tokens=9, num_completion_tokens=5, **counts)
-        formatter = LlamaFormatter(route="completion")
-        formatter.parse(b'{"prompt": "a"}')
-        event = formatter.on_event(Finished(reason="stop", usage=usage))
+        _, shape = parse_completion(b'{"prompt": "a"}')
+        event = LlamaEncoder(shape).on_event(Finished(reason="stop", usage=usage))
         return dict(json.loads(event.removeprefix(b"data: "))["timings"])
 
     drafted = timings(num_accepted_draft_tokens=3, num_rejected_draft_tokens=1)

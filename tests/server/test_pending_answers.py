@@ -5,9 +5,9 @@ from typing import NoReturn
 
 import pytest
 
+from mlxctl.inference.call_context import operator_call
 from mlxctl.ir.errors import ModelUnavailable
-from mlxctl.protocols import OpenAIChatFormatter
-from mlxctl.server.http.deadline import Deadline
+from mlxctl.protocols.openai.chat import ChatEncoder, parse_chat
 from mlxctl.server.http.stream import PendingAnswers, stream_when_started
 
 
@@ -26,15 +26,14 @@ def test_error_after_the_first_ping_ends_the_stream(error: Exception, expected: 
             await has_pinged.wait()
             raise error
 
-        formatter = OpenAIChatFormatter()
-        formatter.parse(b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]}')
+        body = b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]}'
+        _, shape = parse_chat(body)
         start = PendingAnswers(begin())
         chunks = stream_when_started(
             start,
-            formatter,
-            stream=lambda _: pytest.fail("nothing began"),
+            ChatEncoder(shape),
+            operator_call(),
             ping_interval_seconds=0.02,
-            deadline=Deadline(60),
         )
         received = []
         async for chunk in chunks:

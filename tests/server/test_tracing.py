@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from mlxctl.inference.request_context import RequestContext
 from mlxctl.ir.errors import SettingsError
 from mlxctl.server.observe import tracing
+from mlxctl.server.observe.http_record import HttpRecord
 from mlxctl.server.observe.tracing import RequestTracing
 from mlxctl.state.settings import TelemetrySettings
 
@@ -18,7 +18,7 @@ def test_absent_collector_is_logged_once(
     monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1")
     requests = RequestTracing(TelemetrySettings(otlp_endpoint="http://me:secret@127.0.0.1:9"))
     for number in range(3):
-        request = RequestContext(request_id=str(number), method="GET", path="/", route="/")
+        request = HttpRecord(request_id=str(number), method="GET", path="/", route="/")
         requests.start(request, None)
         requests.record(request)
     asyncio.run(requests.close())

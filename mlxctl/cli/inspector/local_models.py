@@ -89,4 +89,4 @@ class LocalModels:
 
 
 def _parse(protocol: str, body: dict[str, Any]) -> GenerationRequest:
-    return PROTOCOLS[protocol].create_formatter().parse(json.dumps(body).encode())
+    return PROTOCOLS[protocol].parse_alone(json.dumps(body).encode())

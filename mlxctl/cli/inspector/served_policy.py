@@ -109,8 +109,8 @@ class ServedPolicy:
 
 def screen_request(rules: GuardrailRules, request: RequestFile) -> GuardrailTest:
     """Return what this machine's guardrails do to a request's prompt."""
-    formatter = PROTOCOLS[request.protocol].create_formatter()
-    packed = PackedRequest.of(formatter.parse(msgspec.json.encode(request.body)))
+    parsed = PROTOCOLS[request.protocol].parse_alone(msgspec.json.encode(request.body))
+    packed = PackedRequest.of(parsed)
     if not Guardrails(rules).applies("input", packed.head.model):
         return GuardrailTest(verdict=None, matches=[])
     return InputScreen(rules).test(packed)

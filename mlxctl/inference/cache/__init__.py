@@ -5,6 +5,6 @@ Event-loop thread; explanations are computed in preparation processes.
 
 from mlxctl.inference.cache.divergence import Divergence, MissReason
 from mlxctl.inference.cache.explanation import Explanation
-from mlxctl.inference.cache.inspector import CacheInspector
+from mlxctl.inference.cache.inspector import CacheView
 
-__all__ = ["CacheInspector", "Divergence", "Explanation", "MissReason"]
+__all__ = ["CacheView", "Divergence", "Explanation", "MissReason"]

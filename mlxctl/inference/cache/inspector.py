@@ -14,8 +14,9 @@ from mlxctl.inference.cache.explanation import Explanation, explain
 from mlxctl.inference.cache.recent_prompts import RecentPrompts, RecordedPrompt
 from mlxctl.inference.cache.token_text import token_text
 from mlxctl.inference.cache.user_markers import user_markers
+from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.interface import CacheEntry
-from mlxctl.inference.models.manager import ModelManager
+from mlxctl.inference.models.manager import Models
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.cache_policy import CachePolicy
@@ -44,13 +45,13 @@ class CachePage:
     num_chunks: int
 
 
-class CacheInspector:
+class CacheView:
     """Queries of the prefix cache, and prompts recorded for explanations."""
 
-    def __init__(self, engine: EngineClient, preparation: PreparationPool, manager: ModelManager) -> None:
+    def __init__(self, engine: EngineClient, preparation: PreparationPool, models: Models) -> None:
         self._engine = engine
         self._preparation = preparation
-        self._manager = manager
+        self._models = models
         self._prompts = RecentPrompts()
 
     def record(
@@ -77,13 +78,13 @@ class CacheInspector:
             num_chunks=answer.num_chunks,
         )
 
-    async def entries(self, allowed: AllowedModels, limit: int) -> list[CacheEntry]:
+    async def entries(self, call: CallContext, limit: int) -> list[CacheEntry]:
         """Return cached chunks with their texts, the most recently used first.
 
         Raises as `page` does.
         """
-        num_chunks = (await self.page(allowed, offset=0, limit=1)).num_chunks
-        page = await self.page(allowed, offset=max(0, num_chunks - limit), limit=limit)
+        num_chunks = (await self.page(call.models, offset=0, limit=1)).num_chunks
+        page = await self.page(call.models, offset=max(0, num_chunks - limit), limit=limit)
         return [
             CacheEntry(
                 num_tokens=len(token_ids),
@@ -92,7 +93,7 @@ class CacheInspector:
                 num_hits=chunk.num_hits,
                 num_images=chunk.num_images,
                 used_at=chunk.used_at or None,
-                text=await self.text(chunk.model, allowed, token_ids, chunk.salts, chunk.start),
+                text=await self.text(chunk.model, call, token_ids, chunk.salts, chunk.start),
             )
             for chunk in reversed(page.chunks)
             for token_ids in (array("I", chunk.tokens),)
@@ -120,14 +121,14 @@ class CacheInspector:
         self._engine.configure_cache(policy)
 
     async def text(
-        self, model: str, allowed: AllowedModels, tokens: Tokens, salts: Sequence[Salt], start: int
+        self, model: str, call: CallContext, tokens: Tokens, salts: Sequence[Salt], start: int
     ) -> str | None:
         """Return the text of tokens from `start` on, with images by name.
 
         None for a model that is not served any more.
         """
         try:
-            reader = await self._manager.reader(model, allowed)
+            reader = await self._models.reader(model, call)
         except MlxctlError:
             return None
         bytes_of = reader.tokens.bytes_of
@@ -135,13 +136,13 @@ class CacheInspector:
             tokens, salts, start, lambda run: b"".join(map(bytes_of, run)).decode(errors="replace")
         )
 
-    async def markers(self, model: str, allowed: AllowedModels) -> tuple[str, str] | None:
+    async def markers(self, model: str, call: CallContext) -> tuple[str, str] | None:
         """Return the template's markers before and after a user message.
 
         None for a model that is not served.
         """
         try:
-            name = (await self._manager.reader(model, allowed)).name
+            name = (await self._models.reader(model, call)).name
             markers: tuple[str, str] | None = await self._preparation.run(
                 user_markers, num_bytes=0, model=name
             )
@@ -149,13 +150,13 @@ class CacheInspector:
             return None
         return markers
 
-    async def look_up(self, packed: PackedRequest, allowed: AllowedModels) -> CachedPrompt:
+    async def look_up(self, packed: PackedRequest, call: CallContext) -> CachedPrompt:
         """Return the length of a prompt and its cached tokens.
 
         Raises what `InferenceService.generate_all` does.
         """
-        packed = self._manager.lora.apply(packed, allowed)
-        session, lease = await self._manager.use(packed.head.model, allowed)
+        packed = self._models.lora.apply(call.bind(packed), call.models)
+        session, lease = await self._models.use(packed.head.model, call)
         try:
             prompt: jobs.PackedPrompt = await self._preparation.run_on(
                 jobs.prompt_tokens, packed, model=session.name
@@ -169,19 +170,19 @@ class CacheInspector:
             num_tokens_on_disk=found.num_on_disk,
         )
 
-    async def explain_last(self, num: int, allowed: AllowedModels) -> list[Explanation]:
+    async def explain_last(self, num: int, call: CallContext) -> list[Explanation]:
         """Explain the last requests, newest first. Raises ModelUnavailable."""
-        return [await self._explain(recorded, allowed) for recorded in self._prompts.last(num, allowed)]
+        return [await self._explain(recorded, call) for recorded in self._prompts.last(num, call.models)]
 
-    async def explain_request(self, packed: PackedRequest, allowed: AllowedModels) -> Explanation:
+    async def explain_request(self, packed: PackedRequest, call: CallContext) -> Explanation:
         """Explain how much of a conversation's prompt is cached now.
 
         Raises what `InferenceService.generate_all` does.
         """
         if packed.head.prompts:
             raise InvalidRequest("raw prompts are not explained; send a conversation", param="prompt")
-        packed = self._manager.lora.apply(packed, allowed)
-        session, lease = await self._manager.use(packed.head.model, allowed)
+        packed = self._models.lora.apply(call.bind(packed), call.models)
+        session, lease = await self._models.use(packed.head.model, call)
         try:
             prompt: jobs.PackedPrompt = await self._preparation.run_on(
                 jobs.fitting_prompt_tokens, packed, model=session.name
@@ -198,14 +199,14 @@ class CacheInspector:
                 num_engine_restarts=self._engine.num_restarts,
                 cache_usage=found.usage,
             )
-            return await self._explain(recorded, allowed)
+            return await self._explain(recorded, call)
         finally:
             lease.release()
 
-    async def _explain(self, recorded: RecordedPrompt, allowed: AllowedModels) -> Explanation:
+    async def _explain(self, recorded: RecordedPrompt, call: CallContext) -> Explanation:
         # Loads the adapter that the explanation renders conversations with.
-        await self._manager.reader(recorded.model, allowed)
-        earlier = self._prompts.before(recorded.number, allowed)
+        await self._models.reader(recorded.model, call)
+        earlier = self._prompts.before(recorded.number, call.models)
         num_bytes = sum(other.num_bytes for other in (recorded, *earlier))
         explained: Explanation = await self._preparation.run(
             explain_recorded, recorded, earlier, num_bytes=num_bytes, model=recorded.model

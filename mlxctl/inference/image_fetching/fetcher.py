@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from mlxctl.formats.adapters.media.image_files import MAX_IMAGES
+from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.image_fetching.address_rules import AddressRules, read_networks
 from mlxctl.inference.image_fetching.connections import Resolve, Resolver
 from mlxctl.inference.image_fetching.download import ImageDownload, NotDownloaded
 from mlxctl.inference.image_fetching.url_rules import ImageUrl, UrlRefused, UrlRules, read_patterns
 from mlxctl.inference.preparation import PackedRequest
-from mlxctl.inference.request_context import current_request
 from mlxctl.ir import ImagePart, RemoteImagePart
 from mlxctl.ir.errors import InvalidRequest, UsageError
 from mlxctl.ir.images import image_media_type
@@ -78,17 +78,15 @@ class ImageFetcher:
         """End the threads of the resolver. Idempotent."""
         self._resolver.close()
 
-    async def fetch(self, request: PackedRequest) -> PackedRequest:
+    async def fetch(self, request: PackedRequest, call: CallContext) -> PackedRequest:
         """Return the request with its remote images. Raises InvalidRequest, CapacityError."""
         if not request.remote_images:
             return request
         first = {part.url: part for part in reversed(request.remote_images)}
         self._check_allowed(request.remote_images[0], num_images=len(first))
         urls = {part.url: self._checked(part) for part in first.values()}
-        download, reserve = await self._download(), self._reserve()
-        caller = self._callers.setdefault(
-            request.head.fairness_key, asyncio.Semaphore(MAX_DOWNLOADS_PER_CALLER)
-        )
+        download, reserve = await self._download(), self._reserve(call)
+        caller = self._callers.setdefault(call.fairness_key, asyncio.Semaphore(MAX_DOWNLOADS_PER_CALLER))
         try:
             with timed("fetch_images"):
                 async with asyncio.TaskGroup() as group:
@@ -139,12 +137,11 @@ class ImageFetcher:
             timeout_seconds=self._settings.fetch_timeout_seconds,
         )
 
-    def _reserve(self) -> Callable[[int], None]:
+    def _reserve(self, call: CallContext) -> Callable[[int], None]:
         """Return a function that counts the bytes of a request's images.
 
         They count as its body, too.
         """
-        context = current_request.get()
         num_bytes = 0
 
         def reserve(number: int) -> None:
@@ -154,8 +151,8 @@ class ImageFetcher:
                 raise NotDownloaded(
                     "invalid", f"the images of the request have more than {self._max_request_bytes} bytes"
                 )
-            if context is not None and context.reserve is not None:
-                context.reserve(number)
+            if call.reserve is not None:
+                call.reserve(number)
 
         return reserve
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from mlxctl.engine import EngineClient
 from mlxctl.formats.adapters.answer_reader import AnswerReader
+from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.models.eviction import ModelShortage
 from mlxctl.inference.models.leases import Lease
 from mlxctl.inference.models.loader import ModelLoader
@@ -20,10 +21,9 @@ from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.residency import ModelResidency
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
 from mlxctl.inference.models.startup_probe import StartupProbe
-from mlxctl.inference.preparation import PreparationPool
-from mlxctl.inference.request_context import record_model
+from mlxctl.inference.preparation import PackedRequest, PreparationPool
 from mlxctl.inference.session import ModelSession
-from mlxctl.ir import Purpose
+from mlxctl.ir import GenerationRequest, KeepAlive, Purpose
 from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
 from mlxctl.ir.errors import (
     BrokenModel,
@@ -62,12 +62,12 @@ RouteResult = Literal["routed", "unknown", "unavailable", "refused"]
 """Result of resolving a request's model; a refused request may work later, or with another model."""
 
 
-class ModelManager:
-    """Loads models on demand and evicts others for them.
+class Models:
+    """The models of this server: names, loading on demand, eviction.
 
     See `ModelResidency` for the order. The first usable model of the registry's `at_start` is loaded with the
-    engine, also after a restart. Models that a caller may not use are unknown to it: methods that name or
-    list models take those that it is `allowed`.
+    engine, also after a restart. Models that a caller may not use are unknown to it: methods that name a
+    model take the `call`, those that list models the `allowed` ones.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class ModelManager:
         await self._residency.close()
 
     async def use(
-        self, name: str, allowed: AllowedModels, *, purpose: Purpose = "text"
+        self, name: str, call: CallContext, *, purpose: Purpose = "text"
     ) -> tuple[ModelSession, Lease]:
         """Load the model of a request, by its registered name.
 
@@ -146,45 +146,78 @@ class ModelManager:
         InvalidRequest for a model of another purpose.
         """
         try:
-            model = self._registered(name, allowed, purpose)
+            model = self._registered(name, call, purpose)
             self._check_open()
             with nullcontext() if self._residency.is_ready(model.name) else timed("model_load"):
                 lease = await self._residency.lease(model.name)
         except MlxctlError as error:
             self._num_routes[self._registry.own_name(name) or "", _route_result(error)] += 1
             if isinstance(error, ModelShortage):
-                raise error.naming(allowed) from None
+                raise error.naming(call.models) from None
             raise
         self._num_routes[model.name, "routed"] += 1
         reader = self._loader.reader(model.name)
         assert reader is not None, "a leased model is loaded"
         return ModelSession(self._engine, reader, name=model.name), lease
 
-    async def registered_name(self, name: str, allowed: AllowedModels, purpose: Purpose | None = None) -> str:
+    async def registered_name(self, name: str, call: CallContext, purpose: Purpose | None = None) -> str:
         """Return the registered name of the model that answers to `name`.
 
         It keeps the adapters of `name`. A name that no model answers to is returned as it is. Raises
         UnknownModel for a short form that stands for several models, ModelUnavailable.
         """
-        record_model(name)
-        if self.lora.names_adapter(name, allowed):
+        call.record.name_model(name)
+        if self.lora.names_adapter(name, call.models):
             return name
-        if (found := await self._registry.look_up(name, allowed)) is not None:
+        if (found := await self._registry.look_up(name, call.models)) is not None:
             return found
         base, _, adapters = name.rpartition(":")
-        mounted = {each.name for each in self.lora.adapters(allowed)}
+        mounted = {each.name for each in self.lora.adapters(call.models)}
         if mounted.issuperset(adapters.split("+")):
-            found = await self._registry.look_up(base, allowed)
-            found = found or self._registry.stand_in(base, allowed, purpose)
+            found = await self._registry.look_up(base, call.models)
+            found = found or self._registry.stand_in(base, call.models, purpose)
             return name if found is None else f"{found}:{adapters}"
-        return self._registry.stand_in(name, allowed, purpose) or name
+        return self._registry.stand_in(name, call.models, purpose) or name
 
-    async def find(self, name: str, allowed: AllowedModels, purpose: Purpose | None = None) -> ServedModel:
+    async def find(self, name: str, call: CallContext, purpose: Purpose | None = None) -> ServedModel:
         """Return the model that a request names, loaded or not.
 
         Without `purpose` it may be of any. Raises UnknownModel, ModelUnavailable, InvalidRequest.
         """
-        return self._registered(await self.registered_name(name, allowed, purpose), allowed, purpose)
+        return self._registered(await self.registered_name(name, call, purpose), call, purpose)
+
+    def default(self, allowed: AllowedModels) -> str:
+        """Return the text model of requests that name none: the first one."""
+        models = self.served(allowed)
+        found = (model.name for model in models if model.facts.purpose == "text")
+        return next(found, models[0].name if models else "")
+
+    def default_embedder(self, allowed: AllowedModels, *, reranks: bool) -> str:
+        """Return the model of vector or score requests that name none.
+
+        It is the first one of the purpose, if it `reranks` the first reranker.
+        """
+        models = [model for model in self.served(allowed) if model.facts.purpose == "embeddings"]
+        fitting = [model for model in models if model.scores_pairs == reranks]
+        found = (model.name for model in (*fitting, *models))
+        return next(found, self.default(allowed))
+
+    async def answering(self, name: str, call: CallContext) -> str:
+        """Return the registered name of the text model that answers to `name`.
+
+        It is the default one for "", and `name` itself if no model answers. Raises as `registered_name` does.
+        """
+        return await self.registered_name(name or self.default(call.models), call, "text")
+
+    async def check(self, name: str, call: CallContext) -> str:
+        """Check that requests for text can name this model or LoRA adapter.
+
+        Returns its registered name. Raises UnknownModel, ModelUnavailable, InvalidRequest.
+        """
+        registered = await self.answering(name, call)
+        request = self.lora.apply(PackedRequest.of(GenerationRequest(model=registered)), call.models)
+        await self.find(request.head.model, call, "text")
+        return registered
 
     def own_name(self, name: str) -> str:
         """Return the own name of a requested model, without its adapters.
@@ -207,35 +240,33 @@ class ModelManager:
         """
         return (self._registry.own_name_in(directory) or name) in allowed
 
-    async def reader(self, name: str, allowed: AllowedModels) -> AnswerReader:
+    async def reader(self, name: str, call: CallContext) -> AnswerReader:
         """Return the answer reader of a text model by its registered name.
 
         The model may be loaded or not. Raises what `use` does.
         """
-        model = self._registered(name, allowed, "text")
+        model = self._registered(name, call, "text")
         self._check_open()
         try:
             return await self._loader.any_reader(model.name)
         except ModelError as error:
             raise ModelUnavailable(name, error.without_path(name)) from None
 
-    async def mount_adapter(
-        self, name: str, path: str, base: str | None, allowed: AllowedModels
-    ) -> ServedAdapter:
+    async def mount_adapter(self, name: str, path: str, base: str | None, call: CallContext) -> ServedAdapter:
         """Mount a LoRA adapter on a model.
 
         The model is loaded for it; None is the first model. Raises what `use` does, and Conflict.
         """
-        _, lease = await self.use(self.lora.own_name(base, allowed), allowed)
+        _, lease = await self.use(self.lora.own_name(base, call.models), call)
         try:
-            return await self.lora.add(name, path, base, allowed)
+            return await self.lora.add(name, path, base, call.models)
         finally:
             lease.release()
 
-    def models(self, allowed: AllowedModels) -> tuple[ServedModel, ...]:
+    def served(self, allowed: AllowedModels) -> tuple[ServedModel, ...]:
         """Return the model behind every name, in order of registration.
 
-        Models of the library that are not loaded come last.
+        The first of all is loaded at the start. Models of the library that are not loaded come last.
         """
         models = self._states.describe_all(self._registry.entries(allowed))
         return tuple(sorted(models, key=lambda model: model.from_library and model.memory is None))
@@ -285,45 +316,54 @@ class ModelManager:
                     if self._residency.problem(model.name) is None:
                         self._residency.record_failure(model.name, error)
 
-    async def load(self, name: str, allowed: AllowedModels) -> ServedModel:
+    async def load(self, name: str, call: CallContext) -> ServedModel:
         """Load the model into memory. Raises what `use` does."""
-        model = await self.find(name, allowed)
+        model = await self.find(name, call)
         self._check_open()
         try:
             await self._residency.load(model.name)
         except ModelShortage as error:
-            raise error.naming(allowed) from None
+            raise error.naming(call.models) from None
         return self._states.describe(name, model)
 
-    async def load_progress(self, name: str, allowed: AllowedModels) -> LoadProgress:
+    async def load_progress(self, name: str, call: CallContext) -> LoadProgress:
         """Return the progress of loading a model.
 
         Raises UnknownModel, ModelUnavailable.
         """
-        return self._states.load_progress(await self.find(name, allowed))
+        return self._states.load_progress(await self.find(name, call))
 
-    async def unload(self, name: str, allowed: AllowedModels) -> ServedModel:
+    async def unload(self, name: str, call: CallContext) -> ServedModel:
         """Unload a model that no request uses.
 
         Raises UnknownModel, ModelUnavailable, EngineError, CapacityError (ModelInUse).
         """
-        model = await self.find(name, allowed)
+        model = await self.find(name, call)
         self._check_open()
         await self._residency.unload(model.name)
         return self._states.describe(name, model)
 
-    def keep_alive(self, name: str, seconds: float | None, allowed: AllowedModels) -> None:
+    def keep_alive(self, name: str, keep: KeepAlive | None, call: CallContext) -> None:
         """Set how long the model stays loaded without requests.
 
-        None is for ever. Holds until it is unloaded. An unknown name is ignored.
+        Holds until it is unloaded. It concerns all callers, so it needs the scope `models:write`; without it,
+        and for an unknown name, nothing changes.
         """
         own_name = self._registry.own_name(name)
-        if own_name is not None and own_name in allowed:
-            self._residency.keep_alive(own_name, seconds)
+        if keep is None or own_name is None or own_name not in call.models:
+            return
+        if "models:write" in call.caller.scopes:
+            self._residency.keep_alive(own_name, keep.seconds)
 
-    async def pin(self, name: str, allowed: AllowedModels, *, is_pinned: bool) -> ServedModel:
+    def keep_alive_if_new(self, name: str, keep: KeepAlive | None, call: CallContext) -> None:
+        """Set how long a model stays loaded that is not loaded yet."""
+        own_name = self.own_name(name)
+        if keep is not None and keep.new_only and not self._residency.is_ready(own_name):
+            self.keep_alive(own_name, keep, call)
+
+    async def pin(self, name: str, call: CallContext, *, is_pinned: bool) -> ServedModel:
         """Exempt the model from eviction, or no longer. Raises UnknownModel, ModelUnavailable."""
-        model = await self.find(name, allowed)
+        model = await self.find(name, call)
         (self._residency.pins.add if is_pinned else self._residency.pins.discard)(model.name)
         return self._states.describe(name, model)
 
@@ -338,11 +378,11 @@ class ModelManager:
         """
         return {key: number for key, number in self._num_routes.items() if not key[0] or key[0] in allowed}
 
-    def _registered(self, name: str, allowed: AllowedModels, purpose: Purpose | None = None) -> ServedModel:
-        record_model(name)
-        model = self._registry.resolve(name, allowed)
+    def _registered(self, name: str, call: CallContext, purpose: Purpose | None = None) -> ServedModel:
+        call.record.name_model(name)
+        model = self._registry.resolve(name, call.models)
         if purpose is not None:
-            _check_purpose(model, name, purpose, self._registry.entries(allowed))
+            _check_purpose(model, name, purpose, self._registry.entries(call.models))
         return model
 
     def _check_open(self) -> None:

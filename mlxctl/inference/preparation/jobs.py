@@ -67,10 +67,12 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
     return _pack_request(function(*map(_unwrap_buffer, arguments)))
 
 
-def call_method(target: object, name: str, *arguments: Any) -> tuple[dict[str, Any], Any]:
-    """Call a method; return its object's state and its result."""
-    result = call(getattr(target, name), *arguments)
-    return vars(target), result
+def call_here(function: Callable[..., Any], *arguments: Any, num_bytes: int) -> Any:
+    """Call a function in the front.
+
+    Requests in the result stay as they are; they have about the size of the arguments.
+    """
+    return _short_request(function(*map(_unwrap_buffer, arguments)), num_bytes)
 
 
 def prepare(adapter: ModelAdapter, packed: PackedRequest) -> Preparation:
@@ -293,8 +295,18 @@ def _unwrap_buffer(argument: Any) -> Any:
 
 
 def _pack_request(result: Any) -> Any:
+    if isinstance(result, tuple):
+        return tuple(map(_pack_request, result))
     if isinstance(result, GenerationRequest):
         return PackedRequest.of(result)
+    return PackedTexts.of(result) if isinstance(result, EmbeddingRequest) else result
+
+
+def _short_request(result: Any, num_bytes: int) -> Any:
+    if isinstance(result, tuple):
+        return tuple(_short_request(each, num_bytes) for each in result)
+    if isinstance(result, GenerationRequest):
+        return PackedRequest.short(result, num_bytes=num_bytes)
     return PackedTexts.of(result) if isinstance(result, EmbeddingRequest) else result
 
 

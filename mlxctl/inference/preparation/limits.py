@@ -6,7 +6,11 @@ SHORT_BYTES = 64 * 1024
 """Shorter requests have a separate queue, so that they never wait for a long one."""
 
 INLINE_BYTES = 8 * 1024
-"""Shorter bodies are parsed in the front: sending them to a process takes as long."""
+"""Shorter bodies are parsed in the front, and their requests are not pickled.
+
+Measured on the slowest of twenty kinds of bodies, a Responses input of many short items: 3 ms of the event
+loop for 8 KB, 5.5 ms for 16 KB.
+"""
 
 LOAD_SECONDS = 60.0
 """Longest time for reading a model's tokenizer and template."""

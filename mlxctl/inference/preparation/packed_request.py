@@ -1,11 +1,11 @@
-"""Requests in the front: options are readable, content is pickled."""
+"""Requests in the front: options are readable, long content is pickled."""
 
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mlxctl.ir import EmbeddingRequest, GenerationRequest, ImagePart, RemoteImagePart, ToolSpec
+from mlxctl.ir import EmbeddingRequest, GenerationRequest, ImagePart, Message, RemoteImagePart, ToolSpec
 from mlxctl.ir.errors import InvalidRequest
 
 MAX_MODEL_CHARS = 1024
@@ -20,21 +20,24 @@ _NONE_FETCHED: Mapping[str, ImagePart] = {}
 
 
 class PackedRequest:
-    """A generation request in packed form.
+    """A generation request, in packed form unless it is short.
 
-    `head` has the options, without messages and without descriptions of tools, and one empty prompt if the
-    request has prompts. `packed` is the whole request for `unpack`, which is slow for a long one.
+    `head` has the options. In packed form it has no messages and no descriptions of tools, and one empty
+    prompt if the request has prompts; `packed` is the whole request for `unpack`, which is slow for a long
+    one. Of a short request the `head` is the whole, and `packed` is None.
+
     `has_answers` says that the conversation has earlier answers. `remote_images` are still to be fetched;
     `fetched` has those that were, by URL. `has_documents` says that documents are still to be read.
     """
 
-    __slots__ = ("fetched", "has_answers", "has_documents", "head", "packed", "remote_images")
+    __slots__ = ("_num_bytes", "fetched", "has_answers", "has_documents", "head", "packed", "remote_images")
 
     def __init__(
         self,
         head: GenerationRequest,
         packed: Any,
         *,
+        num_bytes: int,
         has_answers: bool = True,
         remote_images: tuple[RemoteImagePart, ...] = (),
         fetched: Mapping[str, ImagePart] = _NONE_FETCHED,
@@ -46,6 +49,7 @@ class PackedRequest:
         self.remote_images = remote_images
         self.fetched = fetched
         self.has_documents = has_documents
+        self._num_bytes = num_bytes
 
     @classmethod
     def of(cls, request: GenerationRequest) -> "PackedRequest":
@@ -60,25 +64,26 @@ class PackedRequest:
             constraint=None,
             template_kwargs={},
         )
-        has_answers = any(message.role == "assistant" for message in request.messages)
         packed = pickle.dumps(request, protocol=5)
         _check_head_size(head, packed)
-        remote = tuple(part for message in request.messages for part in message.remote_images)
-        return cls(
-            head,
-            packed,
-            has_answers=has_answers,
-            remote_images=remote,
-            has_documents=any(message.has_documents for message in request.messages),
-        )
+        return cls(head, packed, num_bytes=len(packed), **_facts_of(request.messages))
+
+    @classmethod
+    def short(cls, request: GenerationRequest, *, num_bytes: int) -> "PackedRequest":
+        """Hold the request of a short body as it is. Raises InvalidRequest."""
+        _check_model_name(request.model)
+        return cls(request, None, num_bytes=num_bytes, **_facts_of(request.messages))
 
     @property
     def num_bytes(self) -> int:
-        """Size of the pickle and the fetched images."""
-        return len(self.packed) + sum(len(image.data) for image in self.fetched.values())
+        """Size of the content and the fetched images."""
+        return self._num_bytes + sum(len(image.data) for image in self.fetched.values())
 
     def with_head(self, **changes: Any) -> "PackedRequest":
         """Return the request with changed options."""
+        # PERF: most requests keep their options; a copy of all fields takes 8 us, four times a request.
+        if all(getattr(self.head, name) == value for name, value in changes.items()):
+            return self
         return PackedRequest(replace(self.head, **changes), self.packed, **self._facts)
 
     def with_fetched(self, images: Mapping[str, ImagePart]) -> "PackedRequest":
@@ -89,23 +94,36 @@ class PackedRequest:
 
     def unpack(self) -> GenerationRequest:
         """Return the request with the options of `head`."""
-        whole: GenerationRequest = pickle.loads(self.packed)  # noqa: S301 -- packed by `of`, in a process of this server
-        content = {name: getattr(whole, name) for name in _CONTENT_FIELDS}
+        whole = self.head
+        if self.packed is not None:
+            packed = pickle.loads(self.packed)  # noqa: S301 -- packed by `of`, in a process of this server
+            whole = replace(self.head, **{name: getattr(packed, name) for name in _CONTENT_FIELDS})
         if self.fetched:
-            content["messages"] = tuple(message.with_fetched(self.fetched) for message in whole.messages)
-        return replace(self.head, **content)
+            messages = tuple(message.with_fetched(self.fetched) for message in whole.messages)
+            whole = replace(whole, messages=messages)
+        return whole
 
     @property
     def _facts(self) -> dict[str, Any]:
         names = ("has_answers", "remote_images", "fetched", "has_documents")
-        return {name: getattr(self, name) for name in names}
+        return {"num_bytes": self._num_bytes} | {name: getattr(self, name) for name in names}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self.head, pickle.PickleBuffer(self.packed), self._facts)
+        packed = None if self.packed is None else pickle.PickleBuffer(self.packed)
+        return _restore, (self.head, packed, self._facts)
 
 
 def _restore(head: GenerationRequest, packed: Any, facts: Mapping[str, Any]) -> PackedRequest:
     return PackedRequest(head, packed, **facts)
+
+
+def _facts_of(messages: Sequence[Message]) -> dict[str, Any]:
+    """Return what decides where a request goes."""
+    return {
+        "has_answers": any(message.role == "assistant" for message in messages),
+        "remote_images": tuple(part for message in messages for part in message.remote_images),
+        "has_documents": any(message.has_documents for message in messages),
+    }
 
 
 class PackedTexts:

@@ -108,21 +108,21 @@ class PreparationPool:
         """Drop a model's adapter and answers."""
         await self._workers.unload(name)
 
-    async def parse(self, body: bytes | bytearray, function: Callable[..., Any]) -> Any:
-        """Return the result of `function` on a body; requests come packed.
+    async def parse(
+        self,
+        body: bytes | bytearray,
+        function: Callable[..., Any],
+        *arguments: Any,
+        num_bytes: int | None = None,
+    ) -> Any:
+        """Return the result of `function` on a body and `arguments`.
 
-        Raises what the function and `run` raise.
+        Requests come packed. `num_bytes` is the size of all of them, that of the body if not given. Raises
+        what the function and `run` raise.
         """
+        num_bytes = len(body) if num_bytes is None else num_bytes
         with timed("parse"):
-            return await self.call(function, pickle.PickleBuffer(body), num_bytes=len(body))
-
-    async def parse_with(self, target: Any, method: str, body: bytes | bytearray) -> Any:
-        """Return the result of a method of `target` on a body.
-
-        The state of `target` is updated. Raises as `parse` does.
-        """
-        with timed("parse"):
-            return await self.run_with(target, method, pickle.PickleBuffer(body), num_bytes=len(body))
+            return await self.call(function, pickle.PickleBuffer(body), *arguments, num_bytes=num_bytes)
 
     async def call(
         self, function: Callable[..., Any], *arguments: Any, num_bytes: int, is_slow: bool = False
@@ -133,18 +133,8 @@ class PreparationPool:
         worker.
         """
         if num_bytes < INLINE_BYTES and not is_slow:
-            return jobs.call(function, *arguments)
-        return await self.run(jobs.call, function, *arguments, num_bytes=num_bytes)
-
-    async def run_with(self, target: Any, method: str, *arguments: Any, num_bytes: int) -> Any:
-        """Return the result of a method of `target`, called as by `call`.
-
-        The state of `target` is updated.
-        """
-        if num_bytes < INLINE_BYTES:
-            return jobs.call(getattr(target, method), *arguments)
-        state, result = await self.run(jobs.call_method, target, method, *arguments, num_bytes=num_bytes)
-        vars(target).update(state)
+            return jobs.call_here(function, *arguments, num_bytes=num_bytes)
+        result = await self.run(jobs.call, function, *arguments, num_bytes=num_bytes)
         # Freeing the buffers of a large body takes a while; other tasks run first.
         await asyncio.sleep(0)
         return result

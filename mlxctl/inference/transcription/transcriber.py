@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Callable, Sequence
 
 from mlxctl.engine import AudioWindow, TranscribedWindow
+from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.preparation import PreparationPool, jobs
-from mlxctl.inference.request_context import current_request
 from mlxctl.inference.request_entry import RequestContent, RequestEntry
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.screening import OutputRules, Screened
@@ -34,12 +34,12 @@ _ONLY_LANGUAGE = "en"
 async def transcribe(
     request: TranscriptionRequest,
     prompt: Screened[str],
+    call: CallContext,
     *,
     session: ModelSession,
     rules: OutputRules | None,
     preparation: PreparationPool,
     log: RequestLog,
-    caller: str = "",
     on_segments: Callable[[Sequence[SpeechSegment]], None] = lambda _: None,
 ) -> TranscriptionResult:
     """Transcribe with a loaded model; `on_segments` gets those of each window.
@@ -56,9 +56,9 @@ async def transcribe(
         else []
     )
     prompt_ids = recipe.latest([token_id for token_id in encoded if token_id < recipe.end])
-    entry = log.begin(request.model, num_prompt_tokens=len(prompt_ids), caller=caller)
+    entry = log.begin(request.model, call, num_prompt_tokens=len(prompt_ids))
     answer_ids: list[int] = []
-    if (context := current_request.get()) is not None and context.keeps_content:
+    if call.record.keeps_content:
         entry.content = RequestContent(
             prompt_ids=prompt_ids, answer_ids=answer_ids, bytes_of=session.reader.tokens.bytes_of
         )
@@ -67,6 +67,7 @@ async def transcribe(
         recipe,
         session,
         entry,
+        request_id=call.request_id,
         language_id=language_id,
         segments=GuardedSegments(rules),
         answer_ids=answer_ids,
@@ -111,13 +112,14 @@ class _FileTranscriber:
         session: ModelSession,
         entry: RequestEntry,
         *,
+        request_id: str,
         language_id: int | None,
         segments: GuardedSegments,
         answer_ids: list[int],
         on_segments: Callable[[Sequence[SpeechSegment]], None],
     ) -> None:
         self._request, self._recipe, self._session, self._entry = request, recipe, session, entry
-        self._language_id = language_id
+        self._request_id, self._language_id = request_id, language_id
         self._guarded, self._answer_ids = segments, answer_ids
         self._on_segments = on_segments
         self._segments: list[SpeechSegment] = []
@@ -171,7 +173,7 @@ class _FileTranscriber:
                 previous_ids=list(previous_ids),
                 temperature=temperature,
             )
-            result = await self._session.transcribe(window, request_id=self._request.request_id)
+            result = await self._session.transcribe(window, request_id=self._request_id)
             self._entry.generated(len(result.token_ids))
             if _is_silence(result) or not self._is_implausible(result):
                 break

@@ -1,4 +1,4 @@
-"""Formatter of Anthropic messages.
+"""Anthropic messages.
 
 The stream is `message_start`, then for each block `content_block_start`, deltas and `content_block_stop`,
 then `message_delta` with stop reason and final counts, then `message_stop`. Clients lose the text of a block
@@ -7,7 +7,7 @@ API: agents retry after it, while after `message_stop` they would take the parti
 """
 
 import secrets
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, assert_never
 
 import msgspec
@@ -20,7 +20,6 @@ from mlxctl.ir import (
     GeneratedTokens,
     GenerationRequest,
     PromptProgress,
-    StoredItem,
     StoredResponse,
     StreamEvent,
     TextDelta,
@@ -59,8 +58,9 @@ from mlxctl.protocols.anthropic.messages_parsing import (
     to_generation_request,
     to_prompt_request,
 )
-from mlxctl.protocols.anthropic.messages_schema import ContinueThread, ConversationMessage, MessagesRequest
-from mlxctl.protocols.anthropic.threads import continued, stored_turn, with_answer
+from mlxctl.protocols.anthropic.messages_schema import ContinueThread, MessagesRequest
+from mlxctl.protocols.anthropic.threads import StoredTurn, continued, stored_turn
+from mlxctl.protocols.encoder import AnswerStart, Reference, ReplyShape, StoredContext
 
 _STOP_REASONS: dict[FinishReason, StopReason] = {
     "stop": "end_turn",
@@ -72,64 +72,75 @@ _STOP_REASONS: dict[FinishReason, StopReason] = {
 _PING = encode_event(Ping())
 
 
-class AnthropicMessagesFormatter:
-    """Formatter of one message.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageShape(ReplyShape):
+    """The shape of a message.
 
-    Its stream starts with the prompt's token counts. `response_id` is generated if not given. `parse` takes
-    whole conversations only; `parse_or_refer` and `parse_again` also those that continue a thread. After the
-    end, `record` is the turn to store for its thread.
+    `turn` is what to store of the request, without ids; None without a thread. `cache_ttl` is that of the
+    last cache breakpoint.
+    """
+
+    turn: StoredTurn | None
+    has_tier: bool
+    reports_edits: bool
+    omits_thinking: bool
+    cache_ttl: Literal["5m", "1h"] | None
+
+    @classmethod
+    def of(cls, messages: MessagesRequest, turn: StoredTurn | None) -> "MessageShape":
+        """Return the shape that a body asks for."""
+        marks = cache_controls(messages)
+        return cls(
+            model=messages.model,
+            dropped_tools=dropped_tool_types(messages),
+            turn=turn,
+            has_tier=messages.service_tier is not None,
+            reports_edits=messages.context_management is not None,
+            omits_thinking=messages.thinking is not None and messages.thinking.display == "omitted",
+            cache_ttl=("1h" if last_is_long(marks) else "5m") if marks else None,
+        )
+
+
+def parse_messages(body: bytes) -> tuple[GenerationRequest | Reference, MessageShape]:
+    """Parse a body, or return the message that it continues. Raises InvalidRequest."""
+    messages = decode_messages(body)
+    if isinstance(messages.thread, ContinueThread):
+        continues = Reference(stream=bool(messages.stream), previous_id=messages.thread.previous_message_id)
+        return continues, MessageShape.of(messages, None)
+    return to_generation_request(messages), MessageShape.of(messages, stored_turn(messages))
+
+
+def parse_messages_with(body: bytes, stored: StoredContext) -> tuple[GenerationRequest, MessageShape]:
+    """Parse a body that continues a stored conversation. Raises InvalidRequest."""
+    messages = decode_messages(body)
+    if stored.conversation is None:
+        check_is_whole(messages)
+        return to_generation_request(messages), MessageShape.of(messages, stored_turn(messages))
+    whole, before = continued(messages, stored.conversation)
+    return to_generation_request(whole, before), MessageShape.of(whole, stored_turn(whole))
+
+
+class MessageEncoder:
+    """Writes one message.
+
+    Its stream starts with the prompt's token counts. `response_id` is generated if not given. After the end,
+    `record` is the turn to store for its thread, None without one.
     """
 
     begins_with_usage = True
 
-    def __init__(self, *, response_id: str | None = None) -> None:
-        self.dropped_tools: tuple[str, ...] = ()
+    def __init__(self, shape: MessageShape, *, response_id: str | None = None) -> None:
         self.record: StoredResponse | None = None
-        self._turn: StoredResponse | None = None
-        self._collector: Collector | None = None
+        self._shape = shape
+        self._model = shape.model
         self._id = response_id or f"msg_{secrets.token_hex(12)}"
         self._has_begun = False
-        self._cache_ttl: Literal["5m", "1h"] | None = None
+        self._collector = None if shape.turn is None else Collector()
+        self._blocks = BlockWriter(omit_thinking=shape.omits_thinking)
 
-    def parse(self, body: bytes) -> GenerationRequest:
-        """Parse a request body. Raises InvalidRequest."""
-        messages = decode_messages(body)
-        check_is_whole(messages)
-        return self._adopt(messages)
-
-    def parse_or_refer(self, body: bytes) -> GenerationRequest | str:
-        """Parse a request, or return the id of the message it continues.
-
-        Raises InvalidRequest.
-        """
-        messages = decode_messages(body)
-        if isinstance(messages.thread, ContinueThread):
-            return messages.thread.previous_message_id
-        return self._adopt(messages)
-
-    def parse_again(self, body: bytes, stored: Sequence[StoredItem]) -> GenerationRequest:
-        """Parse a request that continues a stored conversation. Raises InvalidRequest."""
-        return self._adopt(*continued(decode_messages(body), stored))
-
-    def _adopt(
-        self, messages: MessagesRequest, before: Sequence[ConversationMessage] = ()
-    ) -> GenerationRequest:
-        request = to_generation_request(messages, before)
-        self._turn = stored_turn(messages, self._id)
-        self._collector = None if self._turn is None else Collector()
-        self.dropped_tools = dropped_tool_types(messages)
-        self._model = messages.model
-        self._has_tier = messages.service_tier is not None
-        self._reports_edits = messages.context_management is not None
-        marks = cache_controls(messages)
-        self._cache_ttl = ("1h" if last_is_long(marks) else "5m") if marks else None
-        self._omit_thinking = messages.thinking is not None and messages.thinking.display == "omitted"
-        self._blocks = BlockWriter(omit_thinking=self._omit_thinking)
-        return request
-
-    def set_model(self, name: str) -> None:
-        """Set the name of the model in the answer."""
-        self._model = name
+    def start(self, start: AnswerStart) -> None:
+        """Take the name of the model."""
+        self._model = start.model
 
     def begin(self, prompt: Usage) -> bytes:
         """Return the message_start event."""
@@ -188,7 +199,7 @@ class AnthropicMessagesFormatter:
         self._keep(result)
         return msgspec.json.encode(
             self._message(
-                content=content_blocks(result, omit_thinking=self._omit_thinking),
+                content=content_blocks(result, omit_thinking=self._shape.omits_thinking),
                 stop_reason=_STOP_REASONS[result.reason],
                 stop_sequence=result.stop_sequence,
                 usage=result.usage,
@@ -216,11 +227,12 @@ class AnthropicMessagesFormatter:
         )
 
     def _keep(self, result: TextResult) -> None:
-        if self._turn is not None:
-            self.record = with_answer(self._turn, content_blocks(result, omit_thinking=self._omit_thinking))
+        if self._shape.turn is not None:
+            content = content_blocks(result, omit_thinking=self._shape.omits_thinking)
+            self.record = self._shape.turn.answered(self._id, content)
 
     def _edits_report(self, usage: Usage) -> ContextManagementReport | UnsetType:
-        return report(usage.applied_edits) if self._reports_edits else UNSET
+        return report(usage.applied_edits) if self._shape.reports_edits else UNSET
 
     def _usage(self, usage: Usage) -> AnthropicUsage:
         """Return the token counts as Anthropic counts them.
@@ -230,9 +242,11 @@ class AnthropicMessagesFormatter:
         decides whether they count for 5 minutes or an hour; tokens up to an earlier one-hour breakpoint are
         counted apart.
         """
-        num_created = usage.num_stored_tokens if self._cache_ttl else 0
+        num_created = usage.num_stored_tokens if self._shape.cache_ttl else 0
         num_long = (
-            num_created if self._cache_ttl == "1h" else min(usage.num_long_ttl_stored_tokens, num_created)
+            num_created
+            if self._shape.cache_ttl == "1h"
+            else min(usage.num_long_ttl_stored_tokens, num_created)
         )
         return AnthropicUsage(
             input_tokens=usage.num_prompt_tokens - usage.num_cached_tokens - num_created,
@@ -243,7 +257,7 @@ class AnthropicMessagesFormatter:
             cache_read_input_tokens=usage.num_cached_tokens,
             output_tokens=usage.num_completion_tokens,
             output_tokens_details=ThinkingTokens(usage.num_thinking_tokens),
-            service_tier="standard" if self._has_tier else None,
+            service_tier="standard" if self._shape.has_tier else None,
             dropped_messages=usage.num_dropped_messages or UNSET,
         )
 

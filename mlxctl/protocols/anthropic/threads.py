@@ -5,7 +5,7 @@ turn's messages stand the fields that a thread fixes.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 import msgspec
 from msgspec import Struct
@@ -31,32 +31,38 @@ _FIELDS = msgspec.json.Decoder(ThreadFields)
 _MESSAGE = msgspec.json.Decoder(schema.ConversationMessage)
 
 
-def stored_turn(request: schema.MessagesRequest, message_id: str) -> StoredResponse | None:
-    """Return what to store of a request, None without a thread.
+@dataclass(frozen=True, slots=True)
+class StoredTurn:
+    """What to store of a request: the `bodies` of its messages.
 
-    `message_id` is the id of its answer.
+    `previous_id` is the answer before them in the thread.
     """
+
+    previous_id: str | None
+    bodies: tuple[bytes, ...]
+
+    def answered(self, message_id: str, content: Sequence[AnswerBlock]) -> StoredResponse:
+        """Return the turn with its answer, stored under the answer's id."""
+        answer = _encode({"role": "assistant", "content": content})
+        return StoredResponse(
+            id=message_id,
+            previous_id=self.previous_id,
+            body=b"",
+            input=tuple(
+                StoredItem(id=f"{message_id}_{index}", body=body) for index, body in enumerate(self.bodies)
+            ),
+            output=(StoredItem(id=message_id, body=answer),),
+        )
+
+
+def stored_turn(request: schema.MessagesRequest) -> StoredTurn | None:
+    """Return what to store of a request, None without a thread."""
     if request.thread is None:
         return None
-    bodies = [_encode(message) for message in request.messages]
-    previous_id = None
+    bodies = tuple(_encode(message) for message in request.messages)
     if isinstance(request.thread, schema.ContinueThread):
-        previous_id = request.thread.previous_message_id
-    else:
-        bodies.insert(0, _encode(ThreadFields(request.system, request.tools)))
-    return StoredResponse(
-        id=message_id,
-        previous_id=previous_id,
-        body=b"",
-        input=tuple(StoredItem(id=f"{message_id}_{index}", body=body) for index, body in enumerate(bodies)),
-        output=(),
-    )
-
-
-def with_answer(turn: StoredResponse, content: Sequence[AnswerBlock]) -> StoredResponse:
-    """Return a turn with the blocks of its answer."""
-    answer = _encode({"role": "assistant", "content": content})
-    return replace(turn, output=(StoredItem(id=turn.id, body=answer),))
+        return StoredTurn(request.thread.previous_message_id, bodies)
+    return StoredTurn(None, (_encode(ThreadFields(request.system, request.tools)), *bodies))
 
 
 def continued(

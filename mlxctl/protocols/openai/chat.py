@@ -1,4 +1,4 @@
-"""Formatter of OpenAI chat completions.
+"""OpenAI chat completions.
 
 A failed stream ends with the error object and `[DONE]`, without a finish_reason. Measured with real clients:
 without any end, one agent repeats its request twelve times a second; with finish_reason "stop", clients take
@@ -9,7 +9,8 @@ back-off.
 import secrets
 import time
 from collections.abc import Sequence
-from typing import assert_never
+from dataclasses import dataclass
+from typing import Any, Self, assert_never
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -31,6 +32,7 @@ from mlxctl.ir import (
     Usage,
 )
 from mlxctl.ir.errors import MlxctlError
+from mlxctl.protocols.encoder import AnswerStart, ReplyShape
 from mlxctl.protocols.openai.chat_answers import (
     ChatAnswerMessage,
     ChatChoice,
@@ -55,7 +57,7 @@ from mlxctl.protocols.openai.errors import error_json
 from mlxctl.protocols.openai.logprobs import chat_logprobs, prompt_logprobs
 from mlxctl.protocols.openai.token_reports import TokenReport
 from mlxctl.protocols.openai.usage import CompletionUsage, completion_usage
-from mlxctl.protocols.priority import served_tier
+from mlxctl.protocols.priority import ServedTier, served_tier
 from mlxctl.protocols.timings import PrefillProgress, Stopwatch, Timings, timings
 
 _FINISH_REASONS: dict[FinishReason, ChatFinishReason] = {
@@ -69,11 +71,69 @@ _DONE = b"data: [DONE]\n\n"
 _encode = msgspec.json.Encoder().encode
 
 
-class OpenAIChatFormatter:
-    """Formatter of one chat completion.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatShape(ReplyShape):
+    """The shape of a chat completion.
+
+    `echo` precedes the answer. `freeform` are the names of custom tools, which take free text.
+    """
+
+    num_choices: int
+    service_tier: ServedTier | UnsetType
+    includes_usage: bool
+    num_top_logprobs: int | None
+    num_top_prompt_logprobs: int | None
+    writes_ids: bool
+    hides_thinking: bool
+    echo: str
+    reports_tokens: bool
+    has_token_ids: bool
+    counts_chunks: bool
+    has_timings: bool
+    has_progress: bool
+    freeform: frozenset[str]
+
+    @classmethod
+    def of(cls, chat: ChatRequest, request: GenerationRequest, **more: Any) -> Self:
+        """Return the shape that a body asks for.
+
+        `more` are the fields of a dialect.
+        """
+        return cls(
+            model=chat.model,
+            dropped_tools=dropped_tool_types(chat),
+            num_choices=request.num_choices,
+            service_tier=UNSET
+            if chat.service_tier is None
+            else served_tier(chat.priority, chat.service_tier),
+            includes_usage=bool(chat.stream_options and chat.stream_options.include_usage),
+            num_top_logprobs=(chat.top_logprobs or 0) if chat.logprobs else None,
+            num_top_prompt_logprobs=chat.prompt_logprobs,
+            writes_ids=bool(chat.return_tokens_as_token_ids),
+            hides_thinking=chat.include_reasoning is False or bool(chat.reasoning and chat.reasoning.exclude),
+            echo=_echo(chat) if request.continues_answer else "",
+            reports_tokens=request.reports_tokens,
+            has_token_ids=bool(chat.return_token_ids),
+            counts_chunks=counts_every_chunk(chat.stream_options),
+            has_timings=bool(chat.timings_per_token),
+            has_progress=bool(chat.return_progress),
+            freeform=freeform_names(chat),
+            **more,
+        )
+
+
+def parse_chat(body: bytes) -> tuple[GenerationRequest, ChatShape]:
+    """Parse a body of a chat completion. Raises InvalidRequest."""
+    chat = decode_chat(body)
+    request = to_generation_request(chat)
+    return request, ChatShape.of(chat, request)
+
+
+class ChatEncoder:
+    """Writes one chat completion.
 
     `system_fingerprint` names the server's configuration; `response_id` and `created` (unix seconds) are
-    generated if not given. PERF: chunks of text and thinking are encoded once, in `parse`; a delta costs one
+    generated if not given. PERF: chunks of text and thinking are encoded once, in `start`; a delta costs one
     JSON string and one join.
     """
 
@@ -81,57 +141,33 @@ class OpenAIChatFormatter:
 
     def __init__(
         self,
+        shape: ChatShape,
         *,
         system_fingerprint: str | None = None,
         response_id: str | None = None,
         created: int | None = None,
     ) -> None:
-        self.dropped_tools: tuple[str, ...] = ()
+        self._shape = shape
+        self._model = shape.model
         self._system_fingerprint = system_fingerprint
         self._id = response_id or f"chatcmpl-{secrets.token_hex(16)}"
         self._created = int(time.time()) if created is None else created
         self._usages: dict[int, Usage] = {}
         self._stopwatch = Stopwatch()
+        self._reports = [TokenReport(has_ids=shape.has_token_ids) for _ in range(shape.num_choices)]
+        self._calls = [ChatCalls(shape.freeform) for _ in range(shape.num_choices)]
+        self._text_frames: list[tuple[bytes, bytes]] = []
+        self._thinking_frames: list[tuple[bytes, bytes]] = []
 
-    def parse(self, body: bytes) -> GenerationRequest:
-        """Parse a request body. Raises InvalidRequest."""
-        return self.translate_chat(decode_chat(body))
-
-    def translate_chat(self, chat: ChatRequest) -> GenerationRequest:
-        """Translate a decoded body. Raises InvalidRequest."""
-        request = to_generation_request(chat)
-        self.adopt(chat, request)
-        return request
-
-    def adopt(self, chat: ChatRequest, request: GenerationRequest) -> None:
-        """Set what decides the shape of the answer."""
-        self.dropped_tools = dropped_tool_types(chat)
-        self._model = chat.model
-        self._service_tier = (
-            UNSET if chat.service_tier is None else served_tier(chat.priority, chat.service_tier)
-        )
-        self._include_usage = bool(chat.stream_options and chat.stream_options.include_usage)
-        self._num_top_logprobs = (chat.top_logprobs or 0) if chat.logprobs else None
-        self._num_top_prompt_logprobs = chat.prompt_logprobs
-        self._writes_ids = bool(chat.return_tokens_as_token_ids)
-        self._hides_thinking = chat.include_reasoning is False or bool(
-            chat.reasoning and chat.reasoning.exclude
-        )
-        self._num_choices = request.num_choices
-        self._echo = _echo(chat) if request.continues_answer else ""
-        self._reports_tokens = request.reports_tokens
-        self._has_token_ids = bool(chat.return_token_ids)
-        self._reports = [TokenReport(has_ids=self._has_token_ids) for _ in range(request.num_choices)]
-        self._counts_chunks = counts_every_chunk(chat.stream_options)
-        self._has_timings = bool(chat.timings_per_token)
-        self._has_progress = bool(chat.return_progress)
-        self._calls = [ChatCalls(freeform_names(chat)) for _ in range(self._num_choices)]
-        self._freeze_chunks()
-
-    def set_model(self, name: str) -> None:
-        """Set the name of the model in the answer."""
-        self._model = name
-        self._freeze_chunks()
+    def start(self, start: AnswerStart) -> None:
+        """Take the name of the model, which every chunk has."""
+        self._model = start.model
+        numbers = range(self._shape.num_choices)
+        self._text_frames = [self._frame(number, ChatDelta(content=""), b'"content":') for number in numbers]
+        self._thinking_frames = [
+            self._frame(number, ChatDelta(reasoning_content=""), b'"reasoning_content":')
+            for number in numbers
+        ]
 
     def begin(self, prompt: Usage) -> bytes:
         """Return the first chunk of each choice: role and echo.
@@ -140,10 +176,14 @@ class OpenAIChatFormatter:
         """
         for report in self._reports:
             report.usage = prompt
-        return b"" if self._has_token_ids else b"".join(map(self._first_chunk, range(self._num_choices)))
+        return (
+            b""
+            if self._shape.has_token_ids
+            else b"".join(map(self._first_chunk, range(self._shape.num_choices)))
+        )
 
     def _first_chunk(self, number: int) -> bytes:
-        return self._chunk(number, ChatDelta(role="assistant", content=self._echo))
+        return self._chunk(number, ChatDelta(role="assistant", content=self._shape.echo))
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the chunk for `event` of choice `number`; progress is a comment."""
@@ -153,16 +193,16 @@ class OpenAIChatFormatter:
             case TextDelta():
                 return self._text(number, event)
             case ThinkingDelta():
-                if not event.text or self._hides_thinking:
+                if not event.text or self._shape.hides_thinking:
                     return b""
-                if self._reports_tokens:
+                if self._shape.reports_tokens:
                     return self._chunk(number, ChatDelta(reasoning_content=event.text))
                 head, tail = self._thinking_frames[number]
                 return head + _encode(event.text) + tail
             case ToolCallStarted() | ToolArgumentsDelta() | ToolCallEnded():
                 delta = self._calls[number].delta(event)
                 return self._chunk(number, ChatDelta(tool_calls=[delta])) if delta else b""
-            case PromptProgress() if self._has_progress:
+            case PromptProgress() if self._shape.has_progress:
                 return self._chunk(number, ChatDelta(), progress=self._stopwatch.progress(event))
             case PromptProgress():
                 return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
@@ -174,12 +214,12 @@ class OpenAIChatFormatter:
 
     def finish(self) -> bytes:
         """Return the usage, if requested, and the end mark."""
-        if not self._include_usage:
+        if not self._shape.includes_usage:
             return _DONE
-        usages = [self._usages[number] for number in range(self._num_choices)]
-        usage = completion_usage(usages, num_choices=self._num_choices)
+        usages = [self._usages[number] for number in range(self._shape.num_choices)]
+        usage = completion_usage(usages, num_choices=self._shape.num_choices)
         chunk = self._chunk_object([], usage)
-        if self._has_timings:
+        if self._shape.has_timings:
             chunk.timings = self._stopwatch.timings(0, self._usages[0])
         return _event(chunk) + _DONE
 
@@ -210,8 +250,10 @@ class OpenAIChatFormatter:
                     )
                     for number, result in enumerate(results)
                 ],
-                usage=completion_usage([result.usage for result in results], num_choices=self._num_choices),
-                service_tier=self._service_tier,
+                usage=completion_usage(
+                    [result.usage for result in results], num_choices=self._shape.num_choices
+                ),
+                service_tier=self._shape.service_tier,
                 prompt_logprobs=self._prompt_logprobs(results[0]),
                 prompt_token_ids=self._reports[0].whole_prompt_ids(results[0]),
                 timings=self._timings(results[0]),
@@ -222,43 +264,37 @@ class OpenAIChatFormatter:
         calls = [self._calls[number].whole(call) for call in result.tool_calls]
         return ChatAnswerMessage(
             role="assistant",
-            content=self._echo + result.text or (None if calls else ""),
+            content=self._shape.echo + result.text or (None if calls else ""),
             refusal=None,
             annotations=[],
-            reasoning_content=UNSET if self._hides_thinking else result.thinking or UNSET,
+            reasoning_content=UNSET if self._shape.hides_thinking else result.thinking or UNSET,
             tool_calls=calls or UNSET,
         )
 
     def _logprobs(self, logprobs: Sequence[TokenLogprob]) -> ChatLogprobs | None:
-        if self._num_top_logprobs is None:
+        if self._shape.num_top_logprobs is None:
             return None
-        return chat_logprobs(logprobs, num_top=self._num_top_logprobs, as_ids=self._writes_ids)
+        return chat_logprobs(logprobs, num_top=self._shape.num_top_logprobs, as_ids=self._shape.writes_ids)
 
     def _prompt_logprobs(self, result: TextResult) -> PromptLogprobs | UnsetType:
-        if self._num_top_prompt_logprobs is None:
+        if self._shape.num_top_prompt_logprobs is None:
             return UNSET
-        return prompt_logprobs(result.logprobs[: self._num_scored(result)], self._num_top_prompt_logprobs)
+        return prompt_logprobs(
+            result.logprobs[: self._num_scored(result)], self._shape.num_top_prompt_logprobs
+        )
 
     def _num_scored(self, result: TextResult) -> int:
         """Return how many of an answer's first log-probabilities are its prompt's."""
-        return 0 if self._num_top_prompt_logprobs is None else result.usage.num_prompt_tokens
-
-    def _freeze_chunks(self) -> None:
-        numbers = range(self._num_choices)
-        self._text_frames = [self._frame(number, ChatDelta(content=""), b'"content":') for number in numbers]
-        self._thinking_frames = [
-            self._frame(number, ChatDelta(reasoning_content=""), b'"reasoning_content":')
-            for number in numbers
-        ]
+        return 0 if self._shape.num_top_prompt_logprobs is None else result.usage.num_prompt_tokens
 
     def _generated(self, number: int, event: GeneratedTokens) -> bytes:
         """Take the next tokens; return the first chunk if it waited."""
         is_first = self._stopwatch.first(number)
         report, opening = self._reports[number], b""
-        if self._has_token_ids and event.prompt_token_ids:
+        if self._shape.has_token_ids and event.prompt_token_ids:
             report.add_prompt(event.prompt_token_ids)
             opening = self._first_chunk(number)
-        if is_first and self._has_progress:
+        if is_first and self._shape.has_progress:
             opening += self._chunk(number, ChatDelta(), progress=self._stopwatch.prefilled(event.usage))
         report.add(event)
         return opening
@@ -270,7 +306,7 @@ class OpenAIChatFormatter:
         return head + field, tail
 
     def _text(self, number: int, event: TextDelta) -> bytes:
-        if event.logprobs or (self._reports_tokens and event.text):
+        if event.logprobs or (self._shape.reports_tokens and event.text):
             return self._chunk(number, ChatDelta(content=event.text), logprobs=event.logprobs)
         head, tail = self._text_frames[number]
         return head + _encode(event.text) + tail if event.text else b""
@@ -293,18 +329,18 @@ class OpenAIChatFormatter:
             token_ids=report.take_ids(),
         )
         # With include_usage every chunk has the key.
-        usage: CompletionUsage | UnsetType | None = None if self._include_usage else UNSET
-        if self._counts_chunks:
+        usage: CompletionUsage | UnsetType | None = None if self._shape.includes_usage else UNSET
+        if self._shape.counts_chunks:
             usage = completion_usage([report.usage], num_choices=1)
         chunk = self._chunk_object([choice], usage)
         chunk.prompt_progress = progress
         chunk.prompt_token_ids = report.take_prompt_ids()
-        if self._has_timings and report.usage.num_completion_tokens:
+        if self._shape.has_timings and report.usage.num_completion_tokens:
             chunk.timings = self._stopwatch.timings(number, report.usage)
         return _event(chunk)
 
     def _timings(self, result: TextResult) -> Timings | UnsetType:
-        if not self._has_timings:
+        if not self._shape.has_timings:
             return UNSET
         return timings(
             result.usage, prefill_seconds=result.prefill_seconds, decode_seconds=result.decode_seconds
@@ -321,7 +357,7 @@ class OpenAIChatFormatter:
             system_fingerprint=self._system_fingerprint,
             choices=choices,
             usage=usage,
-            service_tier=self._service_tier,
+            service_tier=self._shape.service_tier,
         )
 
 

@@ -1,4 +1,4 @@
-"""Formatter of OpenAI's legacy completions.
+"""OpenAI's legacy completions.
 
 A stream is chunks of the same shape as the whole, then `[DONE]`; it fails like a chat's, with an error object
 and without a finish_reason. Answers are text only: thinking and calls are not parsed.
@@ -7,6 +7,7 @@ and without a finish_reason. Answers are text only: thinking and calls are not p
 import secrets
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 import msgspec
@@ -24,6 +25,7 @@ from mlxctl.ir import (
     Usage,
 )
 from mlxctl.ir.errors import MlxctlError
+from mlxctl.protocols.encoder import AnswerStart, ReplyShape
 from mlxctl.protocols.openai.chat_answers import PromptLogprobs
 from mlxctl.protocols.openai.chat_schema import counts_every_chunk
 from mlxctl.protocols.openai.completions_parsing import decode_completion, to_generation_request
@@ -45,52 +47,84 @@ _DONE = b"data: [DONE]\n\n"
 _encode = msgspec.json.Encoder().encode
 
 
-class OpenAICompletionsFormatter:
-    """Formatter of one completion request.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionShape(ReplyShape):
+    """The shape of a completion.
 
-    `system_fingerprint` names the server's configuration; `response_id` and `created` (unix seconds) are
-    generated if not given. PERF: chunks are encoded once, in `parse`, but for their text.
+    Of `num_candidates` answers to each of `num_prompts` prompts, the best `num_choices` are returned.
     """
 
-    dropped_tools: tuple[str, ...] = ()
+    num_prompts: int
+    num_candidates: int
+    num_choices: int
+    includes_usage: bool
+    num_top_logprobs: int | None
+    num_top_prompt_logprobs: int | None
+    writes_ids: bool
+    scores_prompt: bool
+    echoes: bool
+    reports_tokens: bool
+    has_token_ids: bool
+    counts_chunks: bool
+
+    @classmethod
+    def of(cls, completion: CompletionRequest, request: GenerationRequest) -> "CompletionShape":
+        """Return the shape that a body asks for."""
+        return cls(
+            model=completion.model,
+            num_prompts=len(request.prompts),
+            num_candidates=request.num_choices,
+            num_choices=completion.n or 1,
+            includes_usage=bool(completion.stream_options and completion.stream_options.include_usage),
+            num_top_logprobs=completion.logprobs,
+            num_top_prompt_logprobs=completion.prompt_logprobs,
+            writes_ids=bool(completion.return_tokens_as_token_ids),
+            scores_prompt=request.scores_prompt,
+            echoes=request.echo,
+            reports_tokens=request.reports_tokens,
+            has_token_ids=bool(completion.return_token_ids),
+            counts_chunks=counts_every_chunk(completion.stream_options),
+        )
+
+
+def parse_completion(body: bytes) -> tuple[GenerationRequest, CompletionShape]:
+    """Parse a body of a completion. Raises InvalidRequest."""
+    completion = decode_completion(body)
+    request = to_generation_request(completion)
+    return request, CompletionShape.of(completion, request)
+
+
+class CompletionEncoder:
+    """Writes one completion.
+
+    `system_fingerprint` names the server's configuration; `response_id` and `created` (unix seconds) are
+    generated if not given. PERF: chunks are encoded once, in `start`, but for their text.
+    """
 
     begins_with_usage = False
 
     def __init__(
         self,
+        shape: CompletionShape,
         *,
         system_fingerprint: str | None = None,
         response_id: str | None = None,
         created: int | None = None,
     ) -> None:
+        self._shape = shape
+        self._model = shape.model
         self._system_fingerprint = system_fingerprint
         self._id = response_id or f"cmpl-{secrets.token_hex(16)}"
         self._created = int(time.time()) if created is None else created
         self._usages: dict[int, Usage] = {}
+        numbers = range(shape.num_prompts * shape.num_candidates)
+        self._logprobs = [self._writer() for _ in numbers]
+        self._reports = [TokenReport(has_ids=shape.has_token_ids) for _ in numbers]
+        self._frames: list[tuple[bytes, bytes]] = []
 
-    def parse(self, body: bytes) -> GenerationRequest:
-        """Parse a request body. Raises InvalidRequest."""
-        return self.translate_completion(decode_completion(body))
-
-    def translate_completion(self, completion: CompletionRequest) -> GenerationRequest:
-        """Translate a decoded body. Raises InvalidRequest."""
-        request = to_generation_request(completion)
-        self._include_usage = bool(completion.stream_options and completion.stream_options.include_usage)
-        self._num_top_logprobs = completion.logprobs
-        self._num_top_prompt_logprobs = completion.prompt_logprobs
-        self._writes_ids = bool(completion.return_tokens_as_token_ids)
-        self._scores_prompt, self._echoes = request.scores_prompt, request.echo
-        self._num_candidates, self._num_choices = request.num_choices, completion.n or 1
-        self._logprobs = [self._writer() for _ in range(len(request.prompts) * request.num_choices)]
-        self._reports_tokens = request.reports_tokens
-        self._reports = [TokenReport(has_ids=bool(completion.return_token_ids)) for _ in self._logprobs]
-        self._counts_chunks = counts_every_chunk(completion.stream_options)
-        self.set_model(completion.model)
-        return request
-
-    def set_model(self, name: str) -> None:
-        """Set the name of the model in the answer."""
-        self._model = name
+    def start(self, start: AnswerStart) -> None:
+        """Take the name of the model, which every chunk has."""
+        self._model = start.model
         self._frames = [self._frame(number) for number in range(len(self._logprobs))]
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
@@ -116,10 +150,10 @@ class OpenAICompletionsFormatter:
 
     def finish(self) -> bytes:
         """Return the usage, if requested, and the end mark."""
-        if not self._include_usage:
+        if not self._shape.includes_usage:
             return _DONE
         usages = [self._usages[number] for number in range(len(self._logprobs))]
-        usage = completion_usage(usages, num_choices=self._num_candidates)
+        usage = completion_usage(usages, num_choices=self._shape.num_candidates)
         return _event(self._chunk_object([], usage)) + _DONE
 
     def on_error(self, error: MlxctlError, *, request_id: str | None = None) -> bytes:  # noqa: ARG002 -- not in its shape
@@ -133,8 +167,8 @@ class OpenAICompletionsFormatter:
     def whole(self, *results: TextResult) -> bytes:
         """Return the text_completion object, with the best `n` answers to each prompt."""
         best: list[TextResult] = []
-        for start in range(0, len(results), self._num_candidates):
-            best += self._best(results[start : start + self._num_candidates])
+        for start in range(0, len(results), self._shape.num_candidates):
+            best += self._best(results[start : start + self._shape.num_candidates])
         return _encode(
             TextCompletion(
                 id=self._id,
@@ -155,7 +189,7 @@ class OpenAICompletionsFormatter:
                     for index, result in enumerate(best)
                 ],
                 usage=completion_usage(
-                    [result.usage for result in results], num_choices=self._num_candidates
+                    [result.usage for result in results], num_choices=self._shape.num_candidates
                 ),
             )
         )
@@ -165,31 +199,33 @@ class OpenAICompletionsFormatter:
 
         Empty ones come last.
         """
-        if self._num_candidates == self._num_choices:
+        if self._shape.num_candidates == self._shape.num_choices:
             return results
-        return sorted(results, key=self._mean_logprob, reverse=True)[: self._num_choices]
+        return sorted(results, key=self._mean_logprob, reverse=True)[: self._shape.num_choices]
 
     def _answer_logprobs(self, result: TextResult) -> TextLogprobs | None:
-        if self._num_top_logprobs is None:
+        if self._shape.num_top_logprobs is None:
             return None
-        start = 0 if self._echoes else self._num_scored(result)
+        start = 0 if self._shape.echoes else self._num_scored(result)
         return self._writer().write(result.logprobs[start:])
 
     def _prompt_logprobs(self, result: TextResult) -> PromptLogprobs | UnsetType:
-        if self._num_top_prompt_logprobs is None:
+        if self._shape.num_top_prompt_logprobs is None:
             return UNSET
-        return prompt_logprobs(result.logprobs[: self._num_scored(result)], self._num_top_prompt_logprobs)
+        return prompt_logprobs(
+            result.logprobs[: self._num_scored(result)], self._shape.num_top_prompt_logprobs
+        )
 
     def _num_scored(self, result: TextResult) -> int:
         """Return how many of an answer's first log-probabilities are its prompt's."""
-        return result.usage.num_prompt_tokens if self._scores_prompt else 0
+        return result.usage.num_prompt_tokens if self._shape.scores_prompt else 0
 
     def _mean_logprob(self, result: TextResult) -> float:
         generated = result.logprobs[self._num_scored(result) :]
         return fmean(token.logprob or 0.0 for token in generated) if generated else float("-inf")
 
     def _writer(self) -> "TextLogprobsWriter":
-        return TextLogprobsWriter(self._num_top_logprobs or 0, as_ids=self._writes_ids)
+        return TextLogprobsWriter(self._shape.num_top_logprobs or 0, as_ids=self._shape.writes_ids)
 
     def _frame(self, number: int) -> tuple[bytes, bytes]:
         """Return the bytes of a chunk before and after its text."""
@@ -198,10 +234,10 @@ class OpenAICompletionsFormatter:
         return head + b'"text":', tail
 
     def _text(self, event: TextDelta, number: int) -> bytes:
-        if self._num_top_logprobs is not None:
+        if self._shape.num_top_logprobs is not None:
             logprobs = self._logprobs[number].write(event.logprobs)
             return self._chunk(number, event.text, logprobs=logprobs)
-        if self._reports_tokens:
+        if self._shape.reports_tokens:
             return self._chunk(number, event.text)
         head, tail = self._frames[number]
         return head + _encode(event.text) + tail
@@ -224,8 +260,8 @@ class OpenAICompletionsFormatter:
             token_ids=report.take_ids(),
         )
         # With include_usage every chunk has the key.
-        usage: CompletionUsage | UnsetType | None = None if self._include_usage else UNSET
-        if self._counts_chunks:
+        usage: CompletionUsage | UnsetType | None = None if self._shape.includes_usage else UNSET
+        if self._shape.counts_chunks:
             usage = completion_usage([report.usage], num_choices=1)
         return _event(self._chunk_object([choice], usage))
 

@@ -1,4 +1,4 @@
-"""Formatter of OpenAI transcriptions and translations."""
+"""OpenAI transcriptions and translations."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +14,7 @@ from mlxctl.protocols.openai.errors import error_json
 from mlxctl.protocols.openai.transcriptions_schema import (
     Transcription,
     TranscriptionForm,
+    TranscriptionFormat,
     TranscriptionSegment,
     TranscriptionUsage,
     TranscriptTextDelta,
@@ -52,41 +53,44 @@ class ParsedTranscription:
     language: str | None
     prompt: str
     temperature: float
+    format: TranscriptionFormat
     stream: bool = False
 
 
-class OpenAITranscriptionFormatter:
-    """Formatter of one audio file: `parse` once, then `whole`.
+def parse_transcription(fields: Mapping[str, list[bytes]], task: SpeechTask) -> ParsedTranscription:
+    """Parse a form: all values of each field. Raises InvalidRequest."""
+    values = {name.removesuffix("[]"): given for name, given in fields.items()}
+    if refused := next((name for name in _UNSUPPORTED_FIELDS if name in values), None):
+        raise InvalidRequest(f"{refused} is not supported; leave it out", param=refused)
+    form = _read(values, _FORMS[task])
+    language, stream = None, False
+    if isinstance(form, TranscriptionForm):
+        _check_options(form)
+        language, stream = form.language, form.stream
+    return ParsedTranscription(
+        file=form.file,
+        model=form.model,
+        task=task,
+        language=language,
+        prompt=form.prompt,
+        temperature=form.temperature,
+        format=form.response_format,
+        stream=stream,
+    )
+
+
+class TranscriptionEncoder:
+    """Writes the answer to one form.
 
     A stream is `delta` for each window, then `done`.
     """
 
-    def __init__(self, task: SpeechTask) -> None:
-        self._task = task
+    def __init__(self, asked: ParsedTranscription) -> None:
+        self._task = asked.task
+        self._format = asked.format
         self._has_begun = False
         # White space at the end of the text so far: it may be the end of the whole text, which has none.
         self._space = ""
-
-    def parse(self, fields: Mapping[str, list[bytes]]) -> ParsedTranscription:
-        """Parse a form: all values of each field. Raises InvalidRequest."""
-        values = {name.removesuffix("[]"): given for name, given in fields.items()}
-        if refused := next((name for name in _UNSUPPORTED_FIELDS if name in values), None):
-            raise InvalidRequest(f"{refused} is not supported; leave it out", param=refused)
-        form = _read(values, _FORMS[self._task])
-        language, stream = None, False
-        if isinstance(form, TranscriptionForm):
-            _check_options(form)
-            language, stream = form.language, form.stream
-        self._format = form.response_format
-        return ParsedTranscription(
-            file=form.file,
-            model=form.model,
-            task=self._task,
-            language=language,
-            prompt=form.prompt,
-            temperature=form.temperature,
-            stream=stream,
-        )
 
     @property
     def media_type(self) -> str:

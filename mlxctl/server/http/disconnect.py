@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mlxctl.inference.request_context import current_request
 from mlxctl.ir.errors import BodyTooSlow, InvalidRequest
 
 Scope = dict[str, Any]
@@ -29,6 +28,12 @@ def call_at_end(scope: Scope, callback: Callable[[], object]) -> None:
     However it ends; the callback must not raise. The last registered one is called first.
     """
     scope[_AT_END].append(callback)
+
+
+def call_on_disconnect(scope: Scope, callback: Callable[[], object]) -> None:
+    """Call `callback` when the client leaves, before its task is cancelled."""
+    connection: _HttpConnection = scope[_CONNECTION]
+    connection.on_disconnect = callback
 
 
 def client_has_left(scope: Scope) -> bool:
@@ -107,6 +112,7 @@ class _HttpConnection:
     def __init__(self, receive: Receive, announced: _DeclaredBody, *, seconds: float) -> None:
         self.has_ended = False
         self.has_unread_body = announced.is_there
+        self.on_disconnect: Callable[[], object] = lambda: None
         self._receive = receive
         # NOTE: Falcon asks for a first event where it cannot answer with an error, before it knows route and
         # caller.
@@ -169,7 +175,6 @@ class _HttpConnection:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self.has_ended = True
-        if (context := current_request.get()) is not None:
-            context.mark_stopped("disconnected")
+        self.on_disconnect()
         assert self._task is not None, "an ASGI application runs in a task"
         self._task.cancel("the client left")

@@ -10,7 +10,7 @@ from typing import Any
 import falcon
 from falcon.asgi import App, Request, Response
 
-from mlxctl.inference.request_context import current_request
+from mlxctl.inference.request_record import RequestRecord
 from mlxctl.ir.errors import (
     EngineError,
     InvalidRequest,
@@ -73,7 +73,8 @@ class ErrorHandlers:
         self._answer(request, response, SequenceFailed("the server failed unexpectedly; its log says why"))
 
     def _answer(self, request: Request, response: Response, error: MlxctlError) -> None:
-        record_error(error)
+        if (record := getattr(request.context, "record", None)) is not None:
+            record_error(error, record)
         request_id = getattr(request.context, "request_id", None)
         answer = self._renderer(request)(error, request_id=request_id)
         response.status = answer.status
@@ -94,10 +95,9 @@ class ErrorHandlers:
         )
 
 
-def record_error(error: MlxctlError) -> None:
-    """Record the code of the error that ends the current request."""
-    if (context := current_request.get()) is not None:
-        context.error = error_code(error)
+def record_error(error: MlxctlError, record: RequestRecord) -> None:
+    """Record the code of the error that ends a request."""
+    record.error = error_code(error)
 
 
 def _to_mlxctl_error(request: Request, error: falcon.HTTPError) -> MlxctlError:

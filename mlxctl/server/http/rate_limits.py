@@ -6,10 +6,11 @@ from typing import Literal
 
 from falcon.asgi import Request, Response
 
-from mlxctl.inference.request_context import RequestContext
+from mlxctl.inference.request_record import RequestRecord
 from mlxctl.ir.errors import RateLimited
 from mlxctl.server.http.disconnect import call_at_end
 from mlxctl.server.policy import PolicyService, RateLimitState, Reservation
+from mlxctl.server.policy.caller import call_of
 
 Vendor = Literal["openai", "anthropic"]
 
@@ -21,19 +22,17 @@ def admit(request: Request, response: Response, model: str, *, max_tokens: int =
     request ends. Raises RateLimited.
     """
     policy: PolicyService = request.context.policy
-    record: RequestContext = request.context.record
-    vendor: Vendor = "anthropic" if record.protocol == "anthropic" else "openai"
+    call = call_of(request)
+    vendor: Vendor = "anthropic" if call.record.protocol == "anthropic" else "openai"
     try:
-        reservation = policy.admit(
-            request.context.identity, request.context.caller, model, max_tokens=max_tokens
-        )
+        reservation = policy.admit(call.caller, call.owner, model, max_tokens=max_tokens)
     except RateLimited as error:
         if isinstance(error.state, RateLimitState):
             response.set_headers(limit_headers(error.state, vendor))
         raise
     if reservation is not None:
         response.set_headers(limit_headers(reservation.state, vendor))
-        call_at_end(request.scope, lambda: _settle(reservation, record))
+        call_at_end(request.scope, lambda: _settle(reservation, call.record))
 
 
 def limit_headers(state: RateLimitState, vendor: Vendor) -> dict[str, str]:
@@ -61,7 +60,7 @@ def limit_headers(state: RateLimitState, vendor: Vendor) -> dict[str, str]:
     return headers
 
 
-def _settle(reservation: Reservation, record: RequestContext) -> None:
+def _settle(reservation: Reservation, record: RequestRecord) -> None:
     """Count computed prompt tokens and generated tokens."""
     computed = sum(max(0, entry.num_prefilled - entry.num_cached) for entry in record.entries)
     reservation.settle(computed + sum(entry.num_generated for entry in record.entries))

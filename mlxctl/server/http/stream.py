@@ -7,82 +7,96 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mlxctl.inference import Answers
-from mlxctl.inference.request_context import current_request
+from mlxctl.inference.call_context import CallContext
+from mlxctl.inference.deadline import Deadline
 from mlxctl.ir.errors import MlxctlError, SequenceFailed
 from mlxctl.ir.timed_phases import timed
-from mlxctl.protocols import Formatter
-from mlxctl.server.http.deadline import Deadline
+from mlxctl.protocols import Encoder
 from mlxctl.server.http.error_handlers import record_error
 
 _log = logging.getLogger(__name__)
 
 
 class EndsWithError(Protocol):
-    """A formatter whose streams can end with an error."""
+    """An encoder whose streams can end with an error."""
 
     def on_error(self, error: MlxctlError, *, request_id: str | None = None) -> bytes:
         """Return the end of a failed stream."""
 
 
+async def _store_nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class StartedAnswers:
+    """Answers that are being generated, and their encoder.
+
+    `store` is awaited after the last event and before the end is sent.
+    """
+
+    answers: Answers
+    encoder: Encoder
+    store: Callable[[], Awaitable[None]] = _store_nothing
+
+    def cancel(self) -> None:
+        """Stop the sequences that still run. Idempotent."""
+        self.answers.cancel()
+
+
 async def stream_answer(
-    answers: Answers,
-    formatter: Formatter,
-    *,
-    ping_interval_seconds: float,
-    deadline: Deadline,
-    before_end: Callable[[], Awaitable[None]],
+    started: StartedAnswers, call: CallContext, *, ping_interval_seconds: float
 ) -> AsyncGenerator[bytes, None]:
     """Yield the chunks of `resp.stream`.
 
-    Events that are ready together become one chunk; an interval without events is followed by a ping.
-    `before_end` is awaited after the last event and before the end is sent. After the first byte the status
-    is fixed, so an error becomes an event and ends the stream.
+    Events that are ready together become one chunk; an interval without events is followed by a ping. After
+    the first byte the status is fixed, so an error becomes an event and ends the stream.
     """
-    ping_timer = _PingTimer(answers, ping_interval_seconds, deadline)
+    answers, encoder = started.answers, started.encoder
+    ping_timer = _PingTimer(answers, ping_interval_seconds, call.deadline)
     try:
-        has_begun = not formatter.begins_with_usage
+        has_begun = not encoder.begins_with_usage
         if has_begun:
-            yield formatter.begin(answers.prompt_usage)
+            yield encoder.begin(answers.prompt_usage)
         ping_timer.start()
         async for number, events in answers:
             ping_timer.reset()
-            deadline.check()
+            call.deadline.check()
             opening = b""
             if events and not has_begun:
-                opening, has_begun = formatter.begin(answers.prompt_usage), True
+                opening, has_begun = encoder.begin(answers.prompt_usage), True
             chunk = (
-                opening + b"".join([formatter.on_event(event, number) for event in events])
+                opening + b"".join([encoder.on_event(event, number) for event in events])
                 if events
-                else formatter.ping()
+                else encoder.ping()
             )
             if answers.is_over:
                 with timed("format"):
-                    chunk += formatter.finish()
-                await before_end()
+                    chunk += encoder.finish()
+                await started.store()
             if chunk:
                 yield chunk
     except Exception as error:
-        yield encode_stream_error(error, formatter)
+        yield encode_stream_error(error, encoder, call)
     finally:
         ping_timer.stop()
         answers.cancel()
 
 
-def encode_stream_error(error: Exception, formatter: EndsWithError) -> bytes:
+def encode_stream_error(error: Exception, encoder: EndsWithError, call: CallContext) -> bytes:
     """Return the event that ends a started stream with `error`."""
-    context = current_request.get()
-    request_id = None if context is None else context.request_id
     if isinstance(error, MlxctlError):
-        record_error(error)
+        record_error(error, call.record)
         _log.warning("a stream ended early: %s", error)
-        return formatter.on_error(error, request_id=request_id)
+        return encoder.on_error(error, request_id=call.request_id)
     _log.error("a stream failed unexpectedly", exc_info=error)
     failed = SequenceFailed("the server failed unexpectedly; its log says why")
-    record_error(failed)
-    return formatter.on_error(failed, request_id=request_id)
+    record_error(failed, call.record)
+    return encoder.on_error(failed, request_id=call.request_id)
 
 
 class PendingAnswers:
@@ -91,10 +105,10 @@ class PendingAnswers:
     The creator registers `cancel` for the end of the request.
     """
 
-    def __init__(self, starting: Coroutine[Any, Any, Answers]) -> None:
+    def __init__(self, starting: Coroutine[Any, Any, StartedAnswers]) -> None:
         self._task = asyncio.create_task(starting, name="start")
 
-    async def answers_within(self, seconds: float) -> Answers | None:
+    async def started_within(self, seconds: float) -> StartedAnswers | None:
         """Wait at most `seconds` for the answers. Raises what starting them raises."""
         await asyncio.wait({self._task}, timeout=seconds)
         return self._task.result() if self._task.done() else None
@@ -107,27 +121,40 @@ class PendingAnswers:
             self._task.result().cancel()
 
 
-async def stream_when_started(
+async def stream_of(
     start: PendingAnswers,
-    formatter: Formatter,
+    create_waiting: Callable[[], Encoder],
+    call: CallContext,
     *,
-    stream: Callable[[Answers], AsyncGenerator[bytes, None]],
     ping_interval_seconds: float,
-    deadline: Deadline,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield pings until the answers have started, then the chunks of `stream`.
+    """Return the chunks of the answers.
+
+    Those that do not start within the ping interval begin with pings, of an encoder for the time until they
+    start. Raises what starting them raises, within that interval.
+    """
+    if started := await start.started_within(ping_interval_seconds):
+        return stream_answer(started, call, ping_interval_seconds=ping_interval_seconds)
+    return stream_when_started(start, create_waiting(), call, ping_interval_seconds=ping_interval_seconds)
+
+
+async def stream_when_started(
+    start: PendingAnswers, waiting: Encoder, call: CallContext, *, ping_interval_seconds: float
+) -> AsyncGenerator[bytes, None]:
+    """Yield pings until the answers have started, then their chunks.
 
     An error becomes an event of the stream.
     """
     try:
-        yield formatter.ping()
-        while (answers := await start.answers_within(ping_interval_seconds)) is None:
-            deadline.check()
-            yield formatter.ping()
+        yield waiting.ping()
+        while (started := await start.started_within(ping_interval_seconds)) is None:
+            call.deadline.check()
+            yield waiting.ping()
     except Exception as error:
-        yield encode_stream_error(error, formatter)
+        yield encode_stream_error(error, waiting, call)
         return
-    async with aclosing(stream(answers)) as chunks:
+    chunks = stream_answer(started, call, ping_interval_seconds=ping_interval_seconds)
+    async with aclosing(chunks):
         async for chunk in chunks:
             yield chunk
 

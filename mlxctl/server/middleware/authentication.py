@@ -18,7 +18,7 @@ UNAUTHENTICATED = Caller(name="", scopes=frozenset(), models=NO_MODEL)
 class Authentication:
     """Sets the caller, and checks that it may use the route.
 
-    `request.context.identity` is the caller, `request.context.caller` its name or address, never the key;
+    `request.context.identity` is the caller, `request.context.owner` its name or address, never the key;
     `request.context.policy` limits the request later. `routes` are by path.
     """
 
@@ -29,11 +29,10 @@ class Authentication:
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Authenticate the caller of a request.
 
-        On open routes it may be None. Raises AuthenticationFailed, PolicyUnavailable.
+        On open routes it may be UNAUTHENTICATED. Raises AuthenticationFailed, PolicyUnavailable.
         """
         context = request.context
-        context.caller, context.identity, context.policy = None, UNAUTHENTICATED, self._policy
-        context.record.text_rules = lambda: self._policy.guardrails
+        context.owner, context.identity, context.policy = "", UNAUTHENTICATED, self._policy
         try:
             caller = await self._policy.authenticate(
                 authorization=request.get_header("authorization"), x_api_key=request.get_header("x-api-key")
@@ -43,7 +42,7 @@ class Authentication:
             if route is None or route.access != "open":
                 raise
         else:
-            context.caller = caller.name or request.remote_addr
+            context.owner = caller.name or request.remote_addr
             context.identity = caller
             call_at_end(request.scope, self._policy.track(caller, context.record.revoke))
 

@@ -110,6 +110,7 @@ class BodyAccounts:
         __: dict[str, Any],
     ) -> None:
         """Open the account of a request until it ends."""
-        account = request.context.body_account = BodyAccount(self._memory, self._turns, fairness_key(request))
-        request.context.record.reserve = account.add
+        account = request.context.body_account = BodyAccount(
+            self._memory, self._turns, fairness_key(request, request.context.identity)
+        )
         call_at_end(request.scope, account.close)

@@ -10,8 +10,8 @@ from typing import Any
 
 from falcon.asgi import Request, Response
 
-from mlxctl.inference.request_context import RequestContext, current_request
-from mlxctl.server.http.disconnect import Scope, call_at_end, client_has_left
+from mlxctl.server.http.disconnect import Scope, call_at_end, call_on_disconnect, client_has_left
+from mlxctl.server.observe.http_record import HttpRecord, logged_request
 from mlxctl.server.observe.tracing import RequestTracing
 
 # Version, trace id, parent span id, flags. All-zero ids and version ff are invalid.
@@ -24,7 +24,7 @@ CLIENT_CLOSED_REQUEST = 499
 
 
 class RequestRecording:
-    """Sets the RequestContext and hands ended requests to all `recorders`.
+    """Begins the HttpRecord and hands ended requests to all `recorders`.
 
     `protocols` are the vendors of the routes. With `keeps_content` the generations keep prompt and answer
     until then. With `tracing` each request has a trace span, named by the answer's `traceparent`.
@@ -32,7 +32,7 @@ class RequestRecording:
 
     def __init__(
         self,
-        recorders: Iterable[Callable[[RequestContext], None]],
+        recorders: Iterable[Callable[[HttpRecord], None]],
         protocols: Mapping[str, str],
         *,
         keeps_content: bool,
@@ -48,7 +48,7 @@ class RequestRecording:
 
         It ends after everything else that ends with the request.
         """
-        context = RequestContext(
+        context = HttpRecord(
             request_id=request.context.request_id,
             method=request.method,
             path=request.path,
@@ -61,7 +61,8 @@ class RequestRecording:
             if context.traceparent is not None:
                 response.set_header("traceparent", context.traceparent)
         request.context.record = context
-        current_request.set(context)
+        logged_request.set(context)
+        call_on_disconnect(request.scope, lambda: context.mark_stopped("disconnected"))
         started = time.monotonic()
         call_at_end(request.scope, lambda: self._end(context, started, request.scope))
 
@@ -73,20 +74,19 @@ class RequestRecording:
         __: dict[str, Any],
     ) -> None:
         """Add route, protocol and caller."""
-        context: RequestContext = request.context.record
+        context: HttpRecord = request.context.record
         context.route = request.uri_template or ""
         context.protocol = self._protocols.get(context.route)
-        caller = request.context.caller
-        context.caller = caller if caller and caller != request.remote_addr else ""
+        context.caller = request.context.identity.name
 
     async def process_response(self, request: Request, response: Response, _: object, __: bool) -> None:
         """Add the status to the record."""
-        context: RequestContext | None = getattr(request.context, "record", None)
+        context: HttpRecord | None = getattr(request.context, "record", None)
         if context is not None:
             context.status = response.status_code
             context.streams = response.stream is not None
 
-    def _end(self, context: RequestContext, started: float, scope: Scope) -> None:
+    def _end(self, context: HttpRecord, started: float, scope: Scope) -> None:
         context.duration_seconds = time.monotonic() - started
         if not context.status:
             # The watch of a request without a body begins before its context is there.

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Collection
 
-from mlxctl.inference.request_context import RequestContext
 from mlxctl.inference.request_entry import RequestEntry
+from mlxctl.server.observe.http_record import HttpRecord
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class AccessLog:
         self._quiet_routes = frozenset(quiet_routes)
         self._shows_content = shows_content
 
-    def record(self, request: RequestContext) -> None:
+    def record(self, request: HttpRecord) -> None:
         """Log one ended request."""
         is_quiet = request.route in self._quiet_routes and request.status in _QUIET_STATUSES
         level = logging.DEBUG if is_quiet else logging.INFO
@@ -37,7 +37,7 @@ class AccessLog:
                 _log_content(request, entry)
 
 
-def access_fields(request: RequestContext) -> dict[str, object]:
+def access_fields(request: HttpRecord) -> dict[str, object]:
     """Return the log fields of an ended request.
 
     Unknown values are left out. Token counts are sums over all generations of the request; times are in
@@ -65,7 +65,7 @@ def access_fields(request: RequestContext) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def finish_reason(request: RequestContext) -> str | None:
+def finish_reason(request: HttpRecord) -> str | None:
     """Return how the generations ended, each reason once.
 
     For one that was stopped, why.
@@ -87,7 +87,7 @@ def _value(value: object) -> str:
     return text if text.isprintable() and " " not in text else ascii(text)
 
 
-def _log_content(request: RequestContext, entry: RequestEntry) -> None:
+def _log_content(request: HttpRecord, entry: RequestEntry) -> None:
     if entry.content is None:
         return
     prompt, answer = (

@@ -11,11 +11,11 @@ import msgspec
 from falcon.asgi import Request, Response
 from msgspec import Struct
 
-from mlxctl.inference.models.manager import ModelManager
-from mlxctl.inference.request_context import RequestContext
+from mlxctl.inference.models.manager import Models
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.server.http.answer import answer
 from mlxctl.server.observe.access_log import finish_reason
+from mlxctl.server.observe.http_record import HttpRecord
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.state.stores.audit import AuditContent, AuditStore
 from mlxctl.state.stores.audit_files import MAX_RESULTS, AuditQuery, AuditRecord
@@ -34,7 +34,7 @@ class AuditRecorder:
         self._store = store
         self._quiet_routes = frozenset(quiet_routes)
 
-    def record(self, request: RequestContext) -> None:
+    def record(self, request: HttpRecord) -> None:
         """Queue the record of one ended request."""
         if request.route in self._quiet_routes and request.method in ("GET", "HEAD"):
             return
@@ -46,7 +46,7 @@ class AuditRecorder:
         self._store.add(audit_record(request), contents)
 
 
-def audit_record(request: RequestContext) -> AuditRecord:
+def audit_record(request: HttpRecord) -> AuditRecord:
     """Return the record of an ended request, without hashes."""
     entries = request.entries
     views = [entry.view() for entry in entries]
@@ -97,7 +97,7 @@ class AuditPage(Struct):
 class AuditResource:
     """GET /admin/audit: a page of the audit log."""
 
-    def __init__(self, store: AuditStore | None, manager: ModelManager) -> None:
+    def __init__(self, store: AuditStore | None, manager: Models) -> None:
         self._store = store
         self._manager = manager
 

@@ -21,7 +21,7 @@ from mlxctl.ir.errors import (
 )
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.open_requests import OpenHttpRequests
-from mlxctl.server.policy.caller import allowed_models
+from mlxctl.server.policy.caller import allowed_models, call_of
 from mlxctl.server.resources.agents.agent_queue import AgentQueue
 from mlxctl.server.resources.agents.agents import count_active_agents
 from mlxctl.state.stores import AgentStores
@@ -158,7 +158,7 @@ class ReadinessResource:
         if status == "starting":
             raise ModelLoading("not ready: the engine or the first model is still being loaded")
         if status != "ready" and not self._has_enough_models():
-            problem = self._inference.problem(allowed_models(request))
+            problem = self._inference.models.problem(allowed_models(request))
             raise EngineRecovering(f"not ready: {problem or f'the engine is {status}'}")
         answer(response, Readiness(status="ready"))
 
@@ -169,7 +169,7 @@ class ReadinessResource:
         """
         if self._ready_when == "all" or not self._inference.is_serving:
             return False
-        models = self._inference.models(EVERY_MODEL)
+        models = self._inference.models.served(EVERY_MODEL)
         return any(
             model.memory is not None for model in (models if self._ready_when == "any" else models[:1])
         )
@@ -192,13 +192,15 @@ class HealthResource:
 
     async def on_get(self, request: Request, response: Response) -> None:
         health = Health(status=self._inference.status, version=__version__)
-        if request.context.caller is not None:
+        if call_of(request).owner:
             allowed = allowed_models(request)
-            health.problem = self._inference.problem(allowed)
+            health.problem = self._inference.models.problem(allowed)
             health.model = self._model_name(allowed)
             health.engine = self._engine_facts()
             health.open_requests = self._open_requests.num_open
-            health.loaded_models = [model.name for model in self._inference.models(allowed) if model.memory]
+            health.loaded_models = [
+                model.name for model in self._inference.models.served(allowed) if model.memory
+            ]
             health.agents = await self._agent_counts()
             await self._add_memory(health)
         answer(response, health)
@@ -233,7 +235,7 @@ class HealthResource:
         return agents
 
     def _model_name(self, allowed: AllowedModels) -> str | None:
-        return next((model.name for model in self._inference.models(allowed)), None)
+        return next((model.name for model in self._inference.models.served(allowed)), None)
 
     def _engine_facts(self) -> EngineFacts | None:
         engine = self._inference.engine

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-from mlxctl.inference.request_context import current_request
 from mlxctl.server.observe.background_log import BackgroundLog, find_background_log
+from mlxctl.server.observe.http_record import logged_request
 from mlxctl.state.log_format import JsonFormatter, TextFormatter
 from mlxctl.state.settings import ServerSettings
 
@@ -28,7 +28,7 @@ class RequestJsonFormatter(JsonFormatter):
 
     def context(self) -> dict[str, object]:
         """Return the ids of the current request."""
-        if (request := current_request.get()) is None:
+        if (request := logged_request.get()) is None:
             return {}
         trace = {} if request.trace_id is None else {"trace_id": request.trace_id}
         return {"request_id": request.request_id, **trace}

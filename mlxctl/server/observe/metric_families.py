@@ -10,12 +10,12 @@ from mlxctl.inference import ServedModel
 from mlxctl.inference.image_fetching.fetcher import FetchTotals
 from mlxctl.inference.models.manager import RouteResult
 from mlxctl.inference.models.model_states import ModelStats
-from mlxctl.inference.request_context import RequestContext
 from mlxctl.inference.request_totals import ModelTotals
 from mlxctl.library.text_config import text_part
 from mlxctl.library.weights import count_experts
 from mlxctl.protocols import AgentStatus
 from mlxctl.server.observe.engine_metrics import engine_families
+from mlxctl.server.observe.http_record import HttpRecord
 from mlxctl.server.observe.metric_family import counter, gauge, histogram
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class HttpRequestCounts:
     guardrails: Counter[str] = field(default_factory=Counter)
     denials: Counter[str] = field(default_factory=Counter)
 
-    def record(self, request: RequestContext) -> None:
+    def record(self, request: HttpRecord) -> None:
         """Count an ended request."""
         self.num_disconnects += request.stop_cause == "disconnected"
         self.num_deadlines += request.stop_cause == "timed_out"

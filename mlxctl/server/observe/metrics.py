@@ -60,14 +60,14 @@ class MetricsResource:
             http=self._http_requests,
             rate_limited=self._limiter.num_refused,
             num_audit_dropped=self._audit.num_dropped if self._audit is not None else 0,
-            pool=inference.manager.stats(allowed),
+            pool=inference.models.stats(allowed),
             agents=await count_active_agents(inference),
             agent_turns={
                 "running": self._agent_queue.num_running,
                 "waiting": self._agent_queue.num_waiting,
             },
-            routes=inference.manager.num_routes(allowed),
-            models=inference.models(allowed),
+            routes=inference.models.num_routes(allowed),
+            models=inference.models.served(allowed),
             fetched_images=inference.images.totals,
             engine=stats,
         )

@@ -27,8 +27,7 @@ from mlxctl.server.http.answer import answer
 from mlxctl.server.http.route import ServerOwner
 from mlxctl.server.observe.engine_metrics import hit_ratio
 from mlxctl.server.observe.metric_families import HttpRequestCounts
-from mlxctl.server.policy import Caller
-from mlxctl.server.policy.caller import allowed_models
+from mlxctl.server.policy.caller import allowed_models, call_of
 from mlxctl.state.settings import ServerSettings
 from mlxctl.state.stores import ResponseStore
 
@@ -185,7 +184,7 @@ class StatsResource:
         stats_age_seconds = round(self._inference.stats_age_seconds, 1)
         counters = {field.name: getattr(stats, field.name) for field in _COUNTERS}
         allowed, responses = allowed_models(request), await self._stored_responses()
-        pool = self._inference.manager.stats(allowed)
+        pool = self._inference.models.stats(allowed)
         ratio = hit_ratio(stats)
         answer(
             response,
@@ -204,7 +203,7 @@ class StatsResource:
                 responses=responses,
                 server=ServerBlock(
                     owner=self._owner,
-                    model=next((model.name for model in self._inference.models(allowed)), None),
+                    model=next((model.name for model in self._inference.models.served(allowed)), None),
                     version=__version__,
                     started_at=round(self._started_at, 3),
                     uptime_seconds=round(time.monotonic() - self._started, 1),
@@ -245,7 +244,7 @@ class StatsResource:
         )
 
     def _kv_quant(self, pool: ModelStats, allowed: AllowedModels) -> dict[str, KVQuantBlock]:
-        served = {model.name: model for model in self._inference.models(allowed)}
+        served = {model.name: model for model in self._inference.models.served(allowed)}
         return {
             model.name: _describe_kv(
                 None if model.kv_bits is None else served[model.name].options.kv_format,
@@ -294,8 +293,9 @@ class RequestsResource:
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Return the requests that the caller may see, open ones first."""
-        caller = None if request.context.identity.sees_others else request.context.caller
-        requests = self._inference.requests(allowed_models(request), caller)
+        call = call_of(request)
+        caller = None if call.caller.sees_others else call.owner
+        requests = self._inference.requests(call.models, caller)
         answer(response, RequestList(requests=requests))
 
 
@@ -310,8 +310,8 @@ class RequestResource:
 
         With the scope `requests:cancel`, of any caller. Raises UnknownResource, PermissionDenied.
         """
-        identity: Caller = request.context.identity
-        is_allowed = identity.sees_others and "requests:cancel" in identity.scopes
-        caller = None if is_allowed else request.context.caller
-        numbers = self._inference.cancel(request_id, allowed_models(request), caller=caller)
+        call = call_of(request)
+        is_allowed = call.caller.sees_others and "requests:cancel" in call.caller.scopes
+        caller = None if is_allowed else call.owner
+        numbers = self._inference.cancel(request_id, call.models, caller=caller)
         answer(response, CancelledRequest(id=request_id, cancelled=numbers))

@@ -12,12 +12,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mlxctl import __version__
-from mlxctl.inference.request_context import RequestContext
 from mlxctl.inference.request_entry import RequestEntry
 from mlxctl.ir.errors import SettingsError, UsageError
 from mlxctl.ir.host_names import is_http_url, without_credentials
 from mlxctl.ir.timed_phases import recorded_phases
 from mlxctl.server.observe.access_log import finish_reason
+from mlxctl.server.observe.http_record import HttpRecord
 from mlxctl.state.installed import missing_for
 from mlxctl.state.settings import TelemetrySettings
 
@@ -99,7 +99,7 @@ class RequestTracing:
         self._tracer: Tracer = self._provider.get_tracer("mlxctl", __version__)
         self._propagator = TraceContextTextMapPropagator()
 
-    def start(self, request: RequestContext, tracestate: str | None) -> None:
+    def start(self, request: HttpRecord, tracestate: str | None) -> None:
         """Start the span of a request, below that of the caller's `traceparent`.
 
         Sets the `traceparent` and `tracestate` that requests to other servers carry on.
@@ -122,7 +122,7 @@ class RequestTracing:
         request.phases = [] if span.is_recording() else None
         recorded_phases.set(request.phases)
 
-    def record(self, request: RequestContext) -> None:
+    def record(self, request: HttpRecord) -> None:
         """End the span of an ended request, with its generations."""
         from opentelemetry.trace import Status, StatusCode, set_span_in_context
 
@@ -145,7 +145,7 @@ class RequestTracing:
         """Export the last spans, for a moment at most."""
         await asyncio.to_thread(self._provider.shutdown)
 
-    def _record_generation(self, request: RequestContext, entry: RequestEntry, context: "Context") -> None:
+    def _record_generation(self, request: HttpRecord, entry: RequestEntry, context: "Context") -> None:
         from opentelemetry.trace import SpanKind, set_span_in_context
 
         operation = next((name for end, name in _OPERATIONS if request.route.endswith(end)), _OTHER_OPERATION)
@@ -210,7 +210,7 @@ def _interruptions(entry: RequestEntry) -> list[SpanEvent]:
     ]
 
 
-def _request_attributes(request: RequestContext) -> dict[str, Any]:
+def _request_attributes(request: HttpRecord) -> dict[str, Any]:
     return {
         "http.request.method": request.method,
         "http.route": request.route or None,

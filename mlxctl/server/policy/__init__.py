@@ -4,8 +4,7 @@ Runs on the front's event loop; guardrails of prompts run in preparation process
 and no wire format.
 """
 
-from mlxctl.server.policy.authentication import Caller
-from mlxctl.server.policy.cache_namespace import cache_namespace
+from mlxctl.ir.policy import Caller
 from mlxctl.server.policy.rate_limits import RateLimiter, RateLimitState, Reservation
 from mlxctl.server.policy.service import PolicyService
 from mlxctl.server.policy.settings_backend import SettingsPolicy
@@ -17,5 +16,4 @@ __all__ = [
     "RateLimiter",
     "Reservation",
     "SettingsPolicy",
-    "cache_namespace",
 ]

@@ -1,33 +1,9 @@
-"""Callers and the keys that they offer."""
-
-from dataclasses import dataclass
+"""Callers of keys, and the keys that requests offer."""
 
 from mlxctl.ir.allowed_models import AllowedModels
+from mlxctl.ir.cache_namespace import group_scope, key_scope
 from mlxctl.ir.errors import AuthenticationFailed
-from mlxctl.ir.policy import SCOPES, ApiKey, KeyLimits, Scope
-from mlxctl.server.policy.cache_namespace import group_scope, key_scope
-
-NO_LIMITS = KeyLimits()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """A caller with its key's permissions.
-
-    `name` is the id of the key, empty without a key. `sees_others` says whether routes show data of other
-    callers. `models` are those that it may use. `is_stored` keys may be revoked. `priority` is the most
-    urgent (lowest) priority of its requests. Callers of the same `cache_scope` share prefix-cache entries;
-    without a key it is empty.
-    """
-
-    name: str
-    scopes: frozenset[Scope]
-    models: AllowedModels
-    sees_others: bool = False
-    cache_scope: bytes = b""
-    priority: int | None = None
-    limits: KeyLimits = NO_LIMITS
-    is_stored: bool = False
+from mlxctl.ir.policy import SCOPES, ApiKey, Caller
 
 
 def caller_of(key: ApiKey, *, sees_others: bool, is_stored: bool = False) -> Caller:

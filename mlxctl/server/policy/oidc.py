@@ -14,10 +14,9 @@ from joserfc import errors, jwt
 from msgspec import Struct
 
 from mlxctl.ir.allowed_models import EVERY_MODEL
+from mlxctl.ir.cache_namespace import key_scope
 from mlxctl.ir.errors import InvalidToken
-from mlxctl.ir.policy import SCOPES, Scope
-from mlxctl.server.policy.authentication import Caller
-from mlxctl.server.policy.cache_namespace import key_scope
+from mlxctl.ir.policy import SCOPES, Caller, Scope
 from mlxctl.server.policy.jwks import JwksCache
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519")

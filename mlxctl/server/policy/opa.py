@@ -24,13 +24,16 @@ _MAX_REASON_CHARS = 512
 _log = logging.getLogger(__name__)
 
 
+_NO_HEADERS: Mapping[str, str] = {}
+
+
 class OpaPolicy:
     """Asks an OPA document about each request that the backend `local` allows.
 
     `url` is that of the document, such as http://127.0.0.1:8181/v1/data/mlxctl/decision. Its result is true,
     false, or an object with `allow` and `reason`. Decisions about equal facts are cached for `cache_seconds`.
-    While the server does not answer, requests are denied or allowed as `on_error` says. `headers` returns
-    those of a request to it. Event-loop thread only.
+    While the server does not answer, requests are denied or allowed as `on_error` says. Event-loop thread
+    only.
     """
 
     def __init__(
@@ -41,7 +44,6 @@ class OpaPolicy:
         timeout_seconds: float = 0.2,
         on_error: Literal["deny", "allow"] = "deny",
         cache_seconds: float = 5.0,
-        headers: Callable[[], Mapping[str, str]] = dict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._local = local
@@ -49,14 +51,16 @@ class OpaPolicy:
         self._timeout_seconds = timeout_seconds
         self._on_error = on_error
         self._cache_seconds = cache_seconds
-        self._headers = headers
         self._clock = clock
         self._cached: OrderedDict[RequestFacts, tuple[float, Decision]] = OrderedDict()
         self._client: httpx.AsyncClient | None = None
         self._is_failing = False
 
-    async def decide(self, facts: RequestFacts) -> Decision:
-        """Decide about a request. Raises PolicyUnavailable where it fails closed."""
+    async def decide(self, facts: RequestFacts, *, headers: Mapping[str, str] = _NO_HEADERS) -> Decision:
+        """Decide about a request. Raises PolicyUnavailable where it fails closed.
+
+        `headers` go to the server with the request.
+        """
         decision = await self._local.decide(facts)
         if not decision.allowed:
             return decision
@@ -64,7 +68,7 @@ class OpaPolicy:
         if (cached := self._cached.get(facts)) is not None and now < cached[0]:
             return cached[1]
         try:
-            decision = await self._ask(facts)
+            decision = await self._ask(facts, headers)
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, RecursionError) as error:
             return self._failed(error)
         self._is_failing = False
@@ -80,7 +84,7 @@ class OpaPolicy:
             await self._client.aclose()
             self._client = None
 
-    async def _ask(self, facts: RequestFacts) -> Decision:
+    async def _ask(self, facts: RequestFacts, headers: Mapping[str, str]) -> Decision:
         if self._client is None:
             # As many connections as requests wait for a decision.
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=_MAX_IDLE_CONNECTIONS)
@@ -94,7 +98,7 @@ class OpaPolicy:
                 self._url,
                 max_bytes=_MAX_ANSWER_BYTES,
                 json={"input": document},
-                headers=self._headers(),
+                headers=headers,
             )
         return _decision(msgspec.json.decode(answer))
 

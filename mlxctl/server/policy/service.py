@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mlxctl.ir.allowed_models import EVERY_MODEL
-from mlxctl.ir.policy import NO_GUARDRAILS, SCOPES, USER_SCOPES, ApiKey, Limits, is_model_allowed
+from mlxctl.ir.policy import NO_GUARDRAILS, SCOPES, USER_SCOPES, ApiKey, Caller, Limits, is_model_allowed
 from mlxctl.server.policy.admin import PolicyAdmin
-from mlxctl.server.policy.authentication import Caller, caller_of, is_token, offered_secrets, rejection
+from mlxctl.server.policy.authentication import caller_of, is_token, offered_secrets, rejection
 from mlxctl.server.policy.key_table import secret_digest
 from mlxctl.server.policy.rate_limits import BucketId, RateLimiter, Reservation
 from mlxctl.server.policy.request_screen import RequestGuardrails

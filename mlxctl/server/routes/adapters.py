@@ -19,7 +19,7 @@ _MOUNT_ERRORS = (*_ERRORS, 504)
 ROUTES = (
     Route(
         path="/v1/adapters",
-        resource=lambda context: AdaptersResource(context.services.inference, context.settings),
+        resource=lambda context: AdaptersResource(context.services.inference.models),
         access="adapters:write",
         operations=(
             Operation(method="get", summary="List the mounted LoRA adapters", answer=AdapterList),
@@ -34,7 +34,7 @@ ROUTES = (
     ),
     Route(
         path="/v1/adapters/{name}",
-        resource=lambda context: AdapterResource(context.services.inference),
+        resource=lambda context: AdapterResource(context.services.inference.models),
         access="adapters:write",
         operations=(
             Operation(
@@ -48,7 +48,7 @@ ROUTES = (
     ),
     Route(
         path="/v1/load_lora_adapter",
-        resource=lambda context: LoadLoraResource(context.services.inference, context.settings),
+        resource=lambda context: LoadLoraResource(context.services.inference.models),
         access="adapters:write",
         operations=(
             Operation(
@@ -62,7 +62,7 @@ ROUTES = (
     ),
     Route(
         path="/v1/unload_lora_adapter",
-        resource=lambda context: UnloadLoraResource(context.services.inference),
+        resource=lambda context: UnloadLoraResource(context.services.inference.models),
         access="adapters:write",
         operations=(
             Operation(

@@ -115,7 +115,7 @@ ROUTES = (
     ),
     Route(
         path="/admin/audit",
-        resource=lambda context: AuditResource(context.services.audit, context.services.inference.manager),
+        resource=lambda context: AuditResource(context.services.audit, context.services.inference.models),
         access="audit:read",
         covers_all_callers=True,
         operations=(

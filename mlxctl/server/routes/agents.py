@@ -1,6 +1,6 @@
 """Routes of agents: conversations whose history the server stores."""
 
-from mlxctl.protocols import OPENAI
+from mlxctl.protocols import AGENT_TURNS, OPENAI
 from mlxctl.protocols.openai.agents.objects import AgentList, AgentMessageList, AgentObject
 from mlxctl.protocols.openai.agents.schema import AgentChange, AgentSpec, AgentTurn
 from mlxctl.protocols.openai.chat_answers import ChatCompletion
@@ -13,7 +13,6 @@ from mlxctl.server.http.route import (
     Route,
     RouteContext,
 )
-from mlxctl.server.resources.agents.agent_turns import AgentTurnResource
 from mlxctl.server.resources.agents.agents import (
     AgentMessagesResource,
     AgentResetResource,
@@ -21,6 +20,8 @@ from mlxctl.server.resources.agents.agents import (
     AgentsResource,
     AgentViews,
 )
+from mlxctl.server.resources.generation.conversations import AgentConversations
+from mlxctl.server.resources.generation.generation import GenerationResource
 from mlxctl.server.routes.openai import CHAT_EVENTS
 
 
@@ -29,9 +30,12 @@ def _views(context: RouteContext) -> AgentViews:
 
 
 def _turns(context: RouteContext) -> object:
-    services, queue = context.services, context.agent_queue
-    return AgentTurnResource(
-        services.inference, services.agents, queue, context.open_requests, context.settings
+    services, settings = context.services, context.settings
+    conversations = AgentConversations(
+        services.agents, context.agent_queue, max_bytes=settings.agent_history_bytes
+    )
+    return GenerationResource(
+        services.inference, AGENT_TURNS, context.open_requests, settings, conversations=conversations
     )
 
 

@@ -1,23 +1,22 @@
 """Anthropic's routes: messages and their token counts."""
 
 from mlxctl.ir.errors import UnknownThread
-from mlxctl.protocols import ANTHROPIC, PROTOCOLS, AnthropicMessagesFormatter
+from mlxctl.protocols import ANTHROPIC, PROTOCOLS
 from mlxctl.protocols.anthropic.messages_answers import MESSAGE_EVENTS, AnthropicMessage, TokenCount
 from mlxctl.protocols.anthropic.messages_schema import CountTokensRequest, MessagesRequest
 from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Route, RouteContext
-from mlxctl.server.resources.generation.threads import ThreadResource
+from mlxctl.server.resources.generation.conversations import ThreadConversations
+from mlxctl.server.resources.generation.generation import GenerationResource
 from mlxctl.server.resources.text.tokenization import TokenCountResource
 
 
 def _messages(context: RouteContext) -> object:
-    return ThreadResource(
+    return GenerationResource(
         context.services.inference,
-        context.services.responses,
+        PROTOCOLS["messages"],
         context.open_requests,
         context.settings,
-        create_formatter=AnthropicMessagesFormatter,
-        kind="threads",
-        unknown=UnknownThread,
+        conversations=ThreadConversations(context.services.responses, kind="threads", unknown=UnknownThread),
     )
 
 

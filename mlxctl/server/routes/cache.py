@@ -25,7 +25,7 @@ def _change(action: CacheAction, summary: str, body: type[Any] | None) -> Route:
     operation = Operation(method="post", summary=summary, body=body, answer=CacheChanged, errors=(500, 503))
     return Route(
         path=f"/cache/{action}",
-        resource=lambda context: CacheChangeResource(context.services.inference, action),
+        resource=lambda context: CacheChangeResource(context.services.inference.cache, action),
         access="cache:write",
         covers_all_callers=True,
         operations=(operation,),
@@ -35,7 +35,7 @@ def _change(action: CacheAction, summary: str, body: type[Any] | None) -> Route:
 ROUTES = (
     Route(
         path="/cache",
-        resource=lambda context: CacheResource(context.services.inference),
+        resource=lambda context: CacheResource(context.services.inference.cache),
         access="cache:read",
         covers_all_callers=True,
         operations=(

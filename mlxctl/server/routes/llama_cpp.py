@@ -1,16 +1,14 @@
 """Routes of llama.cpp, and those of its tokenizer that vLLM has too."""
 
-from functools import partial
 from typing import Literal
 
 from mlxctl.protocols import OPENAI, PROTOCOLS
 from mlxctl.protocols.compat.llama_cpp.embeddings import (
     LlamaEmbedding,
     LlamaEmbeddingRequest,
-    LlamaEmbeddingsFormatter,
+    parse_embeddings,
 )
 from mlxctl.protocols.compat.llama_cpp.errors import LlamaError
-from mlxctl.protocols.compat.llama_cpp.formatter import LlamaFormatter
 from mlxctl.protocols.compat.llama_cpp.schema import (
     LlamaCompletion,
     LlamaCompletionRequest,
@@ -32,12 +30,12 @@ from mlxctl.protocols.tokenization import (
 )
 from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Query, Route
 from mlxctl.server.resources.compat.llama_cpp import (
-    LlamaResource,
     LoraAdaptersResource,
     PropertiesResource,
     SlotResource,
     SlotsResource,
 )
+from mlxctl.server.resources.generation.generation import GenerationResource
 from mlxctl.server.resources.text.embeddings import embeddings_route
 from mlxctl.server.resources.text.tokenization import (
     ChatTokenCountResource,
@@ -65,11 +63,8 @@ def _generation(name: Literal["completion", "infill"], summary: str, body: type,
     return Route(
         path=f"/{name}",
         aliases=aliases,
-        resource=lambda context: LlamaResource(
-            context.services.inference,
-            partial(LlamaFormatter, route=name),
-            context.open_requests,
-            context.settings,
+        resource=lambda context: GenerationResource(
+            context.services.inference, protocol, context.open_requests, context.settings
         ),
         protocol=protocol,
         access="generate",
@@ -83,7 +78,7 @@ ROUTES = (
     embeddings_route(
         "/embedding",
         "Create embeddings (llama.cpp)",
-        LlamaEmbeddingsFormatter,
+        parse_embeddings,
         body=LlamaEmbeddingRequest,
         answer=list[LlamaEmbedding],
         protocol=LLAMA_CPP,
@@ -134,7 +129,7 @@ ROUTES = (
     ),
     Route(
         path="/lora-adapters",
-        resource=lambda context: LoraAdaptersResource(context.services.inference),
+        resource=lambda context: LoraAdaptersResource(context.services.inference.models),
         protocol=LLAMA_CPP,
         access="adapters:write",
         operations=(

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.protocols import OPENAI, PROTOCOLS
+from mlxctl.protocols import OPENAI, PROTOCOLS, GenerationProtocol
 from mlxctl.protocols.compat.lm_studio.chat import (
     LMStudioChatAnswer,
     LMStudioChatEvent,
     LMStudioChatRequest,
-    LMStudioNativeChatFormatter,
 )
 from mlxctl.protocols.compat.lm_studio.models import (
     LMStudioDownload,
@@ -25,20 +24,16 @@ from mlxctl.protocols.compat.lm_studio.stats import (
     LMStudioChatChunk,
     LMStudioChatCompletion,
     LMStudioChatFields,
-    LMStudioChatFormatter,
     LMStudioCompletionFields,
-    LMStudioCompletionsFormatter,
     LMStudioTextCompletion,
 )
 from mlxctl.protocols.openai.completions_schema import TextChunk
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.server.http.route import GENERATION_ERRORS, LOAD_ERRORS, Operation, Route, RouteContext
 from mlxctl.server.resources.compat.lm_studio import (
-    LMStudioChatResource,
-    LMStudioGenerationResource,
     LMStudioModelsResource,
     LMStudioNativeModelsResource,
-    StatsFormatter,
+    ModelDescriber,
 )
 from mlxctl.server.resources.compat.lm_studio_models import (
     LMStudioDownloadResource,
@@ -46,12 +41,13 @@ from mlxctl.server.resources.compat.lm_studio_models import (
     LMStudioLoadResource,
     LMStudioUnloadResource,
 )
+from mlxctl.server.resources.generation.conversations import ThreadConversations
+from mlxctl.server.resources.generation.generation import GenerationResource
 
 
 def _generation(
     path: str,
-    protocol: str,
-    formatter: type[StatsFormatter],
+    protocol: GenerationProtocol,
     *,
     body: type[Any],
     answer: type[Any],
@@ -67,14 +63,14 @@ def _generation(
     )
     return Route(
         path=f"/api/v0/{path}",
-        resource=lambda context: LMStudioGenerationResource(
+        resource=lambda context: GenerationResource(
             context.services.inference,
-            formatter,
+            protocol,
             context.open_requests,
             context.settings,
-            catalog=context.services.catalog,
+            describe_model=ModelDescriber(context.services.inference.models, context.services.catalog),
         ),
-        protocol=PROTOCOLS[protocol],
+        protocol=protocol,
         access="generate",
         operations=(operation,),
     )
@@ -100,14 +96,14 @@ def _model_action(
 
 
 def _native_chat(context: RouteContext) -> object:
-    return LMStudioChatResource(
+    return GenerationResource(
         context.services.inference,
-        context.services.responses,
+        PROTOCOLS["lm_studio_chat"],
         context.open_requests,
         context.settings,
-        create_formatter=LMStudioNativeChatFormatter,
-        kind="lm_studio",
-        unknown=_unknown_answer,
+        conversations=ThreadConversations(
+            context.services.responses, kind="lm_studio", unknown=_unknown_answer
+        ),
     )
 
 
@@ -139,7 +135,7 @@ ROUTES = (
     Route(
         path="/api/v1/models",
         resource=lambda context: LMStudioNativeModelsResource(
-            context.services.inference, context.services.catalog
+            context.services.inference.models, context.services.catalog
         ),
         access="models:read",
         protocol=OPENAI,
@@ -152,7 +148,7 @@ ROUTES = (
     _model_action(
         "load",
         "Load a model (LM Studio)",
-        lambda context: LMStudioLoadResource(context.services.inference.manager, context.settings),
+        lambda context: LMStudioLoadResource(context.services.inference.models),
         body=LMStudioLoadRequest,
         answer=LMStudioLoaded,
         errors=LOAD_ERRORS,
@@ -160,7 +156,7 @@ ROUTES = (
     _model_action(
         "unload",
         "Unload a model (LM Studio)",
-        lambda context: LMStudioUnloadResource(context.services.inference.manager, context.settings),
+        lambda context: LMStudioUnloadResource(context.services.inference.models),
         body=LMStudioUnload,
         answer=LMStudioUnload,
         errors=LOAD_ERRORS,
@@ -168,9 +164,7 @@ ROUTES = (
     _model_action(
         "download",
         "Download a model (LM Studio)",
-        lambda context: LMStudioDownloadResource(
-            context.services.catalog, context.services.inference.manager
-        ),
+        lambda context: LMStudioDownloadResource(context.services.catalog, context.services.inference.models),
         body=LMStudioDownloadRequest,
         answer=LMStudioDownload,
         errors=(403, 429, 503),
@@ -191,23 +185,23 @@ ROUTES = (
     ),
     _generation(
         "chat/completions",
-        "chat",
-        LMStudioChatFormatter,
+        PROTOCOLS["lm_studio_v0_chat"],
         body=LMStudioChatFields,
         answer=LMStudioChatCompletion,
         chunk=LMStudioChatChunk,
     ),
     _generation(
         "completions",
-        "completions",
-        LMStudioCompletionsFormatter,
+        PROTOCOLS["lm_studio_v0_completions"],
         body=LMStudioCompletionFields,
         answer=LMStudioTextCompletion,
         chunk=TextChunk,
     ),
     Route(
         path="/api/v0/models",
-        resource=lambda context: LMStudioModelsResource(context.services.inference, context.services.catalog),
+        resource=lambda context: LMStudioModelsResource(
+            context.services.inference.models, context.services.catalog
+        ),
         access="models:read",
         protocol=OPENAI,
         operations=(
@@ -216,7 +210,9 @@ ROUTES = (
     ),
     Route(
         path="/api/v0/models/{name:path}",
-        resource=lambda context: LMStudioModelsResource(context.services.inference, context.services.catalog),
+        resource=lambda context: LMStudioModelsResource(
+            context.services.inference.models, context.services.catalog
+        ),
         access="models:read",
         protocol=OPENAI,
         operations=(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from mlxctl.inference import ServedModel
-from mlxctl.ir.allowed_models import AllowedModels
+from mlxctl.inference.call_context import CallContext
 from mlxctl.library.views import DownloadView, FitView
 from mlxctl.protocols.model_list import MAX_MODELS, Model, ModelList
 from mlxctl.protocols.problem import Problem
@@ -45,11 +45,11 @@ _START_DOWNLOAD = Operation(
 def _action(
     verb: str,
     summary: str,
-    act: Callable[[RouteContext], Callable[[str, AllowedModels], Awaitable[ServedModel]]],
+    act: Callable[[RouteContext], Callable[[str, CallContext], Awaitable[ServedModel]]],
 ) -> Route:
     return Route(
         path=f"/models/{verb}",
-        resource=lambda context: ModelActionResource(act(context), context.settings),
+        resource=lambda context: ModelActionResource(act(context)),
         access="models:write",
         operations=(_action_operation(summary),),
     )
@@ -69,7 +69,7 @@ ROUTES = (
     Route(
         path="/v1/models",
         aliases=("/models",),
-        resource=lambda context: ModelsResource(context.services.inference, context.services.catalog),
+        resource=lambda context: ModelsResource(context.services.inference.models, context.services.catalog),
         access="models:read",
         operations=(
             Operation(
@@ -86,13 +86,13 @@ ROUTES = (
     ),
     Route(
         path="/v1/models/{name:path}",
-        resource=lambda context: ModelResource(context.services.inference, context.services.catalog),
+        resource=lambda context: ModelResource(context.services.inference.models, context.services.catalog),
         access="models:read",
         operations=(Operation(method="get", summary="Get a served model", answer=Model, errors=(404,)),),
     ),
     Route(
         path="/models/load",
-        resource=lambda context: ModelLoadResource(context.services.inference.manager, context.settings),
+        resource=lambda context: ModelLoadResource(context.services.inference.models),
         access="models:write",
         operations=(
             replace(
@@ -103,20 +103,20 @@ ROUTES = (
             ),
         ),
     ),
-    _action("unload", "Unload a model", lambda context: context.services.inference.manager.unload),
+    _action("unload", "Unload a model", lambda context: context.services.inference.models.unload),
     _action(
         "pin",
         "Pin a model in memory",
-        lambda context: partial(context.services.inference.manager.pin, is_pinned=True),
+        lambda context: partial(context.services.inference.models.pin, is_pinned=True),
     ),
     _action(
         "unpin",
         "Allow a pinned model to be unloaded",
-        lambda context: partial(context.services.inference.manager.pin, is_pinned=False),
+        lambda context: partial(context.services.inference.models.pin, is_pinned=False),
     ),
     Route(
         path="/library",
-        resource=lambda context: LibraryResource(context.services.catalog, context.services.inference),
+        resource=lambda context: LibraryResource(context.services.catalog, context.services.inference.models),
         access="models:read",
         operations=(
             Operation(
@@ -153,7 +153,7 @@ ROUTES = (
     ),
     Route(
         path="/fit",
-        resource=lambda context: FitResource(context.services.catalog, context.services.inference),
+        resource=lambda context: FitResource(context.services.catalog, context.services.inference.models),
         access="models:read",
         operations=(
             Operation(

@@ -1,15 +1,14 @@
 """Ollama's routes: chat, generate, embeddings and models."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Literal
 
 from mlxctl.protocols import OLLAMA, PROTOCOLS
 from mlxctl.protocols.compat.ollama import schema
-from mlxctl.protocols.compat.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
+from mlxctl.protocols.compat.ollama.formatter import parse_embed, parse_old_embed
+from mlxctl.protocols.registry import NDJSON
 from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Route, RouteContext
 from mlxctl.server.resources.compat.ollama import (
-    OllamaEmbeddingsResource,
     OllamaModelsResource,
     OllamaPullResource,
     OllamaResource,
@@ -22,7 +21,7 @@ from mlxctl.server.resources.text.embeddings import embeddings_route
 def _generation(route: Literal["chat", "generate"]) -> Callable[[RouteContext], object]:
     return lambda context: OllamaResource(
         context.services.inference,
-        partial(OllamaFormatter, route=route),
+        PROTOCOLS[f"ollama_{route}"],
         context.open_requests,
         context.settings,
     )
@@ -32,11 +31,10 @@ def _embeddings(path: str, summary: str, body: type, answer: type, *, is_old: bo
     return embeddings_route(
         path,
         summary,
-        partial(OllamaEmbeddingsFormatter, is_old=is_old),
+        parse_old_embed if is_old else parse_embed,
         body=body,
         answer=answer,
         protocol=OLLAMA,
-        resource=OllamaEmbeddingsResource,
     )
 
 
@@ -44,7 +42,7 @@ def _models(path: str, summary: str, answer: type, *, loaded_only: bool) -> Rout
     return Route(
         path=path,
         resource=lambda context: OllamaModelsResource(
-            context.services.inference, context.services.catalog, loaded_only=loaded_only
+            context.services.inference.models, context.services.catalog, loaded_only=loaded_only
         ),
         protocol=OLLAMA,
         access="models:read",
@@ -59,7 +57,7 @@ def _text(route: Literal["chat", "generate"], summary: str, body: type, answer: 
         body=body,
         answer=answer,
         events=(answer, schema.OllamaError),
-        stream_media_type=OllamaResource.stream_media_type,
+        stream_media_type=NDJSON,
         errors=GENERATION_ERRORS,
     )
     return Route(
@@ -94,7 +92,9 @@ ROUTES = (
     _models("/api/ps", "List the loaded models (Ollama)", schema.OllamaLoadedModels, loaded_only=True),
     Route(
         path="/api/show",
-        resource=lambda context: OllamaShowResource(context.services.inference, context.services.catalog),
+        resource=lambda context: OllamaShowResource(
+            context.services.inference.models, context.services.catalog
+        ),
         protocol=OLLAMA,
         access="models:read",
         operations=(
@@ -109,7 +109,7 @@ ROUTES = (
     ),
     Route(
         path="/api/pull",
-        resource=lambda context: OllamaPullResource(context.services.inference),
+        resource=lambda context: OllamaPullResource(context.services.inference.models),
         protocol=OLLAMA,
         access="models:read",
         operations=(
@@ -119,7 +119,7 @@ ROUTES = (
                 body=schema.OllamaPullRequest,
                 answer=schema.OllamaPullStatus,
                 events=(schema.OllamaPullStatus,),
-                stream_media_type=OllamaResource.stream_media_type,
+                stream_media_type=NDJSON,
                 errors=(404,),
             ),
         ),

@@ -2,22 +2,24 @@
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from mlxctl import __version__
 from mlxctl.ir import SpeechTask
 from mlxctl.protocols import (
+    COMPACTION,
     OPENAI,
     OPENAI_EMBEDDINGS,
     PROTOCOLS,
-    Formatter,
+    Encoder,
     GenerationProtocol,
-    OpenAIEmbeddingsFormatter,
 )
 from mlxctl.protocols.openai.chat_answers import ChatChunk, ChatCompletion
 from mlxctl.protocols.openai.chat_schema import ChatRequest
 from mlxctl.protocols.openai.completions_schema import CompletionRequest, TextChunk, TextCompletion
+from mlxctl.protocols.openai.embeddings import parse_embeddings
 from mlxctl.protocols.openai.embeddings_schema import EmbeddingList, EmbeddingsRequest
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.protocols.openai.lists import Deletion
@@ -44,12 +46,11 @@ from mlxctl.server.http.route import (
     RouteContext,
 )
 from mlxctl.server.resources.audio.transcriptions import TranscriptionsResource
+from mlxctl.server.resources.generation.conversations import ResponseConversations
 from mlxctl.server.resources.generation.generation import GenerationResource
 from mlxctl.server.resources.generation.responses import (
     CancellationResource,
-    CompactionResource,
     InputItemsResource,
-    ResponsesResource,
     ResponseTokensResource,
     StoredResponseResource,
 )
@@ -72,21 +73,31 @@ def system_fingerprint() -> str:
 
 
 def _generation(protocol: GenerationProtocol) -> Callable[[RouteContext], object]:
-    def create_formatter() -> Formatter:
+    def create_encoder(shape: Any) -> Encoder:
         # Reading the versions takes time, which the start of the server does not have.
-        return protocol.create_formatter(system_fingerprint=system_fingerprint())
+        create: Callable[..., Encoder] = protocol.create_encoder
+        return create(shape, system_fingerprint=system_fingerprint())
 
     def create(context: RouteContext) -> object:
         return GenerationResource(
-            context.services.inference, create_formatter, context.open_requests, context.settings
+            context.services.inference,
+            replace(protocol, create_encoder=create_encoder),
+            context.open_requests,
+            context.settings,
         )
 
     return create
 
 
-def _responses(resource: type[ResponsesResource]) -> Callable[[RouteContext], object]:
+def _responses(
+    resource: type[GenerationResource], protocol: GenerationProtocol
+) -> Callable[[RouteContext], object]:
     return lambda context: resource(
-        context.services.inference, context.services.responses, context.open_requests, context.settings
+        context.services.inference,
+        protocol,
+        context.open_requests,
+        context.settings,
+        conversations=ResponseConversations(context.services.responses),
     )
 
 
@@ -155,7 +166,7 @@ ROUTES = (
     embeddings_route(
         "/v1/embeddings",
         "Create embeddings (OpenAI)",
-        OpenAIEmbeddingsFormatter,
+        parse_embeddings,
         body=EmbeddingsRequest,
         answer=EmbeddingList,
         protocol=OPENAI_EMBEDDINGS,
@@ -174,7 +185,7 @@ ROUTES = (
     Route(
         path="/v1/responses",
         aliases=("/responses",),
-        resource=_responses(ResponsesSocketResource),
+        resource=_responses(ResponsesSocketResource, PROTOCOLS["responses"]),
         protocol=PROTOCOLS["responses"],
         access="generate",
         operations=(
@@ -198,7 +209,7 @@ ROUTES = (
     Route(
         path="/v1/responses/input_tokens",
         aliases=("/responses/input_tokens",),
-        resource=_responses(ResponseTokensResource),
+        resource=_responses(ResponseTokensResource, PROTOCOLS["responses"]),
         protocol=PROTOCOLS["responses"],
         access="generate",
         operations=(
@@ -214,7 +225,7 @@ ROUTES = (
     Route(
         path="/v1/responses/compact",
         aliases=("/responses/compact",),
-        resource=_responses(CompactionResource),
+        resource=_responses(GenerationResource, COMPACTION),
         protocol=PROTOCOLS["responses"],
         access="generate",
         operations=(

@@ -5,10 +5,10 @@ from functools import partial
 from mlxctl.protocols import WireProtocol
 from mlxctl.protocols.compat.rerank.formatter import (
     RerankAnswer,
-    RerankFormatter,
     RerankRequest,
     TextScore,
     VoyageRanking,
+    parse_rerank,
 )
 from mlxctl.protocols.registry import COHERE, RERANK
 from mlxctl.server.http.route import Route
@@ -19,12 +19,13 @@ def _rerank(path: str, summary: str, *aliases: str, protocol: WireProtocol, is_c
     return embeddings_route(
         path,
         summary,
-        partial(RerankFormatter, repeats_documents=not is_cohere, cuts_documents=is_cohere),
+        partial(parse_rerank, repeats_documents=not is_cohere, cuts_documents=is_cohere),
         body=RerankRequest,
         answer=RerankAnswer,
         other_answers=(VoyageRanking, list[TextScore]),
         protocol=protocol,
         aliases=aliases,
+        reranks=True,
     )
 
 

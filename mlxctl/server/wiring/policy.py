@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mlxctl.inference.request_context import trace_headers
 from mlxctl.ir.errors import InvalidRequest, SettingsError, StoreUnavailable
 from mlxctl.ir.host_names import is_http_url
 from mlxctl.ir.policy import GuardrailRules, Limits, Scope
@@ -39,7 +38,6 @@ def policy_service(settings: Settings) -> PolicyService:
             timeout_seconds=settings.opa.timeout_seconds,
             on_error=settings.opa.on_error,
             cache_seconds=settings.opa.cache_seconds,
-            headers=trace_headers,
         )
     return PolicyService(of_settings, stored, opa=opa, oidc=_open_oidc(settings.oidc))
 

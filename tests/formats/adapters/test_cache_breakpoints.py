@@ -8,7 +8,7 @@ import pytest
 from mlxctl.formats.adapters import ModelAdapter, create_adapter
 from mlxctl.ir import GenerationRequest
 from mlxctl.library import read_model
-from mlxctl.protocols import AnthropicMessagesFormatter
+from mlxctl.protocols import PROTOCOLS
 from tests import tiny_models
 
 FAMILIES = ["qwen3", "llama3", "gemma3", "lfm2", "mistral"]
@@ -35,7 +35,7 @@ def asked(system: list[Any], *turns: list[Any], tools: list[Any] | None = None) 
     body = {"model": "m", "max_tokens": 9, "system": system, "messages": messages} | (
         {"tools": tools} if tools else {}
     )
-    return AnthropicMessagesFormatter().parse(json.dumps(body).encode())
+    return PROTOCOLS["messages"].parse_alone(json.dumps(body).encode())
 
 
 def text_kept_longer(adapter: ModelAdapter, request: GenerationRequest) -> str:

@@ -11,7 +11,7 @@ from mlxctl.formats.adapters import ModelAdapter, create_adapter
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.library import read_model
 from mlxctl.library.demo import MODEL_DIR
-from mlxctl.protocols import OpenAIChatFormatter
+from mlxctl.protocols import PROTOCOLS
 from tests.option_table import read_option_table
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "sampling.md"
@@ -54,7 +54,7 @@ def combine(demo: ModelAdapter, first: str, second: str) -> str:
         **OPTIONS[second],
     }
     try:
-        demo.prepare_input(OpenAIChatFormatter().parse(json.dumps(body).encode()))
+        demo.prepare_input(PROTOCOLS["chat"].parse_alone(json.dumps(body).encode()))
     except InvalidRequest as refused:
         return "no" if refused.param in (first, second) else f"refused as {refused.param}"
     return "yes"

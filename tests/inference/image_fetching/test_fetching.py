@@ -5,17 +5,19 @@ import logging
 import ssl
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from mlxctl.inference.call_context import CallContext, operator_call
 from mlxctl.inference.image_fetching import ImageFetcher
 from mlxctl.inference.preparation import PackedRequest
-from mlxctl.inference.request_context import RequestContext, current_request
 from mlxctl.ir import GenerationRequest, ImagePart, Message, RemoteImagePart, ToolResultPart
 from mlxctl.ir.errors import InvalidRequest, QueueFull, SettingsError
 from mlxctl.state.settings import VisionSettings
+from tests.calls import call_of_operator
 from tests.image_server import RED, ImageServer, image_server
 
 UNREACHABLE = "the host cannot be reached, or its address is not a public one"
@@ -75,10 +77,12 @@ def request(*urls: str) -> PackedRequest:
     return PackedRequest.of(GenerationRequest(model="m", messages=(Message(role="user", parts=parts),)))
 
 
-def fetch(names: Names, *urls: str, **settings: object) -> list[ImagePart]:
+def fetch(names: Names, *urls: str, call: CallContext | None = None, **settings: object) -> list[ImagePart]:
     """Return the images of URLs."""
     ports = {urlsplit(url).port or 80 for url in urls}
-    fetched = asyncio.run(fetcher(names, *ports, **settings).fetch(request(*urls)))
+    fetched = asyncio.run(
+        fetcher(names, *ports, **settings).fetch(request(*urls), call or call_of_operator())
+    )
     (message,) = fetched.unpack().messages
     return [part for part in message.parts if isinstance(part, ImagePart)]
 
@@ -107,7 +111,9 @@ def test_same_url_is_fetched_once_and_results_of_tools_get_theirs(images: ImageS
     packed = PackedRequest.of(
         GenerationRequest(model="m", messages=(Message(role="user", parts=(part, part)), result))
     )
-    fetched = asyncio.run(fetcher(Names(a_example=LOCAL), images.port).fetch(packed)).unpack()
+    fetched = asyncio.run(
+        fetcher(Names(a_example=LOCAL), images.port).fetch(packed, call_of_operator())
+    ).unpack()
     assert [message.num_images for message in fetched.messages] == [2, 1]
     assert len(images.requests) == 1
 
@@ -196,7 +202,8 @@ def test_answer_that_is_no_image_within_the_limits_is_refused(
     images: ImageServer, path: str, reason: str
 ) -> None:
     url = f"http://a.example:{images.port}/{path}"
-    said = problem(Names(a_example=LOCAL), url, fetch_max_bytes=2048, fetch_timeout_seconds=0.5)
+    seconds = 0.5 if path == "slow" else 60
+    said = problem(Names(a_example=LOCAL), url, fetch_max_bytes=2048, fetch_timeout_seconds=seconds)
     assert said.endswith(reason)
 
 
@@ -228,12 +235,12 @@ def test_fetched_bytes_count_as_the_bodies_of_requests(images: ImageServer) -> N
     def refuse(num_bytes: int) -> None:
         raise QueueFull(f"{num_bytes} bytes are too many")
 
-    token = current_request.set(RequestContext(request_id="r", reserve=refuse))
-    try:
-        with pytest.raises(QueueFull, match="bytes are too many"):
-            fetch(Names(a_example=LOCAL), f"http://a.example:{images.port}/red")
-    finally:
-        current_request.reset(token)
+    with pytest.raises(QueueFull, match="bytes are too many"):
+        fetch(
+            Names(a_example=LOCAL),
+            f"http://a.example:{images.port}/red",
+            call=call_of_operator(reserve=refuse),
+        )
 
 
 def test_proxies_and_credentials_of_the_environment_are_not_used(
@@ -260,10 +267,12 @@ def test_certificate_is_that_of_the_name_and_not_of_the_address(tmp_path: Path) 
         shared = fetcher(
             names, secure.port, fetch_http=False, tls=ssl.create_default_context(cafile=tmp_path / "cert.pem")
         )
-        fetched = asyncio.run(shared.fetch(request(f"https://a.example:{secure.port}/red")))
+        fetched = asyncio.run(
+            shared.fetch(request(f"https://a.example:{secure.port}/red"), call_of_operator())
+        )
         assert len(fetched.fetched) == 1
         with pytest.raises(InvalidRequest, match="TLS fails, or its certificate is not valid"):
-            asyncio.run(shared.fetch(request(f"https://b.example:{secure.port}/red")))
+            asyncio.run(shared.fetch(request(f"https://b.example:{secure.port}/red"), call_of_operator()))
         assert len(secure.requests) == 1
 
 
@@ -274,14 +283,15 @@ def test_one_caller_leaves_places_for_others(images: ImageServer) -> None:
         slow = [
             asyncio.create_task(
                 shared.fetch(
-                    request(*(f"{url}/slow?{number}{n}" for n in range(8))).with_head(fairness_key="slow")
+                    request(*(f"{url}/slow?{number}{n}" for n in range(8))),
+                    replace(operator_call(), fairness_key="slow"),
                 )
             )
             for number in range(4)
         ]
         while sum(path.startswith("/slow") for path, _ in images.requests) < 4:
             await asyncio.sleep(0.01)
-        other = await shared.fetch(request(f"{url}/red").with_head(fairness_key="other"))
+        other = await shared.fetch(request(f"{url}/red"), replace(operator_call(), fairness_key="other"))
         num_slow = sum(path.startswith("/slow") for path, _ in images.requests)
         for task in slow:
             task.cancel()
@@ -296,9 +306,9 @@ def test_one_caller_leaves_places_for_others(images: ImageServer) -> None:
 def test_log_and_totals_have_no_query(images: ImageServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     shared = fetcher(Names(a_example=LOCAL), images.port)
-    asyncio.run(shared.fetch(request(f"http://a.example:{images.port}/red?token=secret")))
+    asyncio.run(shared.fetch(request(f"http://a.example:{images.port}/red?token=secret"), call_of_operator()))
     with pytest.raises(InvalidRequest):
-        asyncio.run(shared.fetch(request("http://user:secret@a.example/")))
+        asyncio.run(shared.fetch(request("http://user:secret@a.example/"), call_of_operator()))
     assert (shared.totals.outcomes, shared.totals.num_bytes) == ({"fetched": 1, "refused": 1}, len(RED))
     logged = [record.getMessage() for record in caplog.records if record.name.startswith("mlxctl")]
     assert logged[0].startswith(f"image http://a.example:{images.port}/red: fetched in ")

@@ -33,19 +33,22 @@ class LlamaEmbedding(Struct):
 _DECODER = msgspec.json.Decoder(LlamaEmbeddingRequest)
 
 
-class LlamaEmbeddingsFormatter:
-    """Formatter of one request: `parse` once, then `whole`."""
+class LlamaVectors:
+    """The shape of an answer, which is always the same."""
 
-    def parse(self, body: bytes) -> EmbeddingRequest:
-        """Parse a body. Raises InvalidRequest."""
-        decoded = decode_body(body, _DECODER)
-        field = "content" if decoded.input is None else "input"
-        given = getattr(decoded, field)
-        if given is None:
-            raise missing("content")
-        return EmbeddingRequest(model=decoded.model or "", inputs=read_texts_to_embed(given, field))
-
-    def whole(self, result: EmbeddingResult) -> bytes:
+    def encode(self, result: EmbeddingResult) -> bytes:
         """Return the vectors in order."""
         vectors = [array("f", packed).tolist() for packed in result.vectors]
         return msgspec.json.encode([LlamaEmbedding(index, [vector]) for index, vector in enumerate(vectors)])
+
+
+def parse_embeddings(body: bytes) -> tuple[EmbeddingRequest, LlamaVectors]:
+    """Parse a body. Raises InvalidRequest."""
+    decoded = decode_body(body, _DECODER)
+    field = "content" if decoded.input is None else "input"
+    given = getattr(decoded, field)
+    if given is None:
+        raise missing("content")
+    return EmbeddingRequest(
+        model=decoded.model or "", inputs=read_texts_to_embed(given, field)
+    ), LlamaVectors()

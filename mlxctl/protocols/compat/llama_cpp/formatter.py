@@ -1,9 +1,10 @@
-"""Formatter of llama.cpp's `/completion` and `/infill`.
+"""llama.cpp's `/completion` and `/infill`.
 
 A stream is server-sent events without an end mark: the last one has `stop` true.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
@@ -16,7 +17,6 @@ from mlxctl.ir import (
     GeneratedTokens,
     GenerationRequest,
     PromptProgress,
-    SamplingParams,
     StreamEvent,
     TextDelta,
     TextResult,
@@ -28,6 +28,7 @@ from mlxctl.ir.errors import InvalidRequest, MlxctlError
 from mlxctl.protocols.compat.llama_cpp import schema
 from mlxctl.protocols.compat.llama_cpp.errors import llama_error
 from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.encoder import AnswerStart, ReplyShape
 from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.openai.logprobs import LOWEST
 from mlxctl.protocols.openai.text_inputs import TextInputs, read_texts
@@ -50,73 +51,94 @@ _BANNED = -100.0
 _encode = msgspec.json.Encoder().encode
 
 
-class LlamaFormatter:
-    """Formatter of one request; `set_sampling` comes before the answer.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlamaShape(ReplyShape):
+    """The shape of an answer, a list if the request `is_batch`.
+
+    `asked` is the request, whose options the answer repeats, `num_predicted` its limit or -1.
+    """
+
+    asked: schema.LlamaRequest
+    prompts: tuple[str | tuple[int, ...], ...]
+    num_predicted: int
+    is_batch: bool = False
+
+
+def parse_completion(body: bytes) -> tuple[GenerationRequest, LlamaShape]:
+    """Parse a body of `/completion`. Raises InvalidRequest."""
+    decoded = decode_body(body, _COMPLETION)
+    prompts = read_texts(_without_objects(decoded.prompt), "prompt")
+    if len(prompts) > MAX_ANSWERS:
+        message = f"prompt has {len(prompts)} texts; a request may have {MAX_ANSWERS}"
+        raise InvalidRequest(message, param="prompt")
+    is_batch = isinstance(decoded.prompt, list) and not isinstance(decoded.prompt[0], int)
+    return _parsed(decoded, prompts, is_batch=is_batch)
+
+
+def parse_infill(body: bytes) -> tuple[GenerationRequest, LlamaShape]:
+    """Parse a body of `/infill`. Raises InvalidRequest."""
+    infill = decode_body(body, _INFILL)
+    extra = "".join(f"{file.filename or 'file'}\n{file.text}\n" for file in infill.input_extra or ())
+    prompt = f"{extra}{infill.input_prefix}{infill.prompt or ''}"
+    request, shape = _parsed(infill, (prompt,))
+    return replace(request, suffix=infill.input_suffix, suffix_param="input_suffix"), shape
+
+
+def _parsed(
+    decoded: schema.LlamaRequest, prompts: tuple[str | tuple[int, ...], ...], *, is_batch: bool = False
+) -> tuple[GenerationRequest, LlamaShape]:
+    if decoded.post_sampling_probs:
+        message = "post_sampling_probs is not supported; n_probs gives log-probabilities before sampling"
+        raise InvalidRequest(message, param="post_sampling_probs")
+    limit = decoded.max_tokens if decoded.n_predict is None else decoded.n_predict
+    num_predicted = -1 if limit is None else limit
+    penalty = decoded.repetition_penalty if decoded.repeat_penalty is None else decoded.repeat_penalty
+    # Seed -1 asks for a random one.
+    seed = None if decoded.seed == -1 else decoded.seed
+    given = msgspec.structs.replace(decoded, repetition_penalty=penalty, seed=seed, logit_bias=_bias(decoded))
+    translated = GenerationRequest(
+        model=decoded.model or "",
+        prompts=prompts,
+        sampling=sampling_options(given, num_top_logprobs=decoded.n_probs or None),
+        constraint=requested_constraint(decoded, json_schema_constraint(decoded.json_schema)),
+        max_tokens=None if num_predicted < 0 else num_predicted,
+        stop=tuple(decoded.stop or ()),
+        ignore_eos=bool(decoded.ignore_eos),
+        reports_tokens=bool(decoded.stream or decoded.return_tokens),
+        stream=bool(decoded.stream),
+        cache=CacheOptions(mode="off" if decoded.cache_prompt is False else "full"),
+    )
+    shape = LlamaShape(
+        model=translated.model,
+        asked=decoded,
+        prompts=prompts,
+        num_predicted=num_predicted,
+        is_batch=is_batch,
+    )
+    return with_extensions(translated, decoded), shape
+
+
+class LlamaEncoder:
+    """Writes one answer.
 
     A stream's times are measured from its creation.
     """
 
-    dropped_tools: tuple[str, ...] = ()
     begins_with_usage = False
 
-    def __init__(self, *, route: Literal["completion", "infill"]) -> None:
-        self._route = route
+    def __init__(self, shape: LlamaShape) -> None:
+        self._shape = shape
+        self._model = shape.model
         self._stopwatch = Stopwatch()
         self._usages: dict[int, Usage] = {}
         self._token_ids: dict[int, list[int]] = {}
         self._with_new_line: set[int] = set()
-        self._is_batch = False
         self._settings: schema.GenerationSettings | UnsetType = UNSET
 
-    def parse(self, body: bytes) -> GenerationRequest:
-        """Parse a body. Raises InvalidRequest."""
-        if self._route == "infill":
-            infill = decode_body(body, _INFILL)
-            extra = "".join(f"{file.filename or 'file'}\n{file.text}\n" for file in infill.input_extra or ())
-            prompt = f"{extra}{infill.input_prefix}{infill.prompt or ''}"
-            return self._request(infill, (prompt,), suffix=infill.input_suffix, suffix_param="input_suffix")
-        decoded = decode_body(body, _COMPLETION)
-        prompts = read_texts(_without_objects(decoded.prompt), "prompt")
-        if len(prompts) > MAX_ANSWERS:
-            message = f"prompt has {len(prompts)} texts; a request may have {MAX_ANSWERS}"
-            raise InvalidRequest(message, param="prompt")
-        self._is_batch = isinstance(decoded.prompt, list) and not isinstance(decoded.prompt[0], int)
-        return self._request(decoded, prompts)
-
-    def _request(
-        self, decoded: schema.LlamaRequest, prompts: tuple[str | tuple[int, ...], ...], **more: Any
-    ) -> GenerationRequest:
-        if decoded.post_sampling_probs:
-            message = "post_sampling_probs is not supported; n_probs gives log-probabilities before sampling"
-            raise InvalidRequest(message, param="post_sampling_probs")
-        self._decoded, self._prompts = decoded, prompts
-        self._model = decoded.model or ""
-        limit = decoded.max_tokens if decoded.n_predict is None else decoded.n_predict
-        self._num_predicted = -1 if limit is None else limit
-        penalty = decoded.repetition_penalty if decoded.repeat_penalty is None else decoded.repeat_penalty
-        # Seed -1 asks for a random one.
-        seed = None if decoded.seed == -1 else decoded.seed
-        given = msgspec.structs.replace(
-            decoded, repetition_penalty=penalty, seed=seed, logit_bias=_bias(decoded)
-        )
-        translated = GenerationRequest(
-            model=self._model,
-            prompts=prompts,
-            sampling=sampling_options(given, num_top_logprobs=decoded.n_probs or None),
-            constraint=requested_constraint(decoded, json_schema_constraint(decoded.json_schema)),
-            max_tokens=None if self._num_predicted < 0 else self._num_predicted,
-            stop=tuple(decoded.stop or ()),
-            ignore_eos=bool(decoded.ignore_eos),
-            reports_tokens=bool(decoded.stream or decoded.return_tokens),
-            stream=bool(decoded.stream),
-            cache=CacheOptions(mode="off" if decoded.cache_prompt is False else "full"),
-            **more,
-        )
-        return with_extensions(translated, decoded)
-
-    def set_sampling(self, sampling: SamplingParams) -> None:
-        """Set the final sampling values, which the answer repeats."""
-        decoded = self._decoded
+    def start(self, start: AnswerStart) -> None:
+        """Take the model and the final sampling values, which the answer repeats."""
+        self._model = start.model
+        asked, sampling, num_predicted = self._shape.asked, start.sampling, self._shape.num_predicted
         self._settings = schema.GenerationSettings(
             seed=sampling.seed,
             temperature=sampling.temperature,
@@ -129,17 +151,13 @@ class LlamaFormatter:
             repeat_penalty=sampling.repetition_penalty,
             presence_penalty=sampling.presence_penalty,
             frequency_penalty=sampling.frequency_penalty,
-            n_predict=self._num_predicted,
-            max_tokens=self._num_predicted,
-            ignore_eos=bool(decoded.ignore_eos),
-            stop=decoded.stop or [],
-            stream=bool(decoded.stream),
-            n_probs=decoded.n_probs or 0,
+            n_predict=num_predicted,
+            max_tokens=num_predicted,
+            ignore_eos=bool(asked.ignore_eos),
+            stop=asked.stop or [],
+            stream=bool(asked.stream),
+            n_probs=asked.n_probs or 0,
         )
-
-    def set_model(self, name: str) -> None:
-        """Set the name of the model in the answer."""
-        self._model = name
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return nothing: the first event has the first text."""
@@ -148,14 +166,14 @@ class LlamaFormatter:
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the event of a text, and of the end."""
         if isinstance(event, PromptProgress):
-            if not self._decoded.return_progress:
+            if not self._shape.asked.return_progress:
                 return b""
             return self._progress_event(number, self._stopwatch.progress(event))
         is_first = self._stopwatch.first(number)
         if isinstance(event, GeneratedTokens):
             self._usages[number] = event.usage
             self._token_ids.setdefault(number, []).extend(event.token_ids)
-            wants_progress = is_first and self._decoded.return_progress
+            wants_progress = is_first and self._shape.asked.return_progress
             return (
                 self._progress_event(number, self._stopwatch.prefilled(event.usage))
                 if wants_progress
@@ -185,7 +203,7 @@ class LlamaFormatter:
     def whole(self, *results: TextResult) -> bytes:
         """Return the whole answer, for a list of prompts a list."""
         answers = [self._selected(self._whole(number, result)) for number, result in enumerate(results)]
-        return _encode(answers if self._is_batch else answers[0])
+        return _encode(answers if self._shape.is_batch else answers[0])
 
     def _whole(self, number: int, result: TextResult) -> schema.LlamaCompletion:
         if "\n" in result.text:
@@ -207,7 +225,7 @@ class LlamaFormatter:
             stop=False,
             completion_probabilities=self._probabilities(event.logprobs),
         )
-        if self._decoded.timings_per_token:
+        if self._shape.asked.timings_per_token:
             piece.timings = self._stopwatch.timings(number, self._usages[number])
         return b"data: " + _encode(piece) + b"\n\n"
 
@@ -217,7 +235,7 @@ class LlamaFormatter:
         return b"data: " + _encode(piece) + b"\n\n"
 
     def _probabilities(self, logprobs: Iterable[TokenLogprob]) -> list[schema.LlamaTokenLogprob] | UnsetType:
-        if not self._decoded.n_probs:
+        if not self._shape.asked.n_probs:
             return UNSET
         return [
             schema.LlamaTokenLogprob(
@@ -229,10 +247,10 @@ class LlamaFormatter:
 
     def _selected(self, answer: schema.LlamaCompletion) -> schema.LlamaCompletion | dict[str, Any]:
         """Return the answer, or its fields at the requested paths."""
-        if not self._decoded.response_fields:
+        if not self._shape.asked.response_fields:
             return answer
         fields, found = msgspec.to_builtins(answer), {}
-        for path in self._decoded.response_fields:
+        for path in self._shape.asked.response_fields:
             value: Any = fields
             for name in path.split("/"):
                 value = value.get(name, UNSET) if isinstance(value, dict) else UNSET
@@ -241,7 +259,7 @@ class LlamaFormatter:
         return found
 
     def _end(self, number: int, end: Finished | TextResult, times: Timings) -> schema.LlamaCompletion:
-        usage, prompt = end.usage, self._prompts[number]
+        usage, prompt = end.usage, self._shape.prompts[number]
         return schema.LlamaCompletion(
             index=number,
             content="",

@@ -7,6 +7,7 @@ whole answer.
 import secrets
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, assert_never
 
 import msgspec
@@ -35,8 +36,9 @@ from mlxctl.ir import (
 )
 from mlxctl.ir.errors import InvalidRequest, MlxctlError
 from mlxctl.ir.results import Collector
-from mlxctl.protocols.compat.lm_studio.stats import IdleSeconds
+from mlxctl.protocols.compat.lm_studio.stats import IdleSeconds, idle_time
 from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.encoder import AnswerStart, Reference, ReplyShape, StoredContext
 from mlxctl.protocols.extension_fields import ExtensionFields, with_extensions
 from mlxctl.protocols.media import image_from_data_url
 from mlxctl.protocols.openai.errors import OpenAIErrorDetail, error_detail
@@ -154,75 +156,92 @@ _TURN = msgspec.json.Decoder(LMStudioTurn)
 _encode = msgspec.json.Encoder().encode
 
 
-class LMStudioNativeChatFormatter:
-    """Formatter of one chat.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeChatShape(ReplyShape):
+    """The shape of an answer.
 
-    `parse` takes the first message of a conversation only, `parse_or_refer` and `parse_again` also later
-    ones. After the end, `record` is the turn to store.
+    `new_turns` are the messages of the request, to be stored if it `stores`.
     """
 
-    dropped_tools: tuple[str, ...] = ()
+    stores: bool
+    previous_id: str | None
+    new_turns: tuple[LMStudioTurn, ...] = ()
+
+
+def parse_native_chat(body: bytes) -> tuple[GenerationRequest | Reference, NativeChatShape]:
+    """Parse a body, or return the answer that it continues. Raises InvalidRequest."""
+    decoded = _decode(body)
+    if decoded.previous_response_id is not None:
+        reference = Reference(stream=bool(decoded.stream), previous_id=decoded.previous_response_id)
+        return reference, _shape(decoded, ())
+    return _parsed(decoded, ())
+
+
+def parse_native_chat_with(body: bytes, stored: StoredContext) -> tuple[GenerationRequest, NativeChatShape]:
+    """Parse a body that continues a stored conversation. Raises InvalidRequest."""
+    decoded = _decode(body)
+    if decoded.previous_response_id is not None and stored.conversation is None:
+        message = "previous_response_id needs stored answers; send the first message of a chat"
+        raise InvalidRequest(message, param="previous_response_id")
+    return _parsed(decoded, [_TURN.decode(item.body) for item in stored.conversation or ()])
+
+
+def _parsed(
+    decoded: LMStudioChatRequest, earlier: Sequence[LMStudioTurn]
+) -> tuple[GenerationRequest, NativeChatShape]:
+    new = [LMStudioTurn(role="user", content=decoded.input)]
+    if decoded.system_prompt:
+        new.insert(0, LMStudioTurn(role="system", content=decoded.system_prompt))
+    turns = [*earlier, *new]
+    system = [turn for turn in turns if turn.role == "system"][-1:]
+    others = [turn for turn in turns if turn.role != "system"]
+    switch = _SWITCHES.get(decoded.reasoning, decoded.reasoning) if decoded.reasoning else None
+    translated = GenerationRequest(
+        model=decoded.model,
+        messages=tuple(map(_message, (*system, *others))),
+        sampling=SamplingOptions(
+            temperature=decoded.temperature,
+            top_p=decoded.top_p,
+            top_k=top_k_option(decoded.top_k),
+            min_p=decoded.min_p,
+            repetition_penalty=decoded.repeat_penalty,
+        ),
+        thinking=thinking_options(switches=(switch,)),
+        max_tokens=answer_token_limit(decoded.max_output_tokens, "max_output_tokens"),
+        max_context_tokens=decoded.context_length,
+        stream=bool(decoded.stream),
+        keep_alive=idle_time(decoded.ttl),
+    )
+    request = with_extensions(translated, msgspec.structs.replace(decoded, ttl=None))
+    return request, _shape(decoded, new)
+
+
+def _shape(decoded: LMStudioChatRequest, new: Sequence[LMStudioTurn]) -> NativeChatShape:
+    return NativeChatShape(
+        model=decoded.model,
+        stores=decoded.store is not False,
+        previous_id=decoded.previous_response_id,
+        new_turns=tuple(new),
+    )
+
+
+class NativeChatEncoder:
+    """Writes one answer; after the end, `record` is the turn to store."""
+
     begins_with_usage = False
 
-    def __init__(self, *, response_id: str | None = None) -> None:
+    def __init__(self, shape: NativeChatShape, *, response_id: str | None = None) -> None:
         self.record: StoredResponse | None = None
-        self.idle_seconds: float | None = None
+        self._shape = shape
+        self._model = shape.model
         self._id = response_id or f"resp_{secrets.token_hex(24)}"
         self._collector = Collector()
         self._open: Literal["reasoning", "message"] | None = None
         self._started, self._first = time.perf_counter(), 0.0
 
-    def parse(self, body: bytes) -> GenerationRequest:
-        """Parse a request body. Raises InvalidRequest."""
-        decoded = _decode(body)
-        if decoded.previous_response_id is not None:
-            message = "previous_response_id needs stored answers; send the first message of a chat"
-            raise InvalidRequest(message, param="previous_response_id")
-        return self._adopt(decoded, ())
-
-    def parse_or_refer(self, body: bytes) -> GenerationRequest | str:
-        """Parse a request, or return the id of the answer it continues.
-
-        Raises InvalidRequest.
-        """
-        decoded = _decode(body)
-        return decoded.previous_response_id or self._adopt(decoded, ())
-
-    def parse_again(self, body: bytes, stored: Sequence[StoredItem]) -> GenerationRequest:
-        """Parse a request that continues a stored conversation. Raises InvalidRequest."""
-        return self._adopt(_decode(body), [_TURN.decode(item.body) for item in stored])
-
-    def _adopt(self, decoded: LMStudioChatRequest, earlier: Sequence[LMStudioTurn]) -> GenerationRequest:
-        self._model, self._previous_id = decoded.model, decoded.previous_response_id
-        self.idle_seconds, decoded.ttl = decoded.ttl, None
-        self._new = [LMStudioTurn(role="user", content=decoded.input)]
-        if decoded.system_prompt:
-            self._new.insert(0, LMStudioTurn(role="system", content=decoded.system_prompt))
-        self._stores = decoded.store is not False
-        turns = [*earlier, *self._new]
-        system = [turn for turn in turns if turn.role == "system"][-1:]
-        others = [turn for turn in turns if turn.role != "system"]
-        switch = _SWITCHES.get(decoded.reasoning, decoded.reasoning) if decoded.reasoning else None
-        translated = GenerationRequest(
-            model=decoded.model,
-            messages=tuple(map(_message, (*system, *others))),
-            sampling=SamplingOptions(
-                temperature=decoded.temperature,
-                top_p=decoded.top_p,
-                top_k=top_k_option(decoded.top_k),
-                min_p=decoded.min_p,
-                repetition_penalty=decoded.repeat_penalty,
-            ),
-            thinking=thinking_options(switches=(switch,)),
-            max_tokens=answer_token_limit(decoded.max_output_tokens, "max_output_tokens"),
-            max_context_tokens=decoded.context_length,
-            stream=bool(decoded.stream),
-        )
-        return with_extensions(translated, decoded)
-
-    def set_model(self, name: str) -> None:
-        """Set the name of the model in the answer."""
-        self._model = name
+    def start(self, start: AnswerStart) -> None:
+        """Take the name of the model."""
+        self._model = start.model
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return the start of the chat and of the prompt."""
@@ -300,20 +319,20 @@ class LMStudioNativeChatFormatter:
             model_instance_id=self._model,
             output=list(_output(result)),
             stats=stats,
-            response_id=self._id if self._stores else UNSET,
+            response_id=self._id if self._shape.stores else UNSET,
         )
 
     def _keep(self, result: TextResult) -> None:
-        if not self._stores:
+        if not self._shape.stores:
             return
         answer = LMStudioTurn(role="assistant", content=result.text, thinking=result.thinking)
         self.record = StoredResponse(
             id=self._id,
-            previous_id=self._previous_id,
+            previous_id=self._shape.previous_id,
             body=b"",
             input=tuple(
                 StoredItem(id=f"{self._id}_{index}", body=_encode(turn))
-                for index, turn in enumerate(self._new)
+                for index, turn in enumerate(self._shape.new_turns)
             ),
             output=(StoredItem(id=self._id, body=_encode(answer)),),
         )

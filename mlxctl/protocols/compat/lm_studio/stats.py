@@ -1,6 +1,7 @@
 """LM Studio's chat and text completions: OpenAI's shapes with statistics."""
 
 import time
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -11,18 +12,22 @@ from mlxctl.ir import (
     Finished,
     FinishReason,
     GenerationRequest,
+    KeepAlive,
     PromptProgress,
     StreamEvent,
     TextResult,
     Usage,
 )
+from mlxctl.protocols.encoder import AnswerStart
 from mlxctl.protocols.extension_fields import TtlSeconds
-from mlxctl.protocols.openai.chat import OpenAIChatFormatter
+from mlxctl.protocols.openai.chat import ChatEncoder, ChatShape
 from mlxctl.protocols.openai.chat_answers import ChatChunk, ChatCompletion
 from mlxctl.protocols.openai.chat_parsing import decode_chat
+from mlxctl.protocols.openai.chat_parsing import to_generation_request as chat_request
 from mlxctl.protocols.openai.chat_schema import ChatRequest
-from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
+from mlxctl.protocols.openai.completions import CompletionEncoder, CompletionShape
 from mlxctl.protocols.openai.completions_parsing import decode_completion
+from mlxctl.protocols.openai.completions_parsing import to_generation_request as completion_request
 from mlxctl.protocols.openai.completions_schema import CompletionRequest, TextCompletion
 
 StopReason = Literal["eosFound", "stopStringFound", "maxPredictedTokensReached", "toolCalls"]
@@ -121,14 +126,18 @@ class LMStudioChatChunk(ChatChunk, kw_only=True):
     runtime: LMStudioRuntime | UnsetType = UNSET
 
 
-class _WithStats:
-    """Adds statistics to whole answers; `model_info` is set before the answer.
+class _Stats:
+    """Writes the statistics of an answer and the model that gave it."""
 
-    `idle_seconds` is the request's `ttl`.
-    """
+    def __init__(self) -> None:
+        self._model_info = LMStudioModelInfo("", None, "mlx", 0)
 
-    model_info: LMStudioModelInfo
-    idle_seconds: float | None = None
+    def start(self, start: AnswerStart) -> None:
+        """Take the description of the model."""
+        described = start.described
+        self._model_info = LMStudioModelInfo(
+            described.architecture, described.quantization, "mlx", described.context_length
+        )
 
     def extras(self, reason: FinishReason, usage: Usage, first: float, rest: float) -> bytes:
         """Return the fields as the end of a JSON object.
@@ -142,7 +151,7 @@ class _WithStats:
             stop_reason=_STOP_REASONS[reason],
         )
         runtime = LMStudioRuntime("mlxctl", __version__, ["mlx"])
-        return b"," + _encode(LMStudioExtras(stats, self.model_info, runtime))[1:]
+        return b"," + _encode(LMStudioExtras(stats, self._model_info, runtime))[1:]
 
     def with_extras(self, answer: bytes, result: TextResult) -> bytes:
         """Return a JSON object with the statistics of a result."""
@@ -150,22 +159,43 @@ class _WithStats:
         return answer.removesuffix(b"}") + extras
 
 
-class LMStudioChatFormatter(OpenAIChatFormatter, _WithStats):
-    """Formatter of one chat completion.
+def parse_chat(body: bytes) -> tuple[GenerationRequest, ChatShape]:
+    """Parse a body of a chat completion. Raises InvalidRequest."""
+    chat = decode_chat(body, _CHAT)
+    idle_seconds, chat.ttl = chat.ttl, None
+    request = chat_request(chat)
+    return replace(request, keep_alive=idle_time(idle_seconds)), ChatShape.of(chat, request)
+
+
+def parse_completion(body: bytes) -> tuple[GenerationRequest, CompletionShape]:
+    """Parse a body of a completion. Raises InvalidRequest."""
+    completion = decode_completion(body, _COMPLETION)
+    idle_seconds, completion.ttl = completion.ttl, None
+    request = completion_request(completion)
+    return replace(request, keep_alive=idle_time(idle_seconds)), CompletionShape.of(completion, request)
+
+
+def idle_time(seconds: float | None) -> KeepAlive | None:
+    """Return the time to live that a request's `ttl` asks for."""
+    return None if seconds is None else KeepAlive(seconds=seconds, new_only=True)
+
+
+class LMStudioChatEncoder(ChatEncoder):
+    """Writes one chat completion.
 
     In a stream, the chunk with the finish reason has the statistics.
     """
 
-    def __init__(self, **more: Any) -> None:
-        super().__init__(**more)
+    def __init__(self, shape: ChatShape, **more: Any) -> None:
+        super().__init__(shape, **more)
+        self._stats = _Stats()
         self._started = time.perf_counter()
         self._first: float | None = None
 
-    def parse(self, body: bytes) -> GenerationRequest:
-        """Parse a request body. Raises InvalidRequest."""
-        chat = decode_chat(body, _CHAT)
-        self.idle_seconds, chat.ttl = chat.ttl, None
-        return self.translate_chat(chat)
+    def start(self, start: AnswerStart) -> None:
+        """Take the model, which the answer describes."""
+        super().start(start)
+        self._stats.start(start)
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the chunk for `event` of choice `number`; progress is a comment."""
@@ -176,23 +206,26 @@ class LMStudioChatFormatter(OpenAIChatFormatter, _WithStats):
             return chunk
         now = time.perf_counter()
         first = now if self._first is None else self._first
-        extras = self.extras(event.reason, event.usage, first - self._started, now - first)
+        extras = self._stats.extras(event.reason, event.usage, first - self._started, now - first)
         return chunk.removesuffix(b"}\n\n") + extras + b"\n\n"
 
     def whole(self, *results: TextResult) -> bytes:
         """Return the chat.completion object with statistics."""
-        return self.with_extras(super().whole(*results), results[0])
+        return self._stats.with_extras(super().whole(*results), results[0])
 
 
-class LMStudioCompletionsFormatter(OpenAICompletionsFormatter, _WithStats):
-    """Formatter of one completion; whole answers have statistics."""
+class LMStudioCompletionEncoder(CompletionEncoder):
+    """Writes one completion; whole answers have statistics."""
 
-    def parse(self, body: bytes) -> GenerationRequest:
-        """Parse a request body. Raises InvalidRequest."""
-        completion = decode_completion(body, _COMPLETION)
-        self.idle_seconds, completion.ttl = completion.ttl, None
-        return self.translate_completion(completion)
+    def __init__(self, shape: CompletionShape, **more: Any) -> None:
+        super().__init__(shape, **more)
+        self._stats = _Stats()
+
+    def start(self, start: AnswerStart) -> None:
+        """Take the model, which the answer describes."""
+        super().start(start)
+        self._stats.start(start)
 
     def whole(self, *results: TextResult) -> bytes:
         """Return the text_completion object with statistics."""
-        return self.with_extras(super().whole(*results), results[0])
+        return self._stats.with_extras(super().whole(*results), results[0])

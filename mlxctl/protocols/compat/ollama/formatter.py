@@ -1,15 +1,16 @@
-"""Formatters of Ollama's chat, generate and embed routes.
+"""Ollama's chat, generate and embed routes.
 
 A stream is lines of JSON (NDJSON). It has no comments, so it has no pings.
 """
 
 import time
 from array import array
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, assert_never
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from mlxctl.ir import (
     EmbeddingRequest,
@@ -33,6 +34,7 @@ from mlxctl.ir import (
 from mlxctl.ir.errors import MlxctlError
 from mlxctl.protocols.compat.ollama import parse, schema
 from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.encoder import AnswerStart, ReplyShape
 from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 from mlxctl.protocols.openai.errors import error_status
 from mlxctl.protocols.openai.logprobs import token_logprobs
@@ -51,47 +53,52 @@ def _error_json(error: MlxctlError) -> bytes:
     return _encode(schema.OllamaError(error=error_message(error)))
 
 
-class OllamaFormatter:
-    """Formatter of one chat or generate request.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OllamaShape(ReplyShape):
+    """The shape of an answer.
 
-    Durations are measured from its creation. `model` is the registered name of the model, once it is known.
+    A request that `loads_only` has no content and generates nothing.
     """
 
-    dropped_tools: tuple[str, ...] = ()
+    route: Literal["chat", "generate"]
+    loads_only: bool
+
+
+def parse_chat(body: bytes) -> tuple[GenerationRequest, OllamaShape]:
+    """Parse a body of /api/chat. Raises InvalidRequest."""
+    chat = parse.decode_chat(body)
+    shape = OllamaShape(model=chat.model, route="chat", loads_only=not chat.messages)
+    return parse.chat_request(chat), shape
+
+
+def parse_generate(body: bytes) -> tuple[GenerationRequest, OllamaShape]:
+    """Parse a body of /api/generate. Raises InvalidRequest."""
+    generate = parse.decode_generate(body)
+    loads_only = not (generate.prompt or generate.images)
+    shape = OllamaShape(model=generate.model, route="generate", loads_only=loads_only)
+    return parse.generate_request(generate), shape
+
+
+class OllamaEncoder:
+    """Writes the answer to one chat or generate request.
+
+    Durations are measured from its creation.
+    """
+
     begins_with_usage = False
 
-    def __init__(self, *, route: Literal["chat", "generate"]) -> None:
-        self._route = route
+    def __init__(self, shape: OllamaShape) -> None:
+        self._shape = shape
+        self._model = shape.model
         self._started_ns = time.perf_counter_ns()
         self._load_ns = 0
         self._first_ns: int | None = None
         self._call: tuple[ToolCallStarted, list[str]] | None = None
-        self.loads_only = False
-        self.model = ""
-        self.keep_alive: float | UnsetType | None = UNSET
 
-    def model_is_loaded(self) -> None:
-        """Note that the model is loaded and the generation starts."""
+    def start(self, start: AnswerStart) -> None:
+        """Take the name of the model, which is loaded now."""
+        self._model = start.model
         self._load_ns = time.perf_counter_ns() - self._started_ns
-
-    def parse(self, body: bytes) -> GenerationRequest:
-        """Parse a request body. Raises InvalidRequest.
-
-        `loads_only` is true for one without content, which only loads the model.
-        """
-        if self._route == "chat":
-            chat = parse.decode_chat(body)
-            self._model, self.loads_only = chat.model, not chat.messages
-            self.keep_alive = parse.keep_alive_seconds(chat.keep_alive)
-            return parse.chat_request(chat)
-        generate = parse.decode_generate(body)
-        self._model, self.loads_only = generate.model, not (generate.prompt or generate.images)
-        self.keep_alive = parse.keep_alive_seconds(generate.keep_alive)
-        return parse.generate_request(generate)
-
-    def set_model(self, name: str) -> None:
-        """Set the name of the model in the answer."""
-        self._model = name
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return nothing: the first line is the first text."""
@@ -161,11 +168,12 @@ class OllamaFormatter:
             ),
         ).rstrip(b"\n")
 
-    def loaded(self, *, is_unloaded: bool = False) -> bytes:
+    def loaded(self, model: str, *, is_unloaded: bool = False) -> bytes:
         """Return the answer to a request that only loads the model.
 
         Or unloads it.
         """
+        self._model = model
         return self._line(done={"done_reason": "unload" if is_unloaded else "load"}).rstrip(b"\n")
 
     def _done(self, reason: FinishReason, usage: Usage, prefill_ns: int, decode_ns: int) -> dict[str, Any]:
@@ -196,7 +204,7 @@ class OllamaFormatter:
             **(done or {}),
         }
         answer: schema.OllamaCounts
-        if self._route == "chat":
+        if self._shape.route == "chat":
             message = schema.OllamaAnswerMessage(
                 role="assistant",
                 content=text,
@@ -209,46 +217,59 @@ class OllamaFormatter:
         return _encode(answer) + b"\n"
 
 
-class OllamaEmbeddingsFormatter:
-    """Formatter of one embed request; `is_old` is the route for one text."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OllamaVectors:
+    """The shape of vectors; `is_old` is the route for one text.
 
-    def __init__(self, *, is_old: bool = False) -> None:
-        self._is_old = is_old
-        self._started_ns = time.perf_counter_ns()
-        self.keep_alive: float | UnsetType | None = UNSET
+    `started_ns` is the beginning of its duration.
+    """
 
-    def parse(self, body: bytes) -> EmbeddingRequest:
-        """Parse a request body. Raises InvalidRequest."""
-        if self._is_old:
-            old = decode_body(body, _OLD_EMBED)
-            self._model = old.model
-            self.keep_alive = parse.keep_alive_seconds(old.keep_alive)
-            return EmbeddingRequest(model=parse.model_name(old.model), inputs=(old.prompt,), may_cut=True)
-        decoded = decode_body(body, _EMBED)
-        self._model = decoded.model
-        self.keep_alive = parse.keep_alive_seconds(decoded.keep_alive)
-        return EmbeddingRequest(
-            model=parse.model_name(decoded.model),
-            inputs=(decoded.input,) if isinstance(decoded.input, str) else tuple(decoded.input),
-            dimensions=decoded.dimensions,
-            may_cut=decoded.truncate is not False,
-        )
+    model: str
+    is_old: bool
+    started_ns: int
 
-    def whole(self, result: EmbeddingResult) -> bytes:
+    def encode(self, result: EmbeddingResult) -> bytes:
         """Return the body with all vectors."""
         vectors = [array("f", packed).tolist() for packed in result.vectors]
-        if self._is_old:
+        if self.is_old:
             return _encode(schema.OllamaOldEmbedding(vectors[0]))
         return _encode(
             schema.OllamaEmbeddings(
-                model=self._model,
+                model=self.model,
                 embeddings=vectors,
-                total_duration=time.perf_counter_ns() - self._started_ns,
+                total_duration=time.perf_counter_ns() - self.started_ns,
                 # The engine does not measure loading apart from computing.
                 load_duration=0,
                 prompt_eval_count=result.num_prompt_tokens,
             )
         )
+
+
+def parse_embed(body: bytes) -> tuple[EmbeddingRequest, OllamaVectors]:
+    """Parse a body of /api/embed. Raises InvalidRequest."""
+    started_ns = time.perf_counter_ns()
+    decoded = decode_body(body, _EMBED)
+    request = EmbeddingRequest(
+        model=parse.model_name(decoded.model),
+        inputs=(decoded.input,) if isinstance(decoded.input, str) else tuple(decoded.input),
+        dimensions=decoded.dimensions,
+        may_cut=decoded.truncate is not False,
+        keep_alive=parse.keep_alive(decoded.keep_alive),
+    )
+    return request, OllamaVectors(model=decoded.model, is_old=False, started_ns=started_ns)
+
+
+def parse_old_embed(body: bytes) -> tuple[EmbeddingRequest, OllamaVectors]:
+    """Parse a body of /api/embeddings, which has one text. Raises InvalidRequest."""
+    started_ns = time.perf_counter_ns()
+    old = decode_body(body, _OLD_EMBED)
+    request = EmbeddingRequest(
+        model=parse.model_name(old.model),
+        inputs=(old.prompt,),
+        may_cut=True,
+        keep_alive=parse.keep_alive(old.keep_alive),
+    )
+    return request, OllamaVectors(model=old.model, is_old=True, started_ns=started_ns)
 
 
 def _call(call: ToolCallPart, index: int) -> schema.OllamaCall:

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from typing import get_args
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from mlxctl.ir import (
     Constraint,
     GenerationRequest,
+    KeepAlive,
     Message,
     Part,
     SamplingOptions,
@@ -62,16 +62,16 @@ def decode_generate(body: bytes) -> schema.OllamaGenerateRequest:
     return request
 
 
-def keep_alive_seconds(value: str | float | None) -> float | UnsetType | None:
-    """Return the time to live of a `keep_alive`.
+def keep_alive(value: str | float | None) -> KeepAlive | None:
+    """Return the time to live of a `keep_alive`, None without one.
 
-    It is a number of seconds, or a text such as "5m" or "1h30m"; a negative one means for ever (None). Raises
+    It is a number of seconds, or a text such as "5m" or "1h30m"; a negative one means for ever. Raises
     InvalidRequest.
     """
     if value is None:
-        return UNSET
+        return None
     seconds = value if isinstance(value, int | float) else _duration(value)
-    return None if seconds < 0 else float(seconds)
+    return KeepAlive(seconds=None if seconds < 0 else float(seconds))
 
 
 def _duration(text: str) -> float:
@@ -120,6 +120,7 @@ def _request(request: schema.OllamaRequest, **more: object) -> GenerationRequest
         )
     translated = GenerationRequest(
         model=model_name(request.model),
+        keep_alive=keep_alive(request.keep_alive),
         sampling=SamplingOptions(
             temperature=options.temperature,
             top_p=options.top_p,

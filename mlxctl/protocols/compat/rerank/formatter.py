@@ -7,6 +7,7 @@ or the cosine of its embedding and that of the query, -1 to 1.
 import math
 import secrets
 from array import array
+from dataclasses import dataclass
 from operator import mul
 from typing import Annotated, Any, Literal
 
@@ -121,62 +122,28 @@ def cohere_error(error: MlxctlError, *, request_id: str | None = None) -> ErrorB
     return ErrorBody(status=error_status(error), body=body, headers=error_headers(error))
 
 
-class RerankFormatter:
-    """Formatter of one request: `parse` once, then `whole`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankShape:
+    """The shape of ordered documents; `texts` are repeated with them."""
 
-    `repeats_documents` is the default of `return_documents`, `cuts_documents` that of `truncate`. The request
-    names the model "" if the body names none.
-    """
+    num_documents: int
+    top_n: int | None
+    texts: tuple[str, ...] | None
+    is_tei: bool
+    is_voyage: bool
 
-    def __init__(self, *, repeats_documents: bool, cuts_documents: bool) -> None:
-        self._repeats_documents = repeats_documents
-        self._cuts_documents = cuts_documents
-
-    def parse(self, body: bytes) -> EmbeddingRequest:
-        """Parse a body. Raises InvalidRequest."""
-        decoded = decode_body(body, _DECODER)
-        given = [
-            (name, value) for name in ("documents", "texts") if (value := getattr(decoded, name)) is not None
-        ]
-        if len(given) != 1:
-            message = "send either documents or texts" if given else "documents is missing; it is required"
-            raise InvalidRequest(message, param="documents")
-        ((field, documents),) = given
-        self._is_tei = field == "texts"
-        texts = [document if isinstance(document, str) else document.text for document in documents]
-        places = [f"{field}[{index}]" for index in range(len(texts))]
-        for path, text in zip(("query", *places), (decoded.query, *texts), strict=True):
-            if not text:
-                raise InvalidRequest(f"{path} is empty; send a text", param=path)
-        self._is_voyage = decoded.top_k is not None or decoded.truncation is not None
-        self._top_n = decoded.top_n or decoded.top_k
-        if decoded.return_documents is not None or self._is_voyage:
-            self._repeats_documents = bool(decoded.return_documents)
-        truncate = decoded.truncation if decoded.truncate is None else decoded.truncate
-        repeats = bool(decoded.return_text) if self._is_tei else self._repeats_documents
-        self._texts = texts if repeats else None
-        self._num_documents = len(texts)
-        return EmbeddingRequest(
-            model=decoded.model or "",
-            query=decoded.query,
-            inputs=tuple(texts),
-            may_cut=self._cuts_documents if truncate is None else truncate,
-            max_document_tokens=decoded.max_tokens_per_doc,
-        )
-
-    def whole(self, result: EmbeddingResult) -> bytes:
+    def encode(self, result: EmbeddingResult) -> bytes:
         """Return the ordered documents."""
-        scores = _relevance_scores(result, self._num_documents)
+        scores = _relevance_scores(result, self.num_documents)
         # The sort is stable: equal documents keep their order.
-        order = sorted(range(len(scores)), key=lambda index: -scores[index])[: self._top_n]
-        if self._is_tei:
-            return msgspec.json.encode([self._score(index, scores[index]) for index in order])
+        order = sorted(range(len(scores)), key=lambda index: -scores[index])[: self.top_n]
+        if self.is_tei:
+            return msgspec.json.encode(
+                [TextScore(index, scores[index], self._repeated(index)) for index in order]
+            )
         usage = RerankUsage(result.num_prompt_tokens, result.num_prompt_tokens)
-        if self._is_voyage:
-            data = [
-                VoyageResult(index, scores[index], UNSET if self._texts is None else self._texts[index])
-                for index in order
-            ]
+        if self.is_voyage:
+            data = [VoyageResult(index, scores[index], self._repeated(index)) for index in order]
             return msgspec.json.encode(VoyageRanking("list", data, result.model, usage))
         return msgspec.json.encode(
             RerankAnswer(
@@ -188,12 +155,57 @@ class RerankFormatter:
             )
         )
 
-    def _score(self, index: int, score: float) -> TextScore:
-        return TextScore(index, score, UNSET if self._texts is None else self._texts[index])
+    def _repeated(self, index: int) -> str | UnsetType:
+        return UNSET if self.texts is None else self.texts[index]
 
     def _result(self, index: int, score: float) -> RerankResult:
-        document = UNSET if self._texts is None else RerankText(self._texts[index])
+        document = UNSET if self.texts is None else RerankText(self.texts[index])
         return RerankResult(index, score, document)
+
+
+def parse_rerank(
+    body: bytes, *, repeats_documents: bool, cuts_documents: bool
+) -> tuple[EmbeddingRequest, RerankShape]:
+    """Parse a body. Raises InvalidRequest.
+
+    `repeats_documents` is the default of `return_documents`, `cuts_documents` that of `truncate`.
+    """
+    decoded = decode_body(body, _DECODER)
+    given = [
+        (name, value) for name in ("documents", "texts") if (value := getattr(decoded, name)) is not None
+    ]
+    if len(given) != 1:
+        message = "send either documents or texts" if given else "documents is missing; it is required"
+        raise InvalidRequest(message, param="documents")
+    ((field, documents),) = given
+    texts = tuple(document if isinstance(document, str) else document.text for document in documents)
+    places = [f"{field}[{index}]" for index in range(len(texts))]
+    for path, text in zip(("query", *places), (decoded.query, *texts), strict=True):
+        if not text:
+            raise InvalidRequest(f"{path} is empty; send a text", param=path)
+    is_tei, is_voyage = field == "texts", decoded.top_k is not None or decoded.truncation is not None
+    if is_tei:
+        repeats = bool(decoded.return_text)
+    elif decoded.return_documents is not None or is_voyage:
+        repeats = bool(decoded.return_documents)
+    else:
+        repeats = repeats_documents
+    truncate = decoded.truncation if decoded.truncate is None else decoded.truncate
+    request = EmbeddingRequest(
+        model=decoded.model or "",
+        query=decoded.query,
+        inputs=texts,
+        may_cut=cuts_documents if truncate is None else truncate,
+        max_document_tokens=decoded.max_tokens_per_doc,
+    )
+    shape = RerankShape(
+        num_documents=len(texts),
+        top_n=decoded.top_n or decoded.top_k,
+        texts=texts if repeats else None,
+        is_tei=is_tei,
+        is_voyage=is_voyage,
+    )
+    return request, shape
 
 
 def _relevance_scores(result: EmbeddingResult, num_documents: int) -> list[float]:

@@ -1,20 +1,26 @@
-"""Formatter of `/v1/responses/compact`: the model summarizes a conversation.
+"""`/v1/responses/compact`: the model summarizes a conversation.
 
 The answer has the user's messages and one compaction item, which carries the summary. A client sends these
 items as the input of its next request.
 """
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
-from mlxctl.ir import GenerationRequest, TextResult, ThinkingOptions, ToolChoice, text_message
+from mlxctl.ir import GenerationRequest, StoredItem, TextResult, ThinkingOptions, ToolChoice, text_message
 from mlxctl.ir.errors import InvalidRequest, SequenceFailed
+from mlxctl.protocols.encoder import Reference, StoredContext
 from mlxctl.protocols.openai.responses.answers import ResponseUsage
-from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
-from mlxctl.protocols.openai.responses.parsing import StoredContext
+from mlxctl.protocols.openai.responses.encoder import (
+    ResponseEncoder,
+    ResponseShape,
+    parse_response,
+    parse_response_with,
+)
 from mlxctl.protocols.openai.responses.resource import response_usage
 from mlxctl.protocols.thinking_signature import sign
 
@@ -43,42 +49,81 @@ class TokenCountOfResponse(Struct, kw_only=True):
     input_tokens: int
 
 
-class CompactionFormatter(OpenAIResponsesFormatter):
-    """Formatter of one compaction; it is neither streamed nor stored."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionShape(ResponseShape):
+    """The shape of a compaction; `kept` are the user's messages."""
 
-    needs_input = False
+    kept: tuple[dict[str, Any], ...] = ()
 
-    def translate(self, context: StoredContext) -> GenerationRequest:
-        """Return the request for a summary. Raises InvalidRequest."""
-        if self._request.generate is False:
-            message = "generate must be true or left out; a compaction generates a summary"
-            raise InvalidRequest(message, param="generate", code="unsupported_parameter")
-        request = super().translate(context)
-        items = [msgspec.json.decode(item.body) for item in (*self.earlier, *self._own_items)]
-        self._kept = [item for item in items if item.get("type") == "message" and item.get("role") == "user"]
-        return replace(
-            request,
-            messages=(*request.messages, text_message("user", _INSTRUCTION)),
-            tool_choice=ToolChoice(mode="none"),
-            constraint=None,
-            thinking=ThinkingOptions(enabled=False),
-            max_tokens=MAX_SUMMARY_TOKENS,
-            stream=False,
+    @classmethod
+    def of(cls, shape: ResponseShape, kept: Iterable[dict[str, Any]] = ()) -> "CompactionShape":
+        """Return the shape of a response's compaction."""
+        return cls(
+            model=shape.model,
+            dropped_tools=shape.dropped_tools,
+            response_id=shape.response_id,
+            asked=shape.asked,
+            style=shape.style,
+            sampling=shape.sampling,
+            kept=tuple(kept),
         )
+
+
+def parse_compaction(body: bytes) -> tuple[GenerationRequest | Reference, CompactionShape]:
+    """Parse a body, or return its references to stored data. Raises InvalidRequest."""
+    parsed, shape = parse_response(body, needs_input=False)
+    if isinstance(parsed, Reference):
+        return replace(parsed, stream=False), CompactionShape.of(shape)
+    return _summary(parsed, shape, ())
+
+
+def parse_compaction_with(body: bytes, stored: StoredContext) -> tuple[GenerationRequest, CompactionShape]:
+    """Parse a body with its stored context. Raises InvalidRequest."""
+    request, shape = parse_response_with(body, stored, needs_input=False)
+    return _summary(request, shape, stored.conversation or ())
+
+
+def _summary(
+    request: GenerationRequest, shape: ResponseShape, earlier: Sequence[StoredItem]
+) -> tuple[GenerationRequest, CompactionShape]:
+    """Return the request for a summary. Raises InvalidRequest."""
+    if shape.asked.generate is False:
+        message = "generate must be true or left out; a compaction generates a summary"
+        raise InvalidRequest(message, param="generate", code="unsupported_parameter")
+    items = [msgspec.json.decode(item.body) for item in (*earlier, *shape.own_items)]
+    kept = (item for item in items if item.get("type") == "message" and item.get("role") == "user")
+    summary = replace(
+        request,
+        messages=(*request.messages, text_message("user", _INSTRUCTION)),
+        tool_choice=ToolChoice(mode="none"),
+        constraint=None,
+        thinking=ThinkingOptions(enabled=False),
+        max_tokens=MAX_SUMMARY_TOKENS,
+        stream=False,
+    )
+    return summary, CompactionShape.of(shape, kept)
+
+
+class CompactionEncoder(ResponseEncoder):
+    """Writes one compaction; it is neither streamed nor stored."""
+
+    def __init__(self, shape: CompactionShape) -> None:
+        super().__init__(shape)
+        self._kept = shape.kept
 
     def whole(self, *results: TextResult) -> bytes:
         """Return the compacted conversation."""
         (result,) = results
         if not result.text.strip():
             raise SequenceFailed("the model wrote no summary; send the whole conversation")
-        suffix = self._id.removeprefix("resp_")
+        response_id = self.shape.response_id
         compaction = {
-            "id": f"cmp_{suffix}",
+            "id": f"cmp_{response_id.removeprefix('resp_')}",
             "type": "compaction",
             "encrypted_content": sign(result.text.strip(), carry=True),
         }
         answer = CompactedResponse(
-            id=self._id,
+            id=response_id,
             created_at=self._created,
             output=[*self._kept, compaction],
             usage=response_usage(result.usage),

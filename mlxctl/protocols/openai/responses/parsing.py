@@ -3,8 +3,8 @@
 Errors name the caller's field.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -19,6 +19,7 @@ from mlxctl.ir import (
 )
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import decode_body, decode_part
+from mlxctl.protocols.encoder import Reference, StoredContext
 from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.openai.responses import schema
 from mlxctl.protocols.openai.responses.items import (
@@ -39,33 +40,6 @@ from mlxctl.protocols.validation_errors import missing
 _DECODER = msgspec.json.Decoder(schema.ResponsesRequest)
 _ADDITIONAL_TOOLS = msgspec.json.Decoder(schema.AdditionalTools)
 _WITH_LOGPROBS = "message.output_text.logprobs"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class References:
-    """References of a request.
-
-    An earlier response with its context, and single items.
-    """
-
-    previous_id: str | None = None
-    item_ids: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredContext:
-    """What the store has of the references.
-
-    `conversation` is None if the earlier response is not stored; `items` lacks unknown ones.
-    """
-
-    conversation: tuple[StoredItem, ...] | None = None
-    items: Mapping[str, bytes] = field(default_factory=dict)
-
-    @property
-    def num_bytes(self) -> int:
-        """Size of all items in bytes."""
-        return sum(len(item.body) for item in self.conversation or ()) + sum(map(len, self.items.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,14 +85,16 @@ def _refuse(param: str, message: str) -> None:
     raise InvalidRequest(message, param=param, code="unsupported_parameter")
 
 
-def references(request: schema.ResponsesRequest) -> References:
-    """Return what to look up before parsing. Raises InvalidRequest."""
+def reference(request: schema.ResponsesRequest) -> Reference | None:
+    """Return what to look up before parsing, if anything. Raises InvalidRequest."""
     items = request.input if isinstance(request.input, list) else ()
     paths = [(item, f"input[{index}]") for index, item in enumerate(items)]
     item_ids = tuple(
         referred_id(item, path) for item, path in paths if item_type(item, path) == "item_reference"
     )
-    return References(previous_id=request.previous_response_id, item_ids=item_ids)
+    if request.previous_response_id is None and not item_ids:
+        return None
+    return Reference(stream=bool(request.stream), previous_id=request.previous_response_id, item_ids=item_ids)
 
 
 def offered_tools(request: schema.ResponsesRequest) -> list[tuple[msgspec.Raw, str]]:

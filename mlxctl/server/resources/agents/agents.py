@@ -10,9 +10,9 @@ from falcon.asgi import Request, Response
 
 from mlxctl.inference import InferenceService
 from mlxctl.inference.cache.inspector import CachedPrompt
+from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import StoredAgent
-from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import CapacityError, EngineError, RequestError
 from mlxctl.protocols import (
     MAX_PAGE_BYTES,
@@ -31,8 +31,8 @@ from mlxctl.protocols import (
 )
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_body
-from mlxctl.server.policy.caller import allowed_models, with_caller
-from mlxctl.server.resources.agents.agent_turns import unknown_agent
+from mlxctl.server.policy.caller import allowed_models, call_of
+from mlxctl.server.resources.generation.conversations import unknown_agent
 from mlxctl.state.settings import ServerSettings
 from mlxctl.state.stores import AgentStores
 
@@ -77,9 +77,9 @@ class AgentViews:
             after = found[-1].id if found else None
         return found, has_more
 
-    async def check_model(self, name: str, allowed: AllowedModels) -> str:
+    async def check_model(self, name: str, call: CallContext) -> str:
         """Return the registered name of a model. Raises UnknownModel."""
-        return await self._inference.check_model(name, allowed)
+        return await self._inference.models.check(name, call)
 
     async def caches(self, agent: StoredAgent, request: Request) -> list[AgentCache]:
         """Return the agent's cached context in each loaded text model; loads none."""
@@ -87,7 +87,7 @@ class AgentViews:
             return []
         loaded = {
             model.name: None
-            for model in self._inference.models(allowed_models(request))
+            for model in self._inference.models.served(allowed_models(request))
             if model.memory is not None and model.facts.purpose == "text"
         }
         found = []
@@ -128,11 +128,7 @@ class AgentViews:
             return AgentCacheStatus()
 
     async def _look_up(self, history: PackedRequest, request: Request) -> CachedPrompt:
-        allowed = allowed_models(request)
-        name = await self._inference.answering_model(history.head.model, allowed)
-        return await self._inference.cache.look_up(
-            with_caller(history.with_head(model=name), request), allowed
-        )
+        return await self._inference.cache.look_up(history, call_of(request))
 
 
 async def count_active_agents(inference: InferenceService) -> dict[AgentStatus, int] | None:
@@ -165,7 +161,7 @@ class AgentsResource:
     async def on_get(self, request: Request, response: Response) -> None:
         """List agents, oldest first. Raises InvalidRequest."""
         page = AgentPage.read(limit=request.get_param("limit"), after=request.get_param("after"))
-        agents, has_more = await asyncio.to_thread(self._views.page, request.context.caller, page)
+        agents, has_more = await asyncio.to_thread(self._views.page, call_of(request).owner, page)
         statuses = [await self._views.cache_status(agent, request) for agent in agents]
         answer(response, encode_agents(list(zip(agents, statuses, strict=True)), has_more=has_more))
 
@@ -174,10 +170,10 @@ class AgentsResource:
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         parse = partial(parse_agent, limit_bytes=self._settings.agent_settings_bytes)
         spec = await self._views.preparation.parse(body, parse)
-        model = await self._views.check_model(spec.model, allowed_models(request))
+        model = await self._views.check_model(spec.model, call_of(request))
         agent = await asyncio.to_thread(
             self._views.store.create,
-            request.context.caller,
+            call_of(request).owner,
             spec.id,
             model=model,
             settings=spec.settings,
@@ -196,7 +192,7 @@ class AgentResource:
 
     async def on_get(self, request: Request, response: Response, agent_id: str) -> None:
         """Return the agent. Raises UnknownResource."""
-        agent = await self._views.find(request.context.caller, agent_id)
+        agent = await self._views.find(call_of(request).owner, agent_id)
         cache_status = await self._views.cache_status(agent, request)
         answer(response, encode_agent(agent, cache_status, await self._views.caches(agent, request)))
 
@@ -210,10 +206,10 @@ class AgentResource:
         spec = await self._views.preparation.parse(body, parse)
         model = spec.model
         if model is not None:
-            model = await self._views.check_model(model, allowed_models(request))
+            model = await self._views.check_model(model, call_of(request))
         agent = await asyncio.to_thread(
             self._views.store.change,
-            request.context.caller,
+            call_of(request).owner,
             agent_id,
             model=model,
             settings=spec.settings,
@@ -224,7 +220,7 @@ class AgentResource:
 
     async def on_delete(self, request: Request, response: Response, agent_id: str) -> None:
         """Delete the agent and its history; a running turn fails. Raises UnknownResource."""
-        if not await asyncio.to_thread(self._views.store.delete, request.context.caller, agent_id):
+        if not await asyncio.to_thread(self._views.store.delete, call_of(request).owner, agent_id):
             raise unknown_agent(agent_id)
         answer(response, encode_agent_deletion(agent_id))
 
@@ -238,7 +234,7 @@ class AgentMessagesResource:
     async def on_get(self, request: Request, response: Response, agent_id: str) -> None:
         """List messages in order. Raises UnknownResource, InvalidRequest."""
         page = AgentPage.read(limit=request.get_param("limit"), after=request.get_param("after"))
-        agent = await self._views.find(request.context.caller, agent_id)
+        agent = await self._views.find(call_of(request).owner, agent_id)
         found = await asyncio.to_thread(
             self._views.store.messages, agent, after=page.position, limit=page.limit + 1
         )
@@ -256,7 +252,7 @@ class AgentResetResource:
 
     async def on_post(self, request: Request, response: Response, agent_id: str) -> None:
         """Delete all messages; a running turn fails. Raises UnknownResource."""
-        agent = await asyncio.to_thread(self._views.store.reset, request.context.caller, agent_id)
+        agent = await asyncio.to_thread(self._views.store.reset, call_of(request).owner, agent_id)
         if agent is None:
             raise unknown_agent(agent_id)
         answer(response, encode_agent(agent, await self._views.cache_status(agent, request)))

@@ -15,19 +15,17 @@ from falcon.media.multipart import MultipartParseOptions
 
 from mlxctl.formats.adapters.media.audio_files import AudioFile
 from mlxctl.inference import InferenceService
+from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import SpeechSegment, SpeechTask, TranscriptionRequest, TranscriptionResult
-from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.protocols import OpenAITranscriptionFormatter
+from mlxctl.protocols.openai.transcriptions import TranscriptionEncoder, parse_transcription
 from mlxctl.server.http.body import read_body
-from mlxctl.server.http.deadline import Deadline, deadline_of
 from mlxctl.server.http.disconnect import call_at_end
 from mlxctl.server.http.open_requests import OpenHttpRequests
 from mlxctl.server.http.rate_limits import admit
 from mlxctl.server.http.stream import encode_stream_error
-from mlxctl.server.policy.caller import allowed_models
-from mlxctl.server.policy.decisions import decide
+from mlxctl.server.policy.caller import call_of
 from mlxctl.state.settings import ServerSettings
 
 _MAX_FIELDS = 64
@@ -96,17 +94,16 @@ class TranscriptionsResource:
         A stream begins with the first window, or the first ping, so that errors before it have a status.
         """
         self._open_requests.enter(request.scope)
-        formatter = OpenAITranscriptionFormatter(self._task)
-        deadline = deadline_of(request, self._settings)
+        call = call_of(request)
         form = await read_form(
             request, self._inference.preparation, limit_bytes=self._settings.max_body_bytes
         )
-        async with deadline.limit():
-            parsed = formatter.parse(form)
-            allowed = allowed_models(request)
-            model = await self._inference.manager.find(parsed.model, allowed, "transcription")
+        async with call.deadline.limit():
+            parsed = parse_transcription(form, self._task)
+            encoder = TranscriptionEncoder(parsed)
+            model = await self._inference.models.find(parsed.model, call, "transcription")
             admit(request, response, model.name)
-            await decide(request, model.name)
+            await call.check(model.name)
             has_ended = Event()
             call_at_end(request.scope, has_ended.set)
             audio = await open_audio(parsed.file, is_cancelled=has_ended)
@@ -120,38 +117,36 @@ class TranscriptionsResource:
                     language=parsed.language,
                     prompt=parsed.prompt,
                     temperature=parsed.temperature,
-                    request_id=request.context.request_id,
                 ),
-                allowed,
-                caller=request.context.caller,
+                call,
             )
             call_at_end(request.scope, work.cancel)
             if not parsed.stream:
-                response.data = formatter.whole(await work.result())
-                response.content_type = formatter.media_type
+                response.data = encoder.whole(await work.result())
+                response.content_type = encoder.media_type
                 return
             await work.wait(self._settings.ping_interval_seconds)
             if work.is_over:
                 await work.result()
         response.content_type = "text/event-stream"
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
-        response.stream = self._stream(work, formatter, deadline)
+        response.stream = self._stream(work, encoder, call)
 
     async def _stream(
-        self, work: "_Transcription", formatter: OpenAITranscriptionFormatter, deadline: Deadline
+        self, work: "_Transcription", encoder: TranscriptionEncoder, call: CallContext
     ) -> AsyncGenerator[bytes, None]:
         """Yield the text of each window, then the end or the error."""
         try:
             while not work.is_over:
                 await work.wait(self._settings.ping_interval_seconds)
-                deadline.check()
+                call.deadline.check()
                 segments = work.take()
-                if chunk := formatter.delta(segments) if segments else formatter.ping():
+                if chunk := encoder.delta(segments) if segments else encoder.ping():
                     yield chunk
             result = await work.result()
-            yield formatter.delta(work.take()) + formatter.done(result)
+            yield encoder.delta(work.take()) + encoder.done(result)
         except Exception as error:
-            yield encode_stream_error(error, formatter)
+            yield encode_stream_error(error, encoder, call)
 
 
 class _Transcription:
@@ -161,13 +156,11 @@ class _Transcription:
         self,
         inference: InferenceService,
         request: TranscriptionRequest,
-        allowed: AllowedModels,
-        *,
-        caller: str,
+        call: CallContext,
     ) -> None:
         self._segments: list[SpeechSegment] = []
         self._progress = asyncio.Event()
-        work = inference.transcribe(request, allowed, caller=caller, on_segments=self._add)
+        work = inference.transcribe(request, call, on_segments=self._add)
         self._task = asyncio.create_task(work, name="transcribe")
         self._task.add_done_callback(lambda _: self._progress.set())
 

@@ -12,16 +12,16 @@ from falcon.asgi import Request, Response
 
 from mlxctl.engine import CacheAction, CachedChunk
 from mlxctl.inference import InferenceService
+from mlxctl.inference.cache import CacheView
 from mlxctl.inference.cache.token_text import comparable_ids
+from mlxctl.inference.call_context import CallContext
 from mlxctl.ir import GenerationRequest
-from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols import PROTOCOLS
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_body, read_json
-from mlxctl.server.http.deadline import deadline_of
-from mlxctl.server.policy.caller import allowed_models, with_caller
+from mlxctl.server.policy.caller import call_of, with_header_options
 from mlxctl.server.resources.cache.cache_answers import CacheChanged, ChunkPage, ChunkView, Explanations
 from mlxctl.state.settings import ServerSettings
 
@@ -57,8 +57,8 @@ _QUESTIONS = msgspec.json.Decoder(CacheQuestion)
 class CacheResource:
     """/cache: lists and clears cached chunks."""
 
-    def __init__(self, inference: InferenceService) -> None:
-        self._inference = inference
+    def __init__(self, cache: CacheView) -> None:
+        self._cache = cache
 
     async def on_get(self, request: Request, response: Response) -> None:
         """List a page of chunks, least recently used first.
@@ -68,22 +68,22 @@ class CacheResource:
         offset = _number(request, "offset", default=0, least=0, most=1 << 40)
         limit = _number(request, "limit", default=MAX_PAGE_CHUNKS, least=1, most=MAX_PAGE_CHUNKS)
         has_tokens = request.get_param_as_bool("tokens", default=False)
-        allowed = allowed_models(request)
-        page = await self._inference.cache.page(allowed, offset=offset, limit=limit)
+        call = call_of(request)
+        page = await self._cache.page(call.models, offset=offset, limit=limit)
         models = dict.fromkeys(chunk.model for chunk in page.chunks if chunk.model)
-        markers = {model: await self._inference.cache.markers(model, allowed) for model in models}
+        markers = {model: await self._cache.markers(model, call) for model in models}
         listed = ChunkPage(
-            chunks=[await self._described(chunk, allowed, has_tokens=has_tokens) for chunk in page.chunks],
+            chunks=[await self._described(chunk, call, has_tokens=has_tokens) for chunk in page.chunks],
             user_markers={model: found for model, found in markers.items() if found is not None},
             num_chunks=page.num_chunks,
             next_offset=page.end,
         )
         answer(response, listed)
 
-    async def _described(self, chunk: CachedChunk, allowed: AllowedModels, *, has_tokens: bool) -> ChunkView:
+    async def _described(self, chunk: CachedChunk, call: CallContext, *, has_tokens: bool) -> ChunkView:
         token_ids = array("I", chunk.tokens)
         text = (
-            await self._inference.cache.text(chunk.model, allowed, token_ids, chunk.salts, chunk.start)
+            await self._cache.text(chunk.model, call, token_ids, chunk.salts, chunk.start)
             if chunk.model
             else None
         )
@@ -94,14 +94,14 @@ class CacheResource:
 class CacheChangeResource:
     """POST /cache/pin, /cache/unpin and /cache/drop with `keys`; /cache/clear and /cache/gc without."""
 
-    def __init__(self, inference: InferenceService, action: CacheAction) -> None:
-        self._inference = inference
+    def __init__(self, cache: CacheView, action: CacheAction) -> None:
+        self._cache = cache
         self._action = action
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Change the chunks and return how many changed. Raises InvalidRequest."""
         keys = [] if self._action in ("clear", "gc") else await self._keys(request)
-        change = await self._inference.cache.change(self._action, keys)
+        change = await self._cache.change(self._action, keys)
         answer(response, CacheChanged(num_changed=change.num_changed, num_chunks=change.num_chunks))
 
     async def _keys(self, request: Request) -> list[bytes]:
@@ -121,7 +121,7 @@ class CacheExplanationResource:
     async def on_get(self, request: Request, response: Response) -> None:
         """Explain the last requests, newest first. Raises InvalidRequest."""
         num = _number(request, "last", default=1, least=1, most=MAX_EXPLAINED)
-        explanations = await self._inference.cache.explain_last(num, allowed_models(request))
+        explanations = await self._inference.cache.explain_last(num, call_of(request))
         answer(response, Explanations(explanations=explanations))
 
     async def on_post(self, request: Request, response: Response) -> None:
@@ -130,12 +130,12 @@ class CacheExplanationResource:
         Raises what the request itself would raise.
         """
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
-        async with deadline_of(request, self._settings).limit():
+        call = call_of(request)
+        async with call.deadline.limit():
             packed = await self._inference.preparation.parse(body, parse_question)
-            allowed = allowed_models(request)
-            name = await self._inference.answering_model(packed.head.model, allowed)
+            name = await self._inference.models.answering(packed.head.model, call)
             explanation = await self._inference.cache.explain_request(
-                with_caller(packed.with_head(model=name), request), allowed
+                with_header_options(packed.with_head(model=name), request), call
             )
         answer(response, Explanations(explanations=[explanation]))
 
@@ -143,7 +143,7 @@ class CacheExplanationResource:
 def parse_question(body: bytes) -> GenerationRequest:
     """Parse the request to explain. Raises InvalidRequest."""
     question = decode_body(body, _QUESTIONS)
-    return PROTOCOLS[question.protocol].create_formatter().parse(bytes(question.body))
+    return PROTOCOLS[question.protocol].parse_alone(bytes(question.body))
 
 
 def _number(request: Request, name: str, *, default: int, least: int, most: int) -> int:

@@ -8,26 +8,16 @@ from falcon.asgi import Request, Response
 
 from mlxctl import __version__
 from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.inference.models.manager import Models
 from mlxctl.inference.request_entry import RequestView
-from mlxctl.ir import SamplingParams
 from mlxctl.ir.errors import InvalidRequest, QueueFull
 from mlxctl.protocols.compat.llama_cpp import schema
-from mlxctl.protocols.compat.llama_cpp.formatter import LlamaFormatter
 from mlxctl.server.http.answer import answer
-from mlxctl.server.policy.caller import allowed_models
-from mlxctl.server.resources.generation.generation import GenerationResource
+from mlxctl.server.policy.caller import allowed_models, call_of
 from mlxctl.server.resources.text.tokenization import ModelInfoResource
 
 # Operators set a queue without limit as a huge number.
 _MAX_SLOTS = 1024
-
-
-class LlamaResource(GenerationResource[LlamaFormatter]):
-    """Generates; the answer repeats the final sampling values."""
-
-    def started(self, formatter: LlamaFormatter, sampling: SamplingParams, request: Request) -> None:  # noqa: ARG002
-        """Pass the final sampling values to the formatter."""
-        formatter.set_sampling(sampling)
 
 
 def _num_slots(inference: InferenceService) -> int:
@@ -42,13 +32,13 @@ class SlotsResource:
 
     async def on_get(self, request: Request, response: Response) -> None:
         """List the places. Raises QueueFull with `fail_on_no_slot` when none is free."""
-        caller = None if request.context.identity.sees_others else request.context.caller
-        allowed = allowed_models(request)
-        models = {model.name: model.context_length for model in self._inference.models(allowed)}
+        call = call_of(request)
+        allowed, caller = call.models, None if call.caller.sees_others else call.owner
+        models = {model.name: model.context_length for model in self._inference.models.served(allowed)}
         entries = [view for view in self._inference.requests(allowed, caller) if view.is_open]
         if request.get_param("fail_on_no_slot") and len(entries) >= self._inference.max_places:
             raise QueueFull("no slot is available")
-        n_ctx = models.get(self._inference.default_model(allowed), 0)
+        n_ctx = models.get(self._inference.models.default(allowed), 0)
         busy = [_slot(place, view, models.get(view.model, n_ctx)) for place, view in enumerate(entries)]
         idle = [
             schema.Slot(id=place, n_ctx=n_ctx) for place in range(len(entries), _num_slots(self._inference))
@@ -71,14 +61,14 @@ class SlotResource:
 class LoraAdaptersResource:
     """GET /lora-adapters lists the mounted adapters; POST is always refused."""
 
-    def __init__(self, inference: InferenceService) -> None:
-        self._inference = inference
+    def __init__(self, models: Models) -> None:
+        self._models = models
 
     async def on_get(self, request: Request, response: Response) -> None:
         """List the adapters of all models."""
         adapters = [
             schema.LoraAdapter(id=place, name=each.name, path=each.shown_path, scale=each.spec.scale)
-            for place, each in enumerate(self._inference.manager.lora.adapters(allowed_models(request)))
+            for place, each in enumerate(self._models.lora.adapters(allowed_models(request)))
         ]
         answer(response, adapters)
 

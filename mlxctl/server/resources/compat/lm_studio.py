@@ -1,15 +1,16 @@
 """LM Studio's routes: model lists, and answers with statistics."""
 
 import asyncio
-from collections.abc import Callable
 
 from falcon.asgi import Request, Response
 from msgspec import UNSET
 
-from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.inference import ServedModel
+from mlxctl.inference.call_context import CallContext
+from mlxctl.inference.models.manager import Models
 from mlxctl.ir.errors import UnknownModel
 from mlxctl.library.catalog import Catalog
-from mlxctl.protocols.compat.lm_studio.chat import LMStudioNativeChatFormatter
+from mlxctl.protocols import ModelSummary
 from mlxctl.protocols.compat.lm_studio.models import (
     LMStudioCapabilities,
     LMStudioInstance,
@@ -20,88 +21,48 @@ from mlxctl.protocols.compat.lm_studio.models import (
     LMStudioNativeModels,
     LMStudioQuantization,
 )
-from mlxctl.protocols.compat.lm_studio.stats import (
-    LMStudioChatFormatter,
-    LMStudioCompletionsFormatter,
-    LMStudioModelInfo,
-)
 from mlxctl.server.http.answer import answer
-from mlxctl.server.http.open_requests import OpenHttpRequests
-from mlxctl.server.policy.caller import allowed_models
-from mlxctl.server.resources.generation.generation import GenerationResource
-from mlxctl.server.resources.generation.threads import ThreadResource
-from mlxctl.state.settings import ServerSettings
-
-StatsFormatter = LMStudioChatFormatter | LMStudioCompletionsFormatter
+from mlxctl.server.policy.caller import allowed_models, call_of
 
 
-class LMStudioGenerationResource(GenerationResource[StatsFormatter]):
-    """Generates answers that describe their model."""
+class ModelDescriber:
+    """Describes models in answers."""
 
-    def __init__(
-        self,
-        inference: InferenceService,
-        create_formatter: Callable[..., StatsFormatter],
-        open_requests: OpenHttpRequests,
-        settings: ServerSettings,
-        *,
-        catalog: Catalog,
-    ) -> None:
-        super().__init__(inference, create_formatter, open_requests, settings)
+    def __init__(self, models: Models, catalog: Catalog) -> None:
+        self._models = models
         self._catalog = catalog
 
-    async def named(self, formatter: StatsFormatter, model: str, request: Request) -> None:
-        """Describe the model and set its time to live."""
-        served = set_idle_time(self._inference, model, formatter.idle_seconds, request)
+    async def __call__(self, name: str, call: CallContext) -> ModelSummary:
+        """Describe the model of this name; an unknown one is empty."""
+        own_name = self._models.own_name(name)
+        served = next((each for each in self._models.served(call.models) if each.name == own_name), None)
         if served is None:
-            formatter.model_info = LMStudioModelInfo("", None, "mlx", 0)
-            return
+            return ModelSummary()
+        # The first call reads files, so it runs in a thread.
         described = await asyncio.to_thread(self._catalog.described, served.name, served.facts.path)
         packing = described.quantization
-        formatter.model_info = LMStudioModelInfo(
-            served.facts.model_type, None if packing is None else packing.label, "mlx", served.context_length
+        return ModelSummary(
+            architecture=served.facts.model_type,
+            quantization=None if packing is None else packing.label,
+            context_length=served.context_length,
         )
-
-
-class LMStudioChatResource(ThreadResource[LMStudioNativeChatFormatter]):
-    """Answers the next message of a stored chat."""
-
-    async def named(self, formatter: LMStudioNativeChatFormatter, model: str, request: Request) -> None:
-        """Set the time to live of the model."""
-        set_idle_time(self._inference, model, formatter.idle_seconds, request)
-
-
-def set_idle_time(
-    inference: InferenceService, name: str, seconds: float | None, request: Request
-) -> ServedModel | None:
-    """Set the time to live of a model that this request loads.
-
-    Returns the model, None if it is unknown. It concerns all callers, so it needs the scope `models:write`;
-    without it, it is ignored.
-    """
-    allowed = allowed_models(request)
-    model = inference.manager.own_name(name)
-    served = next((each for each in inference.models(allowed) if each.name == model), None)
-    may_set = "models:write" in request.context.identity.scopes
-    if seconds is not None and may_set and served is not None and served.state != "loaded":
-        inference.manager.keep_alive(served.name, seconds, allowed)
-    return served
 
 
 class LMStudioModelsResource:
     """The served models, or the named one."""
 
-    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
-        self._inference = inference
+    def __init__(self, models: Models, catalog: Catalog) -> None:
+        self._models = models
         self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response, name: str | None = None) -> None:
         """Describe the models. Raises UnknownModel."""
-        lora, allowed = self._inference.manager.lora, allowed_models(request)
+        lora, call = self._models.lora, call_of(request)
+        allowed = call.models
         if name is not None:
-            name = await self._inference.manager.registered_name(name, allowed)
-        await self._inference.manager.read_capabilities()
-        models = {model.name: model for model in self._inference.models(allowed)}
+            name = await self._models.registered_name(name, call)
+        await self._models.read_capabilities()
+        models = {model.name: model for model in self._models.served(allowed)}
         if name is not None and lora.base_of(name, allowed) not in models:
             raise UnknownModel(name, tuple(models))
         adapters = [each.full_name for each in lora.adapters(allowed) if each.base in models]
@@ -131,22 +92,22 @@ class LMStudioModelsResource:
 class LMStudioNativeModelsResource:
     """GET /api/v1/models: the served models with their LoRA adapters."""
 
-    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
-        self._inference = inference
+    def __init__(self, models: Models, catalog: Catalog) -> None:
+        self._models = models
         self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Describe the models."""
-        await self._inference.manager.read_capabilities()
+        await self._models.read_capabilities()
         allowed = allowed_models(request)
         models = {
             model.name: model
-            for model in self._inference.models(allowed)
+            for model in self._models.served(allowed)
             if model.facts.purpose != "transcription"
         }
         adapters = [
             (each.full_name, models[each.base])
-            for each in self._inference.manager.lora.adapters(allowed)
+            for each in self._models.lora.adapters(allowed)
             if each.base in models
         ]
         described = [await self._describe(model, name) for name, model in (*models.items(), *adapters)]

@@ -11,7 +11,7 @@ from falcon.asgi import Request, Response
 from msgspec import UNSET, UnsetType
 
 from mlxctl.inference import ServedModel
-from mlxctl.inference.models.manager import ModelManager
+from mlxctl.inference.models.manager import Models
 from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import (
     DownloadFailed,
@@ -34,9 +34,7 @@ from mlxctl.protocols.compat.lm_studio.models import (
 )
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_json
-from mlxctl.server.http.deadline import deadline_of
-from mlxctl.server.policy.caller import allowed_models
-from mlxctl.state.settings import ServerSettings
+from mlxctl.server.policy.caller import allowed_models, call_of
 
 _MAX_BODY_BYTES = 64 * 1024
 
@@ -57,18 +55,18 @@ _DOWNLOADS = msgspec.json.Decoder(LMStudioDownloadRequest)
 class LMStudioLoadResource:
     """POST /api/v1/models/load."""
 
-    def __init__(self, manager: ModelManager, settings: ServerSettings) -> None:
+    def __init__(self, manager: Models) -> None:
         self._manager = manager
-        self._settings = settings
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Load a model. Raises UnknownModel, ModelUnavailable, InvalidRequest, CapacityError."""
         asked = await read_json(request, _LOADS, limit_bytes=_MAX_BODY_BYTES)
         started = time.monotonic()
-        async with deadline_of(request, self._settings).limit():
-            model = await self._manager.find(asked.model, allowed_models(request))
+        call = call_of(request)
+        async with call.deadline.limit():
+            model = await self._manager.find(asked.model, call)
             _check_context(asked, model)
-            model = await self._manager.load(asked.model, allowed_models(request))
+            model = await self._manager.load(asked.model, call)
         config = LMStudioInstanceConfig(model.context_length)
         loaded = LMStudioLoaded(
             type="embedding" if model.facts.purpose == "embeddings" else "llm",
@@ -82,22 +80,22 @@ class LMStudioLoadResource:
 class LMStudioUnloadResource:
     """POST /api/v1/models/unload."""
 
-    def __init__(self, manager: ModelManager, settings: ServerSettings) -> None:
+    def __init__(self, manager: Models) -> None:
         self._manager = manager
-        self._settings = settings
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Unload a model. Raises UnknownModel, ModelInUse."""
         asked = await read_json(request, _UNLOADS, limit_bytes=_MAX_BODY_BYTES)
-        async with deadline_of(request, self._settings).limit():
-            await self._manager.unload(asked.instance_id, allowed_models(request))
+        call = call_of(request)
+        async with call.deadline.limit():
+            await self._manager.unload(asked.instance_id, call)
         answer(response, asked)
 
 
 class LMStudioDownloadResource:
     """POST /api/v1/models/download."""
 
-    def __init__(self, catalog: Catalog, manager: ModelManager) -> None:
+    def __init__(self, catalog: Catalog, manager: Models) -> None:
         self._catalog = catalog
         self._manager = manager
 

@@ -8,21 +8,21 @@ from typing import Any
 
 import msgspec
 from falcon.asgi import Request, Response
-from msgspec import UNSET, UnsetType
 
-from mlxctl.inference import InferenceService, ServedModel
-from mlxctl.ir import SamplingParams
-from mlxctl.ir.allowed_models import AllowedModels
+from mlxctl.inference import ServedModel
+from mlxctl.inference.call_context import CallContext
+from mlxctl.inference.models.manager import Models
+from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir.errors import InvalidRequest, UnknownModel
 from mlxctl.library.catalog import Catalog
 from mlxctl.protocols.compat.ollama import schema
-from mlxctl.protocols.compat.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
+from mlxctl.protocols.compat.ollama.formatter import OllamaEncoder, OllamaShape
 from mlxctl.protocols.compat.ollama.parse import model_name
+from mlxctl.protocols.registry import NDJSON
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_json
-from mlxctl.server.policy.caller import allowed_models
-from mlxctl.server.resources.generation.generation import GenerationResource, ParsedRequest
-from mlxctl.server.resources.text.embeddings import EmbeddingsResource, VectorFormatter
+from mlxctl.server.policy.caller import allowed_models, call_of
+from mlxctl.server.resources.generation.generation import GenerationResource
 
 # Clients look for features by the version; these routes follow this one.
 API_VERSION = "0.13.0"
@@ -34,87 +34,40 @@ _SHOW = msgspec.json.Decoder(schema.OllamaShowRequest)
 _PULL = msgspec.json.Decoder(schema.OllamaPullRequest)
 
 
-class OllamaResource(GenerationResource[OllamaFormatter]):
-    """Chat and generate, streamed as lines of JSON.
+class OllamaResource(GenerationResource):
+    """Chat and generate; without content the model is loaded or unloaded."""
 
-    Without content the model is loaded.
-    """
-
-    stream_media_type = "application/x-ndjson"
-
-    async def parse(
-        self, formatter: OllamaFormatter, body: bytes | bytearray, request: Request
-    ) -> ParsedRequest:
-        """Parse a body, with `keep_alive` only from callers who may set it.
-
-        `keep_alive` needs the scope `models:write`, since it concerns all callers; without it, it is ignored.
-        Raises RequestError, CapacityError.
-        """
-        parsed = await super().parse(formatter, body, request)
-        if "models:write" not in request.context.identity.scopes:
-            formatter.keep_alive = UNSET
-        return parsed
-
-    async def named(self, formatter: OllamaFormatter, model: str, request: Request) -> None:  # noqa: ARG002
-        """Note the model for its time to live."""
-        formatter.model = model
-
-    def started(self, formatter: OllamaFormatter, sampling: SamplingParams, request: Request) -> None:  # noqa: ARG002
-        """Set how long the model stays loaded after this request."""
-        formatter.model_is_loaded()
-        keep_alive(self._inference, formatter.model, formatter.keep_alive, allowed_models(request))
-
-    async def respond_without_generation(
-        self, formatter: OllamaFormatter, parsed: ParsedRequest, request: Request, response: Response
-    ) -> bool:
+    async def answer_at_once(
+        self, parsed: PackedRequest, shape: OllamaShape, call: CallContext
+    ) -> bytes | None:
         """Load or unload the model for a request without content."""
-        if not formatter.loads_only:
-            return False
-        is_unloaded, allowed = formatter.keep_alive == 0, allowed_models(request)
-        named = (await parsed.request()).head.model
-        model = await self._inference.answering_model(named, allowed)
-        if model != named:
-            formatter.set_model(model)
+        if not shape.loads_only:
+            return None
+        named, keep = parsed.head.model, parsed.head.keep_alive
+        model = await self._inference.models.answering(named, call)
+        is_unloaded = keep is not None and keep.seconds == 0 and "models:write" in call.caller.scopes
         if is_unloaded:
-            await self._inference.check_model(model, allowed)
+            await self._inference.models.check(model, call)
         else:
-            await self._inference.manager.load(model, allowed)
-        keep_alive(self._inference, model, formatter.keep_alive, allowed)
-        answer(response, formatter.loaded(is_unloaded=is_unloaded))
-        return True
-
-
-class OllamaEmbeddingsResource(EmbeddingsResource):
-    """Embeddings, with the time to live of the model."""
-
-    def answered(self, formatter: VectorFormatter, model: str, request: Request) -> None:
-        """Set how long the model stays loaded after this request."""
-        may_set = "models:write" in request.context.identity.scopes
-        if isinstance(formatter, OllamaEmbeddingsFormatter) and may_set:
-            keep_alive(self._inference, model, formatter.keep_alive, allowed_models(request))
-
-
-def keep_alive(
-    inference: InferenceService, model: str, seconds: float | UnsetType | None, allowed: AllowedModels
-) -> None:
-    """Set a model's time to live, if the request has one."""
-    if seconds is not UNSET:
-        inference.manager.keep_alive(model, seconds, allowed)
+            await self._inference.models.load(model, call)
+        self._inference.models.keep_alive(model, keep, call)
+        shown = shape.model if model == named else model
+        return OllamaEncoder(shape).loaded(shown, is_unloaded=is_unloaded)
 
 
 class OllamaModelsResource:
     """GET /api/tags and /api/ps: the served or the loaded models."""
 
-    def __init__(self, inference: InferenceService, catalog: Catalog, *, loaded_only: bool) -> None:
-        self._inference = inference
+    def __init__(self, models: Models, catalog: Catalog, *, loaded_only: bool) -> None:
+        self._models = models
         self._catalog = catalog
         self._loaded_only = loaded_only
 
     async def on_get(self, request: Request, response: Response) -> None:
         """List the models; served ones with their LoRA adapters."""
-        await self._inference.manager.update()
+        await self._models.update()
         allowed = allowed_models(request)
-        models = [model for model in self._inference.models(allowed) if model.memory or not self._loaded_only]
+        models = [model for model in self._models.served(allowed) if model.memory or not self._loaded_only]
         entries = [await _entry(self._catalog, model) for model in models]
         if self._loaded_only:
             loaded = [
@@ -131,7 +84,7 @@ class OllamaModelsResource:
             by_name = {entry["name"]: entry for entry in entries}
             adapters = [
                 _adapter_entry(by_name[each.base], each.full_name)
-                for each in self._inference.manager.lora.adapters(allowed)
+                for each in self._models.lora.adapters(allowed)
                 if each.base in by_name
             ]
             listed = [schema.OllamaModel(**entry) for entry in (*entries, *adapters)]
@@ -141,18 +94,19 @@ class OllamaModelsResource:
 class OllamaShowResource:
     """POST /api/show: details of one model."""
 
-    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
-        self._inference = inference
+    def __init__(self, models: Models, catalog: Catalog) -> None:
+        self._models = models
         self._catalog = catalog
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Describe the model. Raises UnknownModel."""
         parsed = await read_json(request, _SHOW, limit_bytes=_MAX_BODY_BYTES)
-        allowed = allowed_models(request)
-        name = await self._inference.manager.registered_name(_requested_model(parsed), allowed)
-        await self._inference.manager.read_capabilities()
-        models = {model.name: model for model in self._inference.models(allowed)}
-        base = self._inference.manager.lora.base_of(name, allowed)
+        call = call_of(request)
+        allowed = call.models
+        name = await self._models.registered_name(_requested_model(parsed), call)
+        await self._models.read_capabilities()
+        models = {model.name: model for model in self._models.served(allowed)}
+        base = self._models.lora.base_of(name, allowed)
         if base not in models:
             raise UnknownModel(name, tuple(models))
         model = models[base]
@@ -178,22 +132,23 @@ class OllamaShowResource:
 class OllamaPullResource:
     """POST /api/pull: confirms that a model is served; it downloads none."""
 
-    def __init__(self, inference: InferenceService) -> None:
-        self._inference = inference
+    def __init__(self, models: Models) -> None:
+        self._models = models
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Confirm a served model. Raises UnknownModel."""
         parsed = await read_json(request, _PULL, limit_bytes=_MAX_BODY_BYTES)
-        allowed = allowed_models(request)
-        name = await self._inference.manager.registered_name(_requested_model(parsed), allowed)
-        models = tuple(model.name for model in self._inference.models(allowed))
-        if self._inference.manager.lora.base_of(name, allowed) not in models:
+        call = call_of(request)
+        allowed = call.models
+        name = await self._models.registered_name(_requested_model(parsed), call)
+        models = tuple(model.name for model in self._models.served(allowed))
+        if self._models.lora.base_of(name, allowed) not in models:
             raise UnknownModel(name, models)
         status = schema.OllamaPullStatus("success")
         if parsed.stream is False:
             answer(response, status)
         else:
-            answer(response, msgspec.json.encode(status) + b"\n", OllamaResource.stream_media_type)
+            answer(response, msgspec.json.encode(status) + b"\n", NDJSON)
 
 
 class OllamaVersionResource:

@@ -21,11 +21,9 @@ from mlxctl.server.http.open_requests import OpenHttpRequests
 from mlxctl.server.http.socket_exchange import HttpExchange, error_message
 from mlxctl.server.http.socket_places import SocketPlaces
 from mlxctl.server.middleware.body_memory import BodyAccount
-from mlxctl.server.resources.generation.responses import (
-    UNSTORED_RESPONSE,
-    ResponsesResource,
-    UnstoredResponse,
-)
+from mlxctl.server.policy.caller import call_of
+from mlxctl.server.resources.generation.conversations import UNSTORED_RESPONSE, UnstoredResponse
+from mlxctl.server.resources.generation.generation import GenerationResource
 
 # As at OpenAI: https://developers.openai.com/api/docs/guides/websocket-mode
 _MAX_SECONDS = 3600.0
@@ -65,11 +63,11 @@ class Handshake:
 
     def accept(self, request: Request) -> None:
         """Count a WebSocket of the caller. Raises CapacityError."""
-        context = request.context
-        self._at_end.append(self._places.take(context.caller or ""))
+        context, call = request.context, call_of(request)
+        self._at_end.append(self._places.take(call.owner))
         self.account = context.body_account.another()
         self._at_end.append(self.account.close)
-        self._at_end.append(context.policy.track(context.identity, self._revoked))
+        self._at_end.append(context.policy.track(call.caller, self._revoked))
 
     def close(self) -> None:
         """Give back what the WebSocket had."""
@@ -80,7 +78,7 @@ class Handshake:
         self.on_revoked()
 
 
-class ResponsesSocketResource(ResponsesResource):
+class ResponsesSocketResource(GenerationResource):
     """/v1/responses: POST creates a response, GET opens a WebSocket."""
 
     async def on_get(self, request: Request, response: Response) -> None:

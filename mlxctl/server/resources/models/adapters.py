@@ -5,14 +5,12 @@ import msgspec
 from falcon.asgi import Request, Response
 from msgspec import Struct
 
-from mlxctl.inference import InferenceService
 from mlxctl.inference.models.lora_registry import ServedAdapter
+from mlxctl.inference.models.manager import Models
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_json
-from mlxctl.server.http.deadline import deadline_of
-from mlxctl.server.policy.caller import allowed_models
-from mlxctl.state.settings import ServerSettings
+from mlxctl.server.policy.caller import allowed_models, call_of
 
 _MAX_BODY_BYTES = 64 * 1024
 
@@ -73,13 +71,13 @@ _LORA_UNMOUNTS = msgspec.json.Decoder(LoraUnmount)
 class _MountResource:
     """Mounts adapters; loads their model if necessary."""
 
-    def __init__(self, inference: InferenceService, settings: ServerSettings) -> None:
-        self._inference = inference
-        self._settings = settings
+    def __init__(self, models: Models) -> None:
+        self._models = models
 
     async def _mount(self, request: Request, name: str, path: str, base: str | None) -> ServedAdapter:
-        async with deadline_of(request, self._settings).limit():
-            return await self._inference.manager.mount_adapter(name, path, base, allowed_models(request))
+        call = call_of(request)
+        async with call.deadline.limit():
+            return await self._models.mount_adapter(name, path, base, call)
 
 
 class AdaptersResource(_MountResource):
@@ -87,7 +85,7 @@ class AdaptersResource(_MountResource):
 
     async def on_get(self, request: Request, response: Response) -> None:
         """List the mounted adapters."""
-        adapters = [_view(each) for each in self._inference.manager.lora.adapters(allowed_models(request))]
+        adapters = [_view(each) for each in self._models.lora.adapters(allowed_models(request))]
         answer(response, AdapterList(adapters=adapters))
 
     async def on_post(self, request: Request, response: Response) -> None:
@@ -99,12 +97,12 @@ class AdaptersResource(_MountResource):
 class AdapterResource:
     """DELETE /v1/adapters/{id}: unmounts an adapter."""
 
-    def __init__(self, inference: InferenceService) -> None:
-        self._inference = inference
+    def __init__(self, models: Models) -> None:
+        self._models = models
 
     async def on_delete(self, request: Request, response: Response, name: str) -> None:
         """Unmount an adapter that no request uses. Raises UnknownResource, Conflict."""
-        lora, model = self._inference.manager.lora, request.get_param("model")
+        lora, model = self._models.lora, request.get_param("model")
         answer(response, _view(await lora.remove(name, model, allowed_models(request))))
 
 
@@ -122,13 +120,13 @@ class LoadLoraResource(_MountResource):
 class UnloadLoraResource:
     """POST /v1/unload_lora_adapter: unmounts an adapter, as in vLLM."""
 
-    def __init__(self, inference: InferenceService) -> None:
-        self._inference = inference
+    def __init__(self, models: Models) -> None:
+        self._models = models
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Unmount an adapter. Raises as DELETE /v1/adapters/{id}."""
         body = await read_json(request, _LORA_UNMOUNTS, limit_bytes=_MAX_BODY_BYTES)
-        lora, allowed = self._inference.manager.lora, allowed_models(request)
+        lora, allowed = self._models.lora, allowed_models(request)
         bases = {each.base for each in lora.adapters(allowed) if each.name == body.lora_name}
         if len(bases) > 1:
             raise InvalidRequest(

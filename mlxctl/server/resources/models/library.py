@@ -10,7 +10,8 @@ import msgspec
 from falcon.asgi import Request, Response
 from msgspec import Struct
 
-from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.inference import ServedModel
+from mlxctl.inference.models.manager import Models
 from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import (
     Conflict,
@@ -91,21 +92,21 @@ class LibraryResource:
     `?refresh=1` reads the disk again.
     """
 
-    def __init__(self, catalog: Catalog, inference: InferenceService) -> None:
+    def __init__(self, catalog: Catalog, models: Models) -> None:
         self._catalog = catalog
-        self._inference = inference
+        self._models = models
         self._lock = asyncio.Lock()
 
     async def on_get(self, request: Request, response: Response) -> None:
         needs_refresh = request.get_param("refresh") not in (None, "", "0", "false")
-        manager, allowed = self._inference.manager, allowed_models(request)
+        manager, allowed = self._models, allowed_models(request)
         async with self._lock:
             listed = await asyncio.to_thread(
                 self._catalog.listed,
                 partial(manager.is_library_model_allowed, allowed),
                 needs_refresh=needs_refresh,
             )
-        served = _by_directory(self._inference.models(allowed))
+        served = _by_directory(self._models.served(allowed))
         models = [
             LibraryModel(
                 **msgspec.structs.asdict(view),
@@ -119,7 +120,7 @@ class LibraryResource:
             for path, view, assessment in listed
         ]
         # Each alias is a name of a served model, or of one that cannot be served.
-        names = {model.name for model in self._inference.models(allowed)}
+        names = {model.name for model in self._models.served(allowed)}
         names |= {model.name for model in manager.unusable(allowed)}
         aliases = sorted(names.intersection(self._catalog.library.aliases))
         answer(response, LibraryList(models=models, aliases=aliases))
@@ -128,9 +129,9 @@ class LibraryResource:
 class FitResource:
     """Memory estimates of models."""
 
-    def __init__(self, catalog: Catalog, inference: InferenceService) -> None:
+    def __init__(self, catalog: Catalog, models: Models) -> None:
         self._catalog = catalog
-        self._inference = inference
+        self._models = models
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Estimate for `model` or the loaded models.
@@ -152,7 +153,7 @@ class FitResource:
         if name:
             fit = await asyncio.to_thread(self._fit, name, allowed, num_tokens, has_matrix=has_matrix)
         else:
-            loaded = _by_directory(model for model in self._inference.models(allowed) if model.memory)
+            loaded = _by_directory(model for model in self._models.served(allowed) if model.memory)
             fits = [
                 await asyncio.to_thread(self._fit, each.name, allowed, num_tokens, has_matrix=has_matrix)
                 for each in loaded.values()
@@ -175,14 +176,12 @@ class FitResource:
         return FitView.of(name, fit, problem=model.problem, macs=macs)
 
     def _find(self, name: str, allowed: AllowedModels) -> ModelDescription:
-        models = self._inference.models(allowed)
+        models = self._models.served(allowed)
         for served in models:
             if served.name == name:
                 return self._catalog.described(name, served.facts.path)
         try:
-            return self._catalog.find(
-                name, partial(self._inference.manager.is_library_model_allowed, allowed)
-            )
+            return self._catalog.find(name, partial(self._models.is_library_model_allowed, allowed))
         except ModelNotFoundOnDisk:
             raise UnknownModel(name, tuple(model.name for model in models)) from None
 

@@ -8,18 +8,16 @@ from falcon.asgi import Request, Response
 from msgspec import Struct
 
 from mlxctl.inference import ServedModel
-from mlxctl.inference.models.manager import ModelManager
-from mlxctl.ir.allowed_models import AllowedModels
+from mlxctl.inference.call_context import CallContext
+from mlxctl.inference.models.manager import Models
 from mlxctl.ir.errors import MlxctlError
 from mlxctl.ir.models import ModelState
 from mlxctl.protocols import problem_error
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_json
-from mlxctl.server.http.deadline import Deadline, deadline_of
 from mlxctl.server.http.disconnect import call_at_end
 from mlxctl.server.http.error_handlers import record_error
-from mlxctl.server.policy.caller import allowed_models
-from mlxctl.state.settings import ServerSettings
+from mlxctl.server.policy.caller import call_of
 
 _MAX_BODY_BYTES = 64 * 1024
 _PROGRESS_SECONDS = 0.25
@@ -64,11 +62,8 @@ _LOAD_CHOICES = msgspec.json.Decoder(LoadChoice)
 class ModelActionResource:
     """Runs one action on one model and returns its state."""
 
-    def __init__(
-        self, act: Callable[[str, AllowedModels], Awaitable[ServedModel]], settings: ServerSettings
-    ) -> None:
+    def __init__(self, act: Callable[[str, CallContext], Awaitable[ServedModel]]) -> None:
         self._act = act
-        self._settings = settings
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Act on the model that the body names.
@@ -76,8 +71,8 @@ class ModelActionResource:
         Raises UnknownModel, ModelUnavailable, ModelInUse and other CapacityErrors.
         """
         choice = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
-        action = self._act(choice.model, allowed_models(request))
-        await _answer_status(action, request, response, self._settings)
+        action = self._act(choice.model, call_of(request))
+        await _answer_status(action, request, response)
 
 
 class ModelLoadResource:
@@ -86,9 +81,8 @@ class ModelLoadResource:
     With `stream`, in body or query, the answer is a stream of its progress.
     """
 
-    def __init__(self, manager: ModelManager, settings: ServerSettings) -> None:
+    def __init__(self, manager: Models) -> None:
         self._manager = manager
-        self._settings = settings
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Load the model that the body names.
@@ -97,48 +91,38 @@ class ModelLoadResource:
         UnknownModel, ModelUnavailable, CapacityError.
         """
         choice = await read_json(request, _LOAD_CHOICES, limit_bytes=_MAX_BODY_BYTES)
-        allowed = allowed_models(request)
+        call = call_of(request)
         if not request.get_param_as_bool("stream", default=choice.stream):
-            await _answer_status(self._manager.load(choice.model, allowed), request, response, self._settings)
+            await _answer_status(self._manager.load(choice.model, call), request, response)
             return
-        deadline = deadline_of(request, self._settings)
-        load = asyncio.create_task(self._manager.load(choice.model, allowed), name="load-model")
+        load = asyncio.create_task(self._manager.load(choice.model, call), name="load-model")
         call_at_end(request.scope, load.cancel)
         await asyncio.wait({load}, timeout=_PROGRESS_SECONDS)
         if load.done():
             load.result()
         response.content_type = "text/event-stream"
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
-        request_id = request.context.request_id
-        response.stream = self._progress(choice.model, allowed, load, deadline, request_id=request_id)
+        response.stream = self._progress(choice.model, call, load)
 
     async def _progress(
-        self,
-        name: str,
-        allowed: AllowedModels,
-        load: asyncio.Task[ServedModel],
-        deadline: Deadline,
-        *,
-        request_id: str,
+        self, name: str, call: CallContext, load: asyncio.Task[ServedModel]
     ) -> AsyncGenerator[bytes, None]:
         """Yield events of progress, then the model's state or the error."""
         try:
             while not load.done():
-                deadline.check()
-                progress = await self._manager.load_progress(name, allowed)
+                call.deadline.check()
+                progress = await self._manager.load_progress(name, call)
                 event = LoadEvent(name, progress.state, progress.num_bytes, progress.num_bytes_total)
                 yield _event(msgspec.json.encode(event))
                 await asyncio.wait({load}, timeout=_PROGRESS_SECONDS)
             yield _event(_encode_status(load.result()))
         except MlxctlError as error:
-            record_error(error)
-            yield _event(problem_error(error, request_id=request_id).body)
+            record_error(error, call.record)
+            yield _event(problem_error(error, request_id=call.request_id).body)
 
 
-async def _answer_status(
-    action: Awaitable[ServedModel], request: Request, response: Response, settings: ServerSettings
-) -> None:
-    async with deadline_of(request, settings).limit():
+async def _answer_status(action: Awaitable[ServedModel], request: Request, response: Response) -> None:
+    async with call_of(request).deadline.limit():
         model = await action
     answer(response, _encode_status(model))
 

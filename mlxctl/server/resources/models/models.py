@@ -6,21 +6,22 @@ from dataclasses import replace
 from falcon.asgi import Request, Response
 
 from mlxctl.formats.adapters.media.pdf_files import reads_pdfs
-from mlxctl.inference import InferenceService, ServedModel, UnusableModel
+from mlxctl.inference import ServedModel, UnusableModel
+from mlxctl.inference.models.manager import Models
 from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import UnknownModel
 from mlxctl.library import ModelDescription
 from mlxctl.library.catalog import Catalog
 from mlxctl.protocols import ModelCard, ModelPage, encode_model, encode_model_list
 from mlxctl.server.http.answer import answer
-from mlxctl.server.policy.caller import allowed_models
+from mlxctl.server.policy.caller import allowed_models, call_of
 
 
 class ModelsResource:
     """The models, on one page unless the request asks for several."""
 
-    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
-        self._inference = inference
+    def __init__(self, models: Models, catalog: Catalog) -> None:
+        self._models = models
         self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response) -> None:
@@ -30,44 +31,45 @@ class ModelsResource:
             after_id=request.get_param("after_id"),
             before_id=request.get_param("before_id"),
         )
-        await self._inference.manager.read_capabilities()
-        cards = await _cards(self._inference, self._catalog, allowed_models(request))
+        await self._models.read_capabilities()
+        cards = await _cards(self._models, self._catalog, allowed_models(request))
         answer(response, encode_model_list(cards, page))
 
 
 class ModelResource:
     """One model; its name may contain slashes."""
 
-    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
-        self._inference = inference
+    def __init__(self, models: Models, catalog: Catalog) -> None:
+        self._models = models
         self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response, name: str) -> None:
         """Return the model. Raises UnknownModel."""
-        manager, allowed = self._inference.manager, allowed_models(request)
-        registered = await manager.registered_name(name, allowed)
-        await manager.read_capabilities()
-        cards = {card.id: card for card in await _cards(self._inference, self._catalog, allowed)}
-        card = cards.get(registered) or cards.get(manager.own_name(registered))
+        call = call_of(request)
+        allowed = call.models
+        registered = await self._models.registered_name(name, call)
+        await self._models.read_capabilities()
+        cards = {card.id: card for card in await _cards(self._models, self._catalog, allowed)}
+        card = cards.get(registered) or cards.get(self._models.own_name(registered))
         if card is None:
-            raise UnknownModel(name, tuple(model.name for model in self._inference.models(allowed)))
+            raise UnknownModel(name, tuple(model.name for model in self._models.served(allowed)))
         answer(response, encode_model(card))
 
 
-async def _cards(inference: InferenceService, catalog: Catalog, allowed: AllowedModels) -> list[ModelCard]:
+async def _cards(models: Models, catalog: Catalog, allowed: AllowedModels) -> list[ModelCard]:
     """Return served models, LoRA adapters, the library, and unusable models."""
     cards = [
-        replace(_card(model, await _described(catalog, model)), root=inference.manager.own_name(model.name))
-        for model in inference.models(allowed)
+        replace(_card(model, await _described(catalog, model)), root=models.own_name(model.name))
+        for model in models.served(allowed)
     ]
     by_name = {card.id: card for card in cards}
     adapters = [
         replace(by_name[each.base], id=each.full_name, parent=each.base)
-        for each in inference.manager.lora.adapters(allowed)
+        for each in models.lora.adapters(allowed)
         if each.base in by_name
     ]
     usable = sorted([*cards, *adapters], key=lambda card: card.from_library and card.state != "loaded")
-    return [*usable, *map(_unusable, inference.manager.unusable(allowed))]
+    return [*usable, *map(_unusable, models.unusable(allowed))]
 
 
 async def _described(catalog: Catalog, model: ServedModel) -> ModelDescription:

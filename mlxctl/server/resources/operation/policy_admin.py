@@ -13,7 +13,7 @@ from mlxctl.protocols import PROTOCOLS
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_json
 from mlxctl.server.policy.admin import KeyChange, NewKey, PolicyAdmin, TestedText
-from mlxctl.server.policy.caller import allowed_models
+from mlxctl.server.policy.caller import call_of
 from mlxctl.server.policy.guardrails import GuardrailTest, try_rules
 from mlxctl.server.policy.request_screen import InputScreen
 from mlxctl.server.policy.service import PolicyService
@@ -44,7 +44,7 @@ class KeysResource:
 
         SEC: without keys every client may administer, and one could lock out all others. Raises Conflict.
         """
-        if not request.context.identity.name:
+        if not call_of(request).caller.name:
             raise Conflict(
                 "this server has no keys, so that every client could add one; add the first with "
                 "'mlxctl admin keys add NAME --scope admin --local'"
@@ -159,11 +159,11 @@ class GuardrailTestResource:
             return
         if tested.request is UNSET:
             raise InvalidRequest("text or request is missing", param="text")
-        packed: PackedRequest = await preparation.parse_with(
-            PROTOCOLS[tested.protocol].create_formatter(), "parse", bytes(tested.request)
+        packed: PackedRequest = await preparation.parse(
+            bytes(tested.request), PROTOCOLS[tested.protocol].parse_alone
         )
-        name = await self._inference.answering_model(packed.head.model, allowed_models(request))
-        if not guardrails.applies("input", self._inference.manager.own_name(name)):
+        name = await self._inference.models.answering(packed.head.model, call_of(request))
+        if not guardrails.applies("input", self._inference.models.own_name(name)):
             answer(response, GuardrailTest(verdict=None, matches=[]))
             return
         screen = InputScreen(guardrails.rules).test

@@ -16,17 +16,16 @@ from mlxctl.ir.errors import UnknownModel
 from mlxctl.protocols import encode_token_count, parse_count_tokens
 from mlxctl.protocols.openai.responses.compaction import TokenCountOfResponse
 from mlxctl.protocols.tokenization import (
-    TokenizationFormatter,
     encode_prompt,
     encode_text,
     parse_detokenize,
     parse_template_request,
+    parse_tokenize,
 )
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_body
-from mlxctl.server.http.deadline import deadline_of
 from mlxctl.server.http.rate_limits import admit
-from mlxctl.server.policy.caller import allowed_models, with_caller
+from mlxctl.server.policy.caller import call_of, with_header_options
 from mlxctl.state.settings import ServerSettings
 
 
@@ -38,7 +37,7 @@ class _TokenizerResource(ABC):
     async def on_post(self, request: Request, response: Response) -> None:
         """Answer a body; a client that leaves cancels the work."""
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
-        async with deadline_of(request, self._settings).limit():
+        async with call_of(request).deadline.limit():
             answer(response, await self.answer(body, request, response))
 
     @abstractmethod
@@ -50,9 +49,9 @@ class _TokenizerResource(ABC):
 
         One that names no model gets the first.
         """
-        name = await self._inference.answering_model(packed.head.model, allowed_models(request))
-        admit(request, response, self._inference.manager.own_name(name))
-        return with_caller(packed.with_head(model=name), request)
+        name = await self._inference.models.answering(packed.head.model, call_of(request))
+        admit(request, response, self._inference.models.own_name(name))
+        return with_header_options(packed.with_head(model=name), request)
 
 
 class TokenizeResource(_TokenizerResource):
@@ -60,21 +59,20 @@ class TokenizeResource(_TokenizerResource):
 
     async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
         """Return the tokens. Raises RequestError."""
-        formatter = TokenizationFormatter()
-        parsed: PackedRequest = await self._inference.preparation.parse_with(formatter, "parse", body)
+        parsed, shape = await self._inference.preparation.parse(body, parse_tokenize)
         packed = await self._admitted(parsed, request, response)
         found = await self._inference.tokenization.tokenize(
             packed,
-            allowed_models(request),
-            adds_special=formatter.adds_special,
-            wants_pieces=formatter.wants_pieces,
+            call_of(request),
+            adds_special=shape.adds_special,
+            wants_pieces=shape.wants_pieces,
         )
         encoded: bytes = await self._inference.preparation.call(
-            formatter.whole,
+            shape.encode,
             found.token_ids,
             found.pieces,
             found.context_length,
-            num_bytes=len(found.token_ids) * (32 if formatter.wants_pieces else 8),
+            num_bytes=len(found.token_ids) * (32 if shape.wants_pieces else 8),
         )
         return encoded
 
@@ -85,10 +83,10 @@ class DetokenizeResource(_TokenizerResource):
     async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
         """Return the text. Raises RequestError."""
         named, token_ids = await self._inference.preparation.parse(body, parse_detokenize)
-        allowed = allowed_models(request)
-        model = await self._inference.answering_model(named, allowed)
-        admit(request, response, self._inference.manager.own_name(model))
-        return encode_text(await self._inference.tokenization.detokenize(model, allowed, token_ids))
+        call = call_of(request)
+        model = await self._inference.models.answering(named, call)
+        admit(request, response, self._inference.models.own_name(model))
+        return encode_text(await self._inference.tokenization.detokenize(model, call, token_ids))
 
 
 class TemplateResource(_TokenizerResource):
@@ -98,7 +96,7 @@ class TemplateResource(_TokenizerResource):
         """Return the prompt. Raises RequestError."""
         parsed: PackedRequest = await self._inference.preparation.parse(body, parse_template_request)
         packed = await self._admitted(parsed, request, response)
-        return encode_prompt(await self._inference.tokenization.render(packed, allowed_models(request)))
+        return encode_prompt(await self._inference.tokenization.render(packed, call_of(request)))
 
 
 class TokenCountResource(_TokenizerResource):
@@ -107,12 +105,12 @@ class TokenCountResource(_TokenizerResource):
     async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
         """Return the number, also before context edits. Raises RequestError."""
         parsed: PackedRequest = await self._inference.preparation.parse(body, parse_count_tokens)
-        packed, allowed = await self._admitted(parsed, request, response), allowed_models(request)
-        num_tokens = await self._inference.tokenization.count(packed, allowed)
+        packed, call = await self._admitted(parsed, request, response), call_of(request)
+        num_tokens = await self._inference.tokenization.count(packed, call)
         num_unedited = None
         if packed.head.context_edits:
             unedited = packed.with_head(context_edits=())
-            num_unedited = await self._inference.tokenization.count(unedited, allowed)
+            num_unedited = await self._inference.tokenization.count(unedited, call)
         return encode_token_count(num_tokens, num_unedited_tokens=num_unedited)
 
 
@@ -123,7 +121,7 @@ class ChatTokenCountResource(_TokenizerResource):
         """Return the number. Raises RequestError."""
         parsed: PackedRequest = await self._inference.preparation.parse(body, parse_template_request)
         packed = await self._admitted(parsed, request, response)
-        num_tokens = await self._inference.tokenization.count(packed, allowed_models(request))
+        num_tokens = await self._inference.tokenization.count(packed, call_of(request))
         return msgspec.json.encode(TokenCountOfResponse(input_tokens=num_tokens))
 
 
@@ -142,11 +140,11 @@ class ModelInfoResource(ABC):
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Describe a model. Raises UnknownModel."""
-        allowed = allowed_models(request)
-        named = request.get_param("model") or self._inference.default_model(allowed)
-        name = await self._inference.manager.registered_name(named, allowed)
-        await self._inference.manager.read_capabilities()
-        models = {model.name: model for model in self._inference.models(allowed)}
+        call = call_of(request)
+        named = request.get_param("model") or self._inference.models.default(call.models)
+        name = await self._inference.models.registered_name(named, call)
+        await self._inference.models.read_capabilities()
+        models = {model.name: model for model in self._inference.models.served(call.models)}
         if name not in models:
             raise UnknownModel(name, tuple(models))
         answer(response, self.describe(models[name]))

@@ -1,0 +1,88 @@
+"""Who makes a request, with which rights, and until when."""
+
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from mlxctl.inference.deadline import Deadline
+from mlxctl.inference.preparation import PackedRequest
+from mlxctl.inference.request_record import RequestRecord
+from mlxctl.inference.text_rules import TextRules
+from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
+from mlxctl.ir.cache_namespace import cache_namespace
+from mlxctl.ir.policy import SCOPES, Caller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptFacts:
+    """A prepared prompt, without its content; None where it is not known.
+
+    `sha256` is the digest of its text as the model reads it.
+    """
+
+    num_tokens: int | None = None
+    tools: tuple[str, ...] = ()
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CallContext:
+    """The caller of one request and its rights. Event-loop thread only.
+
+    It is made once, by the middleware, and passed as an argument to all that acts for the request. `owner`
+    has the caller's requests, responses and agents: the key's name, else the client's address; "" is a caller
+    without a valid key, on an open route. Requests with one `fairness_key` have one share of rows, queue,
+    bodies and downloads. `text_rules` returns the rules in force for the texts that a model reads and writes.
+    `review` checks model and prompt before they reach the engine. `reserve` counts bytes that the request
+    holds besides its body. `record` gets what happens.
+    """
+
+    caller: Caller
+    owner: str
+    fairness_key: str
+    deadline: Deadline
+    record: RequestRecord
+    text_rules: Callable[[], TextRules] | None = None
+    review: Callable[[str, PromptFacts], Awaitable[None]] | None = None
+    reserve: Callable[[int], None] | None = None
+
+    @property
+    def models(self) -> AllowedModels:
+        """The models that the caller may use."""
+        return self.caller.models
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request in answers and log lines."""
+        return self.record.request_id
+
+    async def check(self, model: str) -> None:
+        """Let the policy server, if there is one, decide about the model.
+
+        Raises PolicyDenied, PolicyUnavailable.
+        """
+        if self.review is not None:
+            await self.review(model, PromptFacts())
+
+    def bind(self, packed: PackedRequest) -> PackedRequest:
+        """Return the request with the caller's cache namespace and priority.
+
+        The key limits how urgent the priority may be.
+        """
+        head, caller = packed.head, self.caller
+        return packed.with_head(
+            priority=head.priority if caller.priority is None else max(head.priority or 0, caller.priority),
+            cache=replace(head.cache, namespace=cache_namespace(caller.cache_scope, head.cache.salt)),
+        )
+
+
+def operator_call() -> CallContext:
+    """Return the context of the operator, who may use every model."""
+    record = RequestRecord(request_id="")
+    return CallContext(
+        caller=Caller(name="", scopes=frozenset(SCOPES), models=EVERY_MODEL, sees_others=True),
+        owner="",
+        fairness_key="",
+        deadline=Deadline(math.inf, record),
+        record=record,
+    )
