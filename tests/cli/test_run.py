@@ -5,7 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -33,20 +33,13 @@ def run(
     )
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
-    """A server of the demo model."""
-    with serving(None) as running_server:
-        yield running_server
-
-
 Ask = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def ask(server: ServerProcess) -> Ask:
+def ask(demo_server: ServerProcess) -> Ask:
     """Return `run` with the server."""
-    return partial(run, MLXCTL_SERVER_PORT=str(urlsplit(server.url).port))
+    return partial(run, MLXCTL_SERVER_PORT=str(urlsplit(demo_server.url).port))
 
 
 def test_the_answer_is_on_standard_output_and_statistics_are_not() -> None:
@@ -100,15 +93,15 @@ def test_a_short_name_downloads_the_repository_once(tmp_path: Path) -> None:
     assert first.stdout == second.stdout == "Hello! How can I help you?\n"
 
 
-def test_a_running_server_that_has_the_model_is_used(server: ServerProcess, ask: Ask) -> None:
-    before = num_requests(server)
+def test_a_running_server_that_has_the_model_is_used(demo_server: ServerProcess, ask: Ask) -> None:
+    before = last_request(demo_server)
     done = ask("demo", "Hello!")
     chatted = ask("--model", "demo", "Hello!", command="chat")
     own = ask("demo", "--local", "Bye!")
     assert done.stdout == chatted.stdout == "Hello! How can I help you?\n"
-    assert all(f"using the server at {server.url}" in each.stderr for each in (done, chatted))
+    assert all(f"using the server at {demo_server.url}" in each.stderr for each in (done, chatted))
     assert "using the server" not in own.stderr
-    assert num_requests(server) == before + 2
+    assert last_request(demo_server) == before + 2
 
 
 def test_a_server_that_wants_a_key_is_named_and_the_model_loaded_here() -> None:
@@ -124,8 +117,10 @@ def test_a_server_and_the_local_engine_exclude_each_other() -> None:
     assert "--url and --local exclude each other" in done.stderr
 
 
-def num_requests(server: ServerProcess) -> int:
-    return len(httpx.get(f"{server.url}/requests").json()["requests"])
+def last_request(server: ServerProcess) -> int:
+    """Return the number of the server's last request."""
+    requests = httpx.get(f"{server.url}/requests").json()["requests"]
+    return max((request["number"] for request in requests), default=0)
 
 
 def test_a_cut_answer_is_explained_on_standard_error(ask: Ask) -> None:
