@@ -52,7 +52,7 @@ def hub() -> Iterator[TinyHub]:
 
 
 def pull(repository: str, url: str, cache: Path, *options: str) -> tuple[int, str, str]:
-    """Run the command with the local hub; return its exit code and output."""
+    """Return exit code and output of the command with the local hub."""
     with pytest.MonkeyPatch.context() as patch:
         # The library has read its variable.
         patch.setattr(constants, "ENDPOINT", url)

@@ -1,6 +1,7 @@
-"""`mlxctl serve` in a thread of the tests: no process but those that prepare requests.
+"""`mlxctl serve` in a thread of the tests.
 
-Listener, application, services and engine are those of the command; only the start is another.
+Listener, application, services and engine are those of the command; only the preparation of requests has
+processes of its own.
 """
 
 import asyncio
@@ -83,15 +84,18 @@ class HostedServer:
 
 @contextmanager
 def hosting(model: Path | None, *arguments: str, **environment: str) -> Iterator[HostedServer]:
-    """Yield a ready server for `model` (None: the demo model), as `process.serving` does.
+    """Yield a ready server for `model` (None: the demo model).
 
-    `environment` holds for the whole process until it ends.
+    Takes what `process.serving` takes. Until it ends, the other variables of `environment` than settings hold
+    for the whole process.
     """
     named = ["--model", str(model), "--name", "tiny"] if model else []
+    settings = {name: value for name, value in environment.items() if name.startswith("MLXCTL_")}
     with tempfile.TemporaryDirectory() as state, pytest.MonkeyPatch.context() as patch:
         for name, value in {"XDG_STATE_HOME": state, "XDG_CACHE_HOME": state, **environment}.items():
-            patch.setenv(name, value)
-        server = HostedServer(settings_of(*named, *arguments))
+            if name not in settings:
+                patch.setenv(name, value)
+        server = HostedServer(settings_of(*named, *arguments, **settings))
         server.start()
         try:
             yield server
@@ -99,10 +103,12 @@ def hosting(model: Path | None, *arguments: str, **environment: str) -> Iterator
             server.stop()
 
 
-def settings_of(*arguments: str) -> Settings:
-    """Return the settings that `mlxctl serve` makes of its arguments."""
+def settings_of(*arguments: str, **environment: str) -> Settings:
+    """Return the settings of `mlxctl serve` with these arguments and variables."""
     read: list[Settings] = []
     with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
         patch.setattr("mlxctl.server.run", lambda settings, _: read.append(settings) or 0)
         serve.main(list(arguments), standalone_mode=False)
     (settings,) = read
