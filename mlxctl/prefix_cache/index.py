@@ -154,7 +154,7 @@ class PrefixIndex(Generic[P]):
         ids = to_24_bit(tokens)
         existing = self._tree.children_of(namespace, parent).covering(ids, salts)
         if existing is not None:
-            self._extend_expiry(existing, self._expiry(ttl_seconds))
+            _extend_expiry(existing, self._expiry(ttl_seconds))
             return existing
         chunk = Chunk(
             key=chunk_key(parent.key if parent else root_key(namespace), tokens, salts, start=start),
@@ -168,7 +168,7 @@ class PrefixIndex(Generic[P]):
             salts=shared(overlapping(salts, start, start + len(tokens) // 4)),
             expires_at=-math.inf,
         )
-        self._extend_expiry(chunk, self._expiry(ttl_seconds))
+        _extend_expiry(chunk, self._expiry(ttl_seconds))
         self._next_expiry = min(self._next_expiry, chunk.expires_at)
         self._tree.add(chunk, reused)
         self._merge_siblings(chunk)
@@ -217,7 +217,7 @@ class PrefixIndex(Generic[P]):
 
     def touch(self, chunk: Chunk[P], *, ttl_seconds: float | None = None) -> None:
         """Make a chunk's path the most recently used; extend its lifetime."""
-        self._extend_expiry(chunk, self._expiry(ttl_seconds))
+        _extend_expiry(chunk, self._expiry(ttl_seconds))
         now = self._clock()
         for ancestor in chunk.ancestors():
             self._tree.order.touch(ancestor)
@@ -241,7 +241,7 @@ class PrefixIndex(Generic[P]):
     def keep_pinned(self, chunk: Chunk[P]) -> None:
         """Pin a stored chunk whose pin was accepted earlier, or elsewhere."""
         chunk.is_pinned = True
-        self._extend_expiry(chunk, math.inf)
+        _extend_expiry(chunk, math.inf)
 
     def unpin(self, key: Key) -> bool:
         """Make a pinned chunk evictable again; it does not expire.
@@ -377,7 +377,7 @@ class PrefixIndex(Generic[P]):
         for sibling in siblings.extended_by(chunk):
             if not sibling.num_leases:
                 chunk.is_pinned = chunk.is_pinned or sibling.is_pinned
-                self._extend_expiry(chunk, sibling.expires_at)
+                _extend_expiry(chunk, sibling.expires_at)
                 self._tree.remove(sibling)
 
     def _expiry(self, ttl_seconds: float | None) -> float:
@@ -394,14 +394,6 @@ class PrefixIndex(Generic[P]):
                 counted.add(ancestor.key)
                 num_bytes += ancestor.num_bytes
         return num_bytes
-
-    @staticmethod
-    def _extend_expiry(chunk: Chunk[P], expires_at: float) -> None:
-        # A parent expires no earlier than its children, so the walk can end at the first late one.
-        for ancestor in chunk.ancestors():
-            if ancestor.expires_at >= expires_at:
-                return
-            ancestor.expires_at = expires_at
 
     def _clear(self, chunks: Iterable[Chunk[P]]) -> int:
         num_before = len(self)
@@ -420,3 +412,11 @@ class PrefixIndex(Generic[P]):
             self._on_evict(state.owners[0])
         for owner in list(state.owners):
             self.drop_checkpoint(owner, state)
+
+
+def _extend_expiry(chunk: Chunk[P], expires_at: float) -> None:
+    # A parent expires no earlier than its children, so the walk can end at the first late one.
+    for ancestor in chunk.ancestors():
+        if ancestor.expires_at >= expires_at:
+            return
+        ancestor.expires_at = expires_at

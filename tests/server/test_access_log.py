@@ -268,7 +268,9 @@ def test_text_line_holds_no_line_break_of_a_path(debug_server: LoggedServer) -> 
     httpx.get(f"{debug_server.url}/v1/models", headers={"x-request-id": "last"})
     line = debug_server.line("request_id=broken")
     debug_server.line("request_id=last")
-    assert re.search(r"INFO mlxctl\.server\.access_log: GET '/no\\nsuch route' 404 .*error=not_found", line)
+    assert re.search(
+        r"INFO mlxctl\.server\.observe\.access_log: GET '/no\\nsuch route' 404 .*error=not_found", line
+    )
     assert not any("/health" in line for line in debug_server.lines if " DEBUG " not in line)
 
 

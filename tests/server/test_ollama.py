@@ -120,7 +120,7 @@ def test_model_lists_and_details(client: httpx.Client) -> None:
         ("chat", {"model": MODEL, "messages": [QUESTION], "format": "yaml"}, 400, "format"),
         ("generate", {"model": MODEL, "prompt": "Hi", "suffix": "there"}, 400, "suffix"),
         ("generate", {"model": MODEL, "prompt": "Hi", "context": [1, 2]}, 400, "context"),
-        ("embed", {"model": MODEL, "input": "Hi"}, 400, "embedding model"),
+        ("embed", {"model": MODEL, "input": "Hi"}, 400, "its hidden states make poor vectors"),
         ("show", {}, 400, "model"),
         ("generate", {"model": MODEL, "keep_alive": "soon"}, 400, "keep_alive"),
         ("chat", {"model": MODEL, "keep_alive": []}, 400, "keep_alive"),

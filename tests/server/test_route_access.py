@@ -85,11 +85,11 @@ ROUTES = all_routes()
 def calls() -> Iterator[tuple[Route, str, str]]:
     """Yield each route with each of its methods and paths."""
     for route in ROUTES:
-        methods = {operation.method.upper() for operation in route.operations}
+        # Files of the web page are not described.
+        methods = {operation.method.upper() for operation in route.operations} or {"GET"}
         if "GET" in methods:
             methods.add("HEAD")
-        # Files of the web page are not described.
-        for method in sorted(methods or {"GET"}):
+        for method in sorted(methods):
             for path in route.paths:
                 yield route, method, path
 

@@ -22,7 +22,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from mlxctl.server.http.upload_turns import UploadTurns
 from mlxctl.server.middleware.body_memory import BodyAccount, BodyMemory
-from mlxctl.server.resources.generation.responses import UnstoredResponse
+from mlxctl.server.resources.generation.conversations import UnstoredResponse
 
 from .process import ServerProcess, serving, wait_for
 

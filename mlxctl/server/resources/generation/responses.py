@@ -1,7 +1,6 @@
 """/v1/responses and stored responses."""
 
 import asyncio
-import logging
 
 from falcon.asgi import Request, Response
 
@@ -19,8 +18,6 @@ from mlxctl.server.http.rate_limits import admit
 from mlxctl.server.policy.caller import call_of, with_header_options
 from mlxctl.server.resources.generation.generation import GenerationResource
 from mlxctl.state.stores import ResponseStore
-
-_log = logging.getLogger(__name__)
 
 
 class ResponseTokensResource(GenerationResource):
