@@ -8,7 +8,7 @@ from typing import Any, Literal
 from mlxctl.ir import GenerationRequest
 from mlxctl.protocols.anthropic.errors import anthropic_error
 from mlxctl.protocols.anthropic.messages import MessageEncoder, parse_messages, parse_messages_with
-from mlxctl.protocols.compat.llama_cpp import formatter as llama_cpp
+from mlxctl.protocols.compat.llama_cpp import encode as llama_cpp
 from mlxctl.protocols.compat.llama_cpp.errors import llama_error
 from mlxctl.protocols.compat.lm_studio import stats as lm_studio
 from mlxctl.protocols.compat.lm_studio.chat import (
@@ -16,8 +16,8 @@ from mlxctl.protocols.compat.lm_studio.chat import (
     parse_native_chat,
     parse_native_chat_with,
 )
-from mlxctl.protocols.compat.ollama import formatter as ollama
-from mlxctl.protocols.compat.rerank.formatter import cohere_error
+from mlxctl.protocols.compat.ollama import encode as ollama
+from mlxctl.protocols.compat.rerank.encode import cohere_error
 from mlxctl.protocols.encoder import Encoder, Parsed, StoredContext
 from mlxctl.protocols.error_body import ErrorBody
 from mlxctl.protocols.openai.agents.turns import TurnEncoder, parse_turn, parse_turn_with

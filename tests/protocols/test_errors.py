@@ -31,7 +31,7 @@ from mlxctl.ir.errors import (
 )
 from mlxctl.protocols import anthropic_error, openai_error
 from mlxctl.protocols.compat.llama_cpp.errors import llama_error
-from mlxctl.protocols.compat.rerank.formatter import cohere_error
+from mlxctl.protocols.compat.rerank.encode import cohere_error
 
 TOO_LONG = ContextTooLong(num_prompt_tokens=9, context_length=8)
 TOO_LONG_FOR_MEMORY = PracticalContextExceeded(num_prompt_tokens=9, context_length=8, reason="it was probed")

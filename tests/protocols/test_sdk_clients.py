@@ -1,4 +1,4 @@
-"""The vendors' SDKs read what the formatters write, without a network."""
+"""The vendors' SDKs read what the encoders write, without a network."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mlxctl.ir import Finished, Usage
-from mlxctl.protocols.compat.llama_cpp.formatter import LlamaEncoder, parse_completion
+from mlxctl.protocols.compat.llama_cpp.encode import LlamaEncoder, parse_completion
 
 from .hosted import hosting
 

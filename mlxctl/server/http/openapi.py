@@ -14,7 +14,7 @@ from mlxctl import __version__
 from mlxctl.protocols.anthropic.errors import AnthropicError
 from mlxctl.protocols.compat.llama_cpp.errors import LlamaError
 from mlxctl.protocols.compat.ollama.schema import OllamaError
-from mlxctl.protocols.compat.rerank.formatter import CohereError
+from mlxctl.protocols.compat.rerank.encode import CohereError
 from mlxctl.protocols.json_union import JsonUnion
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.protocols.problem import PROBLEM_MEDIA_TYPE, Problem, problem_error

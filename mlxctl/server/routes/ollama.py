@@ -5,7 +5,7 @@ from typing import Literal
 
 from mlxctl.protocols import OLLAMA, PROTOCOLS
 from mlxctl.protocols.compat.ollama import schema
-from mlxctl.protocols.compat.ollama.formatter import parse_embed, parse_old_embed
+from mlxctl.protocols.compat.ollama.encode import parse_embed, parse_old_embed
 from mlxctl.protocols.registry import NDJSON
 from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Route, RouteContext
 from mlxctl.server.resources.compat.ollama import (

@@ -3,7 +3,7 @@
 from functools import partial
 
 from mlxctl.protocols import WireProtocol
-from mlxctl.protocols.compat.rerank.formatter import (
+from mlxctl.protocols.compat.rerank.encode import (
     RerankAnswer,
     RerankRequest,
     TextScore,

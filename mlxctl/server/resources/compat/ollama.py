@@ -16,7 +16,7 @@ from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir.errors import InvalidRequest, UnknownModel
 from mlxctl.library.catalog import Catalog
 from mlxctl.protocols.compat.ollama import schema
-from mlxctl.protocols.compat.ollama.formatter import OllamaEncoder, OllamaShape
+from mlxctl.protocols.compat.ollama.encode import OllamaEncoder, OllamaShape
 from mlxctl.protocols.compat.ollama.parse import model_name
 from mlxctl.protocols.registry import NDJSON
 from mlxctl.server.http.answer import answer
