@@ -153,7 +153,7 @@ def _sum(lexicon: Lexicon) -> tuple[str, str]:
     sign, other = lexicon.dice.choice("+-*/"), lexicon.dice.choice("+-*/")
     between = lexicon.dice.choice(("", " "))
     expression = f"{first}{between}{sign}{between}{second}"
-    if lexicon.chance(0.4):
+    if lexicon.chance(0.6):
         expression = lexicon.dice.choice(
             (
                 f"({expression}) {other} {third}",
