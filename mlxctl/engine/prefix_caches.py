@@ -25,8 +25,8 @@ from mlxctl.state.installed import version_of
 _FLUSH_SECONDS = 8.0
 # Packings of this run whose records are still read where they are exact enough.
 _MAX_PACKINGS = 4
-# Weights of up to this size in all are read as a whole, not told apart by their times, so that a small model
-# that is installed again finds its records. Reading so much takes about 0.1 s.
+# Weight files of at most this size in total are hashed whole; larger ones are identified by size and
+# modification time. So a small model that was reinstalled finds its records. Measured: 0.08 s for 64 MiB.
 _MAX_DIGESTED_BYTES = 64 * 1024**2
 # Changes with the meaning of stored records.
 _RECORDS_VERSION = 2

@@ -24,6 +24,7 @@ from mlxctl.library.downloads import MAX_WAITING, Downloads
 from mlxctl.library.hub import DownloadPlan, DownloadProgress
 from mlxctl.library.names import is_repository
 from mlxctl.library.probe_process import ProbeProcess
+from tests.small_disk import small_disk
 
 from .tiny_hub import COMMIT, TinyHub, running
 
@@ -200,19 +201,12 @@ def test_full_disk_is_an_error_before_the_download(tmp_path: Path, monkeypatch: 
         hub_module._check_room(plan, tmp_path / "not" / "there")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux mounts a file system without root")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the files of a file system")
 def test_disk_that_fills_up_during_the_download_is_a_one_line_error(hub: TinyHub, tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    cache.mkdir()
     # Bytes enough for the check before the download, but room for a few files only.
-    mount = f'mount -t tmpfs -o size=300m,nr_inodes=16 tmpfs {cache} && exec "$@"'
-    own_mounts = ["unshare", "-rm", "sh", "-c", mount, "sh"]
-    try:
-        subprocess.run([*own_mounts, "true"], capture_output=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("this container forbids user namespaces, which mounting without root needs")
-    state = {"XDG_STATE_HOME": str(tmp_path)}
-    code, out, err = pull_in_process("org/tiny", hub.url, cache, program=own_mounts, **state)
+    with small_disk(tmp_path / "cache", megabytes=300, max_files=16) as cache:
+        state = {"XDG_STATE_HOME": str(tmp_path)}
+        code, out, err = pull_in_process("org/tiny", hub.url, cache, **state)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "the disk is full; free space, or name another directory in HF_HUB_CACHE" in err
 

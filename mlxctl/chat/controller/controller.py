@@ -90,7 +90,8 @@ async def perform_all(
 ) -> None:
     """Perform the effects of a command in turn.
 
-    `result` is that of the effect before. An error that the command does not handle is told to the user.
+    `result` is the result of the previous effect. An error that the command does not handle is shown to the
+    user.
     """
     error: MlxctlError | None = None
     while True:

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Literal
@@ -16,6 +16,7 @@ from mlxctl.inference.models.loader import ModelLoader
 from mlxctl.inference.models.lora_registry import LoraRegistry, ServedAdapter
 from mlxctl.inference.models.maintenance import ModelMaintenance
 from mlxctl.inference.models.model_states import LoadProgress, ModelStates, ModelStats
+from mlxctl.inference.models.purposes import check_purpose
 from mlxctl.inference.models.refresh import ModelRefresh
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.residency import ModelResidency
@@ -27,7 +28,6 @@ from mlxctl.ir import GenerationRequest, KeepAlive, Purpose
 from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
 from mlxctl.ir.errors import (
     BrokenModel,
-    InvalidRequest,
     MlxctlError,
     ModelError,
     ModelLoading,
@@ -36,25 +36,6 @@ from mlxctl.ir.errors import (
 )
 from mlxctl.ir.timed_phases import timed
 from mlxctl.state.settings import PoolSettings
-
-_PURPOSES: dict[Purpose, str] = {
-    "embeddings": "makes embeddings and writes no text; send texts to /v1/embeddings, or name another model",
-    "transcription": "transcribes audio and writes no other text; "
-    "send audio to /v1/audio/transcriptions, or name another model",
-}
-_RERANKER = (
-    "is a reranker and writes no text; send a query and documents to /v1/rerank, or name another model"
-)
-_TEXT_MODEL_FOR: dict[Purpose, str] = {
-    "embeddings": "generates text, and its hidden states make poor vectors",
-    "transcription": "generates text and takes no audio",
-}
-# Small ones.
-_SHORT_NAMES_FOR: dict[Purpose, str] = {
-    "embeddings": "qwen3-embedding:0.6b",
-    "transcription": "whisper:small",
-}
-
 
 _log = logging.getLogger(__name__)
 
@@ -382,7 +363,7 @@ class Models:
         call.record.name_model(name)
         model = self._registry.resolve(name, call.models)
         if purpose is not None:
-            _check_purpose(model, name, purpose, self._registry.entries(call.models))
+            check_purpose(model, name, purpose, self._registry.entries(call.models))
         return model
 
     def _check_open(self) -> None:
@@ -405,33 +386,6 @@ def _route_result(error: MlxctlError) -> RouteResult:
             return "unavailable"
         case _:
             return "refused"
-
-
-def _check_purpose(
-    model: ServedModel, name: str, purpose: Purpose, others: Iterable[tuple[str, ServedModel]]
-) -> None:
-    if model.facts.purpose == purpose:
-        return
-    if model.scores_pairs:
-        what = _RERANKER
-    elif model.facts.purpose == "text":
-        fitting = (
-            other for other, served in others if served.facts.purpose == purpose and not served.scores_pairs
-        )
-        what = f"{_TEXT_MODEL_FOR[purpose]}; {_remedy(purpose, next(fitting, None))}"
-    else:
-        what = _PURPOSES[model.facts.purpose]
-    raise InvalidRequest(f"model {name!r} {what}", param="model", code="model_not_supported")
-
-
-def _remedy(purpose: Purpose, served: str | None) -> str:
-    if served is not None:
-        return f"name a model for it, such as {served!r}"
-    short_name = _SHORT_NAMES_FOR[purpose]
-    return (
-        f"this server has no model for it; to add one: `mlxctl models pull {short_name}`, then start "
-        f"`mlxctl serve` with {short_name}, too"
-    )
 
 
 def _raise_if_none_is_usable(failures: Sequence[ModelError], *, num_models: int) -> None:

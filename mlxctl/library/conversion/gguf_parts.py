@@ -11,7 +11,7 @@ from mlxctl.library.conversion.gguf_file import MAX_TENSORS, GgufFile, GgufTenso
 
 # All are open at once, and macOS allows 256 files.
 MAX_PARTS = 100
-_NUMBERED = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})", re.DOTALL)
+_SPLIT_NAME = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class GgufParts:
 
 def name_of_parts(file: Path) -> str:
     """Return the file's name without its number among parts, and without `.gguf`."""
-    numbered = _NUMBERED.fullmatch(file.stem)
-    return numbered["name"] if numbered else file.stem
+    match = _SPLIT_NAME.fullmatch(file.stem)
+    return match["name"] if match else file.stem
 
 
 def read_parts(path: Path) -> GgufParts:
@@ -53,12 +53,12 @@ def _paths(first: GgufFile, count: int) -> list[Path]:
     if count > MAX_PARTS:
         raise first.wrong(f"it is one of {count:,} parts; at most {MAX_PARTS} are read")
     number = first.integer("split.no", 0, least=0) + 1
-    numbered = _NUMBERED.fullmatch(first.path.stem)
+    match = _SPLIT_NAME.fullmatch(first.path.stem)
     name, suffix = name_of_parts(first.path), first.path.suffix
     paths = [first.path.with_name(f"{name}-{each:05}-of-{count:05}{suffix}") for each in range(1, count + 1)]
     if number != 1:
         raise first.wrong(f"it is part {number} of {count}; name the first one, {paths[0].name!r}")
-    if numbered is None or first.path != paths[0]:
+    if match is None or first.path != paths[0]:
         raise first.wrong(
             f"it is the first of {count} parts, and must be named {paths[0].name!r}, as the others are"
         )

@@ -5,7 +5,6 @@ New data is an error.
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,36 +22,13 @@ from mlxctl.state.stores import AgentStore, ResponseStore
 from mlxctl.state.stores.policy import PolicyStore
 from tests.prefix_cache.disk_records import closed, opened, store
 from tests.prefix_cache.test_disk_faults import problems
+from tests.small_disk import run, small_disk
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small file system of its own.
-
-    A limit on the length of files would let a journal be written, which a full disk does not.
-    """
-    home = tmp_path / "disk"
-    home.mkdir()
-    if sys.platform == "darwin":
-        image = str(tmp_path / "disk.dmg")
-        run("hdiutil", "create", "-quiet", "-size", "6m", "-fs", "HFS+", "-volname", "full", image)
-        run("hdiutil", "attach", "-quiet", "-nobrowse", "-mountpoint", str(home), image)
-    else:
-        run("mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(home))
-    try:
+    with small_disk(tmp_path / "disk", megabytes=6) as home:
         yield home
-    finally:
-        unmount = ("hdiutil", "detach", "-force") if sys.platform == "darwin" else ("umount", "-l")
-        run(*unmount, str(home))
-
-
-def run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.fail(
-            f"{command[0]}: {done.stderr.strip()}\nThese tests mount a small file system. On Linux run them "
-            "as root, or after `unshare --map-root-user --mount`."
-        )
 
 
 def remount(disk: Path, mode: str) -> None:
