@@ -13,7 +13,7 @@ from mlxctl.chat.tools.toolbox import ToolBox
 class ChatSetup:
     """Backend, options and tools of a chat, and the conversation to continue.
 
-    The `images` go with the first question. By default the chat is new and not saved.
+    The `attachments` go with the first question. By default the chat is new and not saved.
     """
 
     backend: ChatBackend
@@ -21,4 +21,4 @@ class ChatSetup:
     tools: ToolBox
     autosave: SessionAutosave = field(default_factory=lambda: SessionAutosave(None))
     conversation: Conversation = field(default_factory=Conversation)
-    images: tuple[Attachment, ...] = ()
+    attachments: tuple[Attachment, ...] = ()

@@ -72,7 +72,7 @@ class QueuedQuestion:
     """A question and its attachments, to be asked after the running answer."""
 
     text: str
-    images: tuple[Attachment, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
     shown: str | None = None
 
 
@@ -106,7 +106,7 @@ class ChatEntry:
         return "\n\n".join(text for text in texts if text)
 
     @property
-    def images(self) -> tuple[Attachment, ...]:
+    def attachments(self) -> tuple[Attachment, ...]:
         """The images and PDF files of the question."""
         return attached_to(self.messages[0].message.parts)
 
@@ -163,7 +163,7 @@ class Conversation:
         return next((entry for entry in answers if entry.text), None)
 
     @property
-    def images(self) -> tuple[Attachment, ...]:
+    def attachments(self) -> tuple[Attachment, ...]:
         """The images and PDF files of all questions."""
         return attached_to(part for item in self._messages for part in item.message.parts)
 
@@ -208,7 +208,7 @@ class Conversation:
         return last.prompt_tokens + (last.completion_tokens or 0)
 
     def add_question(
-        self, text: str, images: Sequence[Attachment] = (), *, shown: str | None = None
+        self, text: str, attachments: Sequence[Attachment] = (), *, shown: str | None = None
     ) -> ChatMessage:
         """Add a question and its attachments, and return it.
 
@@ -216,7 +216,7 @@ class Conversation:
         """
         if self.failed_question is not None:
             self._messages.pop()
-        message = Message(role="user", parts=(*images, TextPart(text=text)))
+        message = Message(role="user", parts=(*attachments, TextPart(text=text)))
         self._messages.append(ChatMessage(message=message, shown=shown))
         return self._messages[-1]
 
@@ -327,7 +327,7 @@ def describe(removed: Sequence[ChatEntry]) -> str:
         "question": sum(entry.is_question for entry in removed),
         "answer": sum(not entry.is_question for entry in removed),
         "tool call": sum(entry.num_calls for entry in removed),
-        "attachment": sum(len(entry.images) for entry in removed),
+        "attachment": sum(len(entry.attachments) for entry in removed),
     }
     parts = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items() if count]
     return f"message{'s' * (len(removed) > 1)} {numbers_of(removed)} ({', '.join(parts)})"

@@ -102,11 +102,11 @@ def run_chat(
     """
     autosave = SessionAutosave(_store() if initial.is_saved else None)
     options, conversation = asyncio.run(load_initial_conversation(initial, options, autosave))
-    attached = read_attachments(images, existing=conversation.images)
+    attached = read_attachments(images, existing=conversation.attachments)
     if prompt:
         # Piped text is not searched: a diff may name files that the user does not want to send.
-        mentioned = read_mentions(_as_text(prompt), existing_images=(*conversation.images, *attached))
-        prompt, attached = mentioned.text, (*attached, *mentioned.images)
+        mentioned = read_mentions(_as_text(prompt), existing=(*conversation.attachments, *attached))
+        prompt, attached = mentioned.text, (*attached, *mentioned.attachments)
         for note in mentioned.notes:
             echo(note, err=True)
     is_terminal = sys.stdin is not None and sys.stdin.isatty()
@@ -116,7 +116,7 @@ def run_chat(
         tools=_choose_tools(tools, options, is_terminal=is_terminal),
         autosave=autosave,
         conversation=conversation,
-        images=attached,
+        attachments=attached,
     )
     prompt = _with_piped_text(prompt, is_terminal=is_terminal)
     if prompt is None and not is_plain and (reason := screen_problem(sys.stdin, sys.stdout)):

@@ -27,13 +27,13 @@ class MentionedFiles:
     """What the mentions of a question add to it.
 
     `text` is the question followed by the content of the text files; `shown` has a mark for each long paste
-    and file, and is None without any. `images` are the images and PDF files. `unknown` mentions look like a
-    path without a file.
+    and file, and is None without any. `attachments` are the images and PDF files. `unknown` mentions look
+    like a path without a file.
     """
 
     text: str
     shown: str | None = None
-    images: tuple[Attachment, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
     files: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
@@ -46,15 +46,15 @@ class MentionedFiles:
 
 
 def read_mentions(
-    question: str, *, shown: str | None = None, existing_images: tuple[Attachment, ...] = ()
+    question: str, *, shown: str | None = None, existing: tuple[Attachment, ...] = ()
 ) -> MentionedFiles:
     """Read the files that the question names.
 
-    Only `shown` is searched, by default the question: what was typed, without pasted text. `existing_images`
-    of the chat count toward the limit of attachments. Raises StoreError for a file that cannot be sent.
+    Only `shown` is searched, by default the question: what was typed, without pasted text. `existing`
+    attachments of the chat count toward the limit. Raises StoreError for a file that cannot be sent.
     """
     texts, folded = [question], [shown or question]
-    images: list[Path] = []
+    paths: list[Path] = []
     unknown: list[str] = []
     files = dict.fromkeys(match[1] or match[2] for match in _MENTION.finditer(shown or question))
     found: list[str] = []
@@ -69,7 +69,7 @@ def read_mentions(
         most = MAX_FILE_BYTES - num_bytes
         data = None if path.suffix.lower() in _IMAGE_SUFFIXES else _read(path, most + 1)
         if data is None or is_pdf(data):
-            images.append(path)
+            paths.append(path)
             continue
         text = _as_text(path, data, most)
         num_bytes += len(text.encode())
@@ -78,7 +78,7 @@ def read_mentions(
     return MentionedFiles(
         text="\n\n".join(texts),
         shown="\n\n".join(folded) if folded != texts else None,
-        images=read_attachments(images, existing=existing_images),
+        attachments=read_attachments(paths, existing=existing),
         files=tuple(found),
         unknown=tuple(unknown),
     )

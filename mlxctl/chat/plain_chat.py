@@ -112,7 +112,7 @@ class PlainChat:
             await tools
             for problem in chat.tools.problems:
                 self._say(f"mlxctl: {problem}")
-            if reason := model.rejection(chat.images):
+            if reason := model.rejection(chat.attachments):
                 raise InvalidRequest(reason, param="image")
             if self._is_interactive:
                 name = escape_line(model.name)
@@ -173,9 +173,9 @@ class PlainChat:
         reader = self._terminal.questions()
         while not self._is_over and (text := await reader.next()) is not None:
             if text.strip():
-                images = self._chat.images
+                images = self._chat.attachments
                 await self._run(submit(self._chat, text.strip()))
-                if self._chat.images and self._chat.images != images:
+                if self._chat.attachments and self._chat.attachments != images:
                     self._say(f"(the next question goes {self._chat.describe_input()})")
 
     async def _run(self, effects: Effects) -> None:

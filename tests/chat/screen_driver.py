@@ -106,7 +106,7 @@ def drive(
             options=ChatOptions(**options),
             autosave=autosave or SessionAutosave(None),
             conversation=conversation or Conversation(),
-            images=images,
+            attachments=images,
             tools=tools or built_in_tools(),
         )
         app = ChatApp(setup)

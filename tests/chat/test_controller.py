@@ -113,9 +113,9 @@ def test_number_of_queued_questions_is_limited() -> None:
 def test_last_queued_question_is_taken_back_with_its_image() -> None:
     image = ImagePart(data=b"\x89PNG", media_type="image/png")
     chat = HeadlessChat(ScriptedBackend(text("One.")))
-    chat.chat.is_busy, chat.chat.images = True, (image,)
+    chat.chat.is_busy, chat.chat.attachments = True, (image,)
     chat.send("second")
-    assert (chat.chat.take_back(), chat.chat.images, chat.chat.take_back()) == ("second", (image,), None)
+    assert (chat.chat.take_back(), chat.chat.attachments, chat.chat.take_back()) == ("second", (image,), None)
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ def asked() -> Conversation:
 def test_pdf_files_are_attached_by_their_content() -> None:
     found = read_mentions('Compare @"a [b].pdf" and @scan.')
     assert found.text == 'Compare @"a [b].pdf" and @scan.'
-    assert found.images == (REPORT, DocumentPart(data=PDF, filename="scan"))
-    assert describe_attached(found.images) == "a [b].pdf, scan"
+    assert found.attachments == (REPORT, DocumentPart(data=PDF, filename="scan"))
+    assert describe_attached(found.attachments) == "a [b].pdf, scan"
 
 
 def test_too_large_and_unknown_files_are_named(directory: Path) -> None:

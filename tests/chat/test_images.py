@@ -93,7 +93,7 @@ def test_saved_chat_keeps_images_for_a_vision_model(
     drive(own, ask, autosave=SessionAutosave(SessionStore(tmp_path / "chats.db")), temperature=0.0)
     autosave = SessionAutosave(SessionStore(tmp_path / "chats.db"))
     chat = Conversation(asyncio.run(autosave.load_last()).messages)
-    assert chat.images == (ImagePart(data=red.read_bytes(), media_type="image/png"),)
+    assert chat.attachments == (ImagePart(data=red.read_bytes(), media_type="image/png"),)
     drive(remote, go_on, autosave=autosave, conversation=chat, temperature=0.0)
 
 
@@ -199,7 +199,10 @@ def test_plain_chat_continues_after_a_rejected_image(server: HostedServer, red: 
     source, answers, diagnostics = TerminalInput(f"{QUESTION}\n{QUESTION}\n"), io.StringIO(), io.StringIO()
     backend = RemoteBackend(server.url, model="pixtral_colors")
     setup = ChatSetup(
-        backend=backend, options=ChatOptions(temperature=0), tools=ToolBox(), images=read_attachments([red])
+        backend=backend,
+        options=ChatOptions(temperature=0),
+        tools=ToolBox(),
+        attachments=read_attachments([red]),
     )
     chat = PlainChat(setup, terminal=PlainTerminal(source, answers, diagnostics))
     assert asyncio.run(chat.run()) == 1

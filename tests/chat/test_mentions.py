@@ -50,7 +50,7 @@ def test_fence_is_longer_than_any_in_the_file() -> None:
 
 def test_image_files_are_attached() -> None:
     found = read_mentions("What is on @red.png ?")
-    assert (found.text, [image.data for image in found.images]) == ("What is on @red.png ?", [PNG])
+    assert (found.text, [image.data for image in found.attachments]) == ("What is on @red.png ?", [PNG])
 
 
 @pytest.mark.parametrize(

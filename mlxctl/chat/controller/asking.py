@@ -29,9 +29,9 @@ def ask_typed(chat: ChatState, question: str, *, typed: str, shown: str | None =
     """
     try:
         found: MentionedFiles = yield do.in_thread(
-            read_mentions, question, shown=shown or question, existing_images=chat.all_images
+            read_mentions, question, shown=shown or question, existing=chat.all_attachments
         )
-        chat.check_question(found.images)
+        chat.check_question(found.attachments)
     except (StoreError, ValueError) as error:
         yield do.Restore(typed)
         raise ValueError(str(error)) from None
@@ -46,15 +46,15 @@ def ask_typed(chat: ChatState, question: str, *, typed: str, shown: str | None =
     yield do.AddToHistory(typed)
     if found.files:
         yield do.Notify(f"Sent with the question: {', '.join(found.files)}")
-    yield from ask_or_queue(chat, found.text, found.images, shown=found.shown)
+    yield from ask_or_queue(chat, found.text, found.attachments, shown=found.shown)
 
 
 def ask_or_queue(
-    chat: ChatState, text: str, images: tuple[Attachment, ...] = (), *, shown: str | None = None
+    chat: ChatState, text: str, attachments: tuple[Attachment, ...] = (), *, shown: str | None = None
 ) -> Effects:
     """Ask now, or after the running answer, with the attached files."""
-    queued = QueuedQuestion(text=text, images=(*chat.images, *images), shown=shown)
-    chat.images = ()
+    queued = QueuedQuestion(text=text, attachments=(*chat.attachments, *attachments), shown=shown)
+    chat.attachments = ()
     is_waiting = chat.is_busy or bool(chat.queue)
     chat.queue.append(queued)
     if not is_waiting:
@@ -89,7 +89,7 @@ def answer_again(chat: ChatState, question: ChatEntry) -> Effects:
 def leave_message(chat: ChatState) -> Effects:
     """End the selection and an edit; the draft returns to the input."""
     if chat.edited is not None:
-        chat.edited, chat.images = None, chat.draft.images
+        chat.edited, chat.attachments = None, chat.draft.attachments
         yield do.SetInput(chat.draft.text)
     yield do.Select(None)
 
@@ -111,11 +111,11 @@ def _ask(chat: ChatState, queued: QueuedQuestion) -> Steps[bool]:
     replaced, chat.edited = chat.replaced, None
     removed = chat.conversation.remove(replaced)
     failed = chat.conversation.failed_question
-    asked = chat.conversation.add_question(queued.text, queued.images, shown=queued.shown)
+    asked = chat.conversation.add_question(queued.text, queued.attachments, shown=queued.shown)
     chat.is_busy = True
     yield do.Select(None)
     if replaced:
-        chat.images = (*chat.draft.images, *chat.images)
+        chat.attachments = (*chat.draft.attachments, *chat.attachments)
         yield do.DropBelow(replaced[0])
         yield do.Drop(replaced[:1])
     if failed is not None:
@@ -182,8 +182,8 @@ def _return_question(
     text = f"{about} {_returned(chat, question)}"
     text += "" if isinstance(end, Stopped) else _remedy(chat, end)
     if chat.has_input:
-        # Followed by images that were attached during the answer.
-        chat.images = (*question.images, *chat.images)
+        # Followed by files that were attached during the answer.
+        chat.attachments = (*question.attachments, *chat.attachments)
     yield from _restore_questions(chat, question.text)
     if not replaced:
         yield do.EndAnswer(text, "error")
@@ -201,7 +201,7 @@ def _return_question(
 def _returned(chat: ChatState, question: ChatEntry) -> str:
     if chat.has_input:
         return "The question is back in the input."
-    files = f" and its files ({describe_attached(question.images)})" if question.images else ""
+    files = f" and its files ({describe_attached(question.attachments)})" if question.attachments else ""
     is_or_are = "are" if files else "is"
     return f"The question{files} {is_or_are} removed from the chat; /editor opens its text."
 
@@ -214,6 +214,6 @@ def _remedy(chat: ChatState, error: MlxctlError) -> str:
 def _restore_questions(chat: ChatState, *first: str) -> Effects:
     """Move the questions `first` and the queued ones back into the input."""
     texts = [*first, *(queued.text for queued in chat.queue)]
-    chat.images = (*chat.images, *(image for queued in chat.queue for image in queued.images))
+    chat.attachments = (*chat.attachments, *(file for queued in chat.queue for file in queued.attachments))
     chat.queue.clear()
     yield do.Restore("\n\n".join(texts))

@@ -28,7 +28,7 @@ def start(chat: ChatState, _: str) -> Effects:
     yield from save(chat)
     chat.autosave.start_new_chat()
     yield from show_chat(chat, Conversation())
-    chat.images = ()
+    chat.attachments = ()
     yield do.Write("New chat.")
 
 

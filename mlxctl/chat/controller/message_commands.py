@@ -59,8 +59,8 @@ def edit(chat: ChatState, number: str) -> Effects:
     chat.check_idle()
     if chat.edited is None:
         text: str = yield do.ReadInput()
-        chat.draft = QueuedQuestion(text=text, images=chat.images)
-    chat.edited, chat.images = question, question.images
+        chat.draft = QueuedQuestion(text=text, attachments=chat.attachments)
+    chat.edited, chat.attachments = question, question.attachments
     yield do.Select(None)
     yield do.Edit(question)
 
@@ -118,7 +118,7 @@ def _end_with(chat: ChatState, entry: ChatEntry) -> Effects:
     if entry.is_question:
         yield do.Drop((entry,))
         chat.conversation.remove([entry])
-        chat.images = entry.images
+        chat.attachments = entry.attachments
         yield do.Restore(entry.text)
 
 

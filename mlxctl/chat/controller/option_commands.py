@@ -110,11 +110,13 @@ def attach(chat: ChatState, name: str) -> Effects:
     """Attach an image or a PDF; without a file remove all."""
     path: Path | None = Path(name) if name else (yield _ATTACH)
     if path is None:
-        chat.images = ()
+        chat.attachments = ()
         return
-    found: tuple[Attachment, ...] = yield do.in_thread(read_attachments, [path], existing=chat.all_images)
-    chat.check_attached((*chat.images, *found))
-    chat.images = (*chat.images, *found)
+    found: tuple[Attachment, ...] = yield do.in_thread(
+        read_attachments, [path], existing=chat.all_attachments
+    )
+    chat.check_attached((*chat.attachments, *found))
+    chat.attachments = (*chat.attachments, *found)
 
 
 def choose_theme(_: ChatState, name: str) -> Effects:

@@ -29,7 +29,7 @@ class ChatState:
         self.options = setup.options
         self.autosave = setup.autosave
         self.conversation = setup.conversation
-        self.images = setup.images
+        self.attachments = setup.attachments
         self.has_input = has_input
         self.shows_statistics = shows_statistics
         self.model: BackendModel | None = None
@@ -51,9 +51,9 @@ class ChatState:
         return self.model.name if self.model is not None else ""
 
     @property
-    def all_images(self) -> tuple[Attachment, ...]:
+    def all_attachments(self) -> tuple[Attachment, ...]:
         """The attachments of the conversation and of the next question."""
-        return (*self.conversation.images, *self.images)
+        return (*self.conversation.attachments, *self.attachments)
 
     @property
     def is_waiting_for_tools(self) -> bool:
@@ -74,7 +74,7 @@ class ChatState:
 
     def describe_input(self) -> str:
         """Return what the next question has besides its text."""
-        images = f"with {describe_attached(self.images)}" if self.images else ""
+        images = f"with {describe_attached(self.attachments)}" if self.attachments else ""
         if self.edited is None:
             return images
         about = f"editing message {self.edited.number}{images and f', {images}'}"
@@ -86,11 +86,11 @@ class ChatState:
         return command.display_keys if self.has_input else f"/{command.names[0]}"
 
     def take_back(self) -> str | None:
-        """Remove the last queued question, attach its images, and return its text."""
+        """Remove the last queued question, attach its files, and return its text."""
         if not self.queue:
             return None
         queued = self.queue.pop()
-        self.images = (*self.images, *queued.images)
+        self.attachments = (*self.attachments, *queued.attachments)
         return queued.text
 
     def question(self, number: str) -> ChatEntry:
@@ -122,5 +122,5 @@ class ChatState:
             raise ValueError(f"{MAX_QUEUED} questions are queued already. Up takes the last one back.")
         if self.opened.is_set() and self.model is None:
             raise ValueError("There is no model to ask. See the error above.")
-        hint = " /attach without a file removes the attached files." if self.images else ""
-        self.check_attached((*self.images, *attached), hint=hint)
+        hint = " /attach without a file removes the attached files." if self.attachments else ""
+        self.check_attached((*self.attachments, *attached), hint=hint)

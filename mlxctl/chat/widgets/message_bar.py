@@ -63,7 +63,7 @@ class MessageBar(Static, can_focus=True):
 def describe_entry(entry: ChatEntry) -> str:
     """Return kind and statistics of a message on one line."""
     if entry.is_question:
-        return ", ".join(filter(None, ("your question", describe_attached(entry.images))))
+        return ", ".join(filter(None, ("your question", describe_attached(entry.attachments))))
     parts = ["answer"]
     if seconds := sum(item.thinking_seconds or 0.0 for item in entry.messages):
         parts.append(f"thought for {seconds:.1f} s")
