@@ -1,7 +1,6 @@
 """The memory limit holds, and what fits is answered."""
 
 import asyncio
-import gc
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlxctl.engine.backend import CPU, METAL, Backend
+from mlxctl.engine.wire.reports import Stats
 from mlxctl.ir import KVFormat, TextPart
 from mlxctl.ir.errors import ContextOverBudget
 from mlxctl.state.settings import EngineSettings
@@ -116,46 +116,45 @@ def ask(engine: SteppedEngine, kind: str, asked: Ask, *, number: int) -> int:
     return engine.submit(tokens, max_tokens=asked.num_tokens, priority=asked.priority)
 
 
-def engine_that_expects_short_answers(family: str, *, tokens_of_room: int) -> SteppedEngine:
-    """Return an engine whose last answers had 20 tokens."""
-    # Engines of earlier tests must not free their memory while this one's limit is tried.
-    gc.collect()
-    room = room_for(SteppedEngine(family), tokens_of_room)
-    engine = SteppedEngine(family, settings=MANY_ROWS, room_bytes=room)
-    short = [engine.submit([number, 8, 7], max_tokens=20, mode="off") for number in range(4)]
-    engine.run(lambda: engine.is_done(*short))
-    return engine
-
-
 PROMPTS = [[20 + (57 * number + place) % 400 for place in range(60)] for number in range(3)]
 
 
+# Room for about 1,000 tokens in a process of its own: in this one, other tests free memory at any time.
+ROOM_FOR_TWO_ANSWERS = EngineSettings(memory_limit_bytes=2_000_000, max_rows=8)
+
+
 def test_row_that_gave_its_memory_to_others_continues_token_for_token() -> None:
-    unlimited = SteppedEngine("qwen3", settings=MANY_ROWS)
-    answers = [unlimited.submit(prompt, max_tokens=200, mode="off") for prompt in PROMPTS]
-    unlimited.run(lambda: unlimited.is_done(*answers))
+    async def answers(limits: EngineSettings) -> tuple[list[list[int]], Stats]:
+        async with running_engine("endless", settings=limits, own_process=True) as client:
+            rows = [submit(client, "endless", prompt, max_tokens=450) for prompt in PROMPTS]
+            outputs = await asyncio.gather(*map(finish, rows))
+            return [output.token_ids for output in outputs], await client.stats()
 
-    engine = engine_that_expects_short_answers("qwen3", tokens_of_room=400)
-    rows = [engine.submit(prompt, max_tokens=200) for prompt in PROMPTS]
-    engine.run(lambda: engine.is_done(*rows))
+    unlimited, _ = asyncio.run(answers(MANY_ROWS))
+    limited, stats = asyncio.run(answers(ROOM_FOR_TWO_ANSWERS))
 
-    assert engine.stats().num_preemptions > 0
-    assert [engine.tokens(row) for row in rows] == [unlimited.tokens(row) for row in answers]
-    assert engine.peak_share <= TOLERANCE
+    assert stats.num_preemptions > 0
+    assert limited == unlimited
+    assert stats.peak_memory_bytes <= TOLERANCE * 2_000_000
 
 
 def test_most_important_row_keeps_its_memory() -> None:
-    engine = engine_that_expects_short_answers("qwen3", tokens_of_room=400)
-    flex, normal = (
-        engine.submit(prompt, max_tokens=200, priority=priority)
-        for prompt, priority in zip(PROMPTS[:2], (10, 0), strict=True)
-    )
-    engine.run(lambda: bool(engine.tokens(flex) and engine.tokens(normal)))
-    urgent = engine.submit(PROMPTS[2], max_tokens=200, priority=-10)
-    engine.run(lambda: engine.is_done(urgent))
+    async def run() -> tuple[bool, int]:
+        async with running_engine("endless", settings=ROOM_FOR_TWO_ANSWERS, own_process=True) as client:
+            flex, normal = (
+                submit(client, "endless", prompt, max_tokens=450, priority=priority)
+                for prompt, priority in zip(PROMPTS[:2], (10, 0), strict=True)
+            )
+            await asyncio.gather(flex.next(), normal.next())
+            less_important = asyncio.gather(finish(flex), finish(normal))
+            await finish(submit(client, "endless", PROMPTS[2], max_tokens=450, priority=-10))
+            is_last = not less_important.done()
+            await less_important
+            return is_last, (await client.stats()).num_preemptions
 
-    assert engine.stats().num_preemptions > 0
-    assert not engine.is_done(flex)
+    is_last, num_preemptions = asyncio.run(run())
+    assert is_last
+    assert num_preemptions > 0
 
 
 def test_row_alone_that_outgrows_the_limit_ends_with_the_reason() -> None:
