@@ -9,6 +9,8 @@ from mlxctl.ir import (
     EmbeddingRequest,
     EmbeddingResult,
     GenerationRequest,
+    SpeechChunk,
+    SpeechRequest,
     StreamEvent,
     TextResult,
     TranscriptionRequest,
@@ -100,6 +102,9 @@ class Inference(Protocol):
 
     async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
         """Transcribe an audio file."""
+
+    def speak(self, request: SpeechRequest) -> AsyncIterator[SpeechChunk]:
+        """Speak a text. Closing the iterator cancels the rest."""
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a prompt, which may exceed the context length."""

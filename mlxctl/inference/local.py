@@ -3,6 +3,8 @@
 Event-loop thread only.
 """
 
+from collections.abc import AsyncIterator
+
 import msgspec
 
 from mlxctl.inference.call_context import operator_call
@@ -16,6 +18,8 @@ from mlxctl.ir import (
     EmbeddingRequest,
     EmbeddingResult,
     GenerationRequest,
+    SpeechChunk,
+    SpeechRequest,
     TranscriptionRequest,
     TranscriptionResult,
 )
@@ -52,6 +56,10 @@ class LocalInference:
     async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
         """Transcribe an audio file."""
         return await self._service.transcribe(request, operator_call())
+
+    def speak(self, request: SpeechRequest) -> AsyncIterator[SpeechChunk]:
+        """Speak a text. Closing the iterator cancels the rest."""
+        return self._service.speak(request, operator_call())
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a prompt, which may exceed the context length."""

@@ -1,7 +1,7 @@
 """Local inference: resolves models, prepares requests and submits them. Event-loop thread only."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mlxctl.engine import EngineClient, EngineStatus, Hello, Stats
@@ -28,6 +28,8 @@ from mlxctl.inference.tokenization import Tokenization
 from mlxctl.inference.transcription import transcribe
 from mlxctl.ir import (
     EmbeddingResult,
+    SpeechChunk,
+    SpeechRequest,
     SpeechSegment,
     TranscriptionRequest,
     TranscriptionResult,
@@ -293,6 +295,19 @@ class InferenceService:
                 log=self._log,
                 on_segments=on_segments,
             )
+        finally:
+            lease.release()
+
+    async def speak(self, request: SpeechRequest, call: CallContext) -> AsyncIterator[SpeechChunk]:
+        """Speak a text, loading the model if necessary; the last chunk `is_last`.
+
+        Closing the iterator cancels the rest. The rules of the HTTP request apply to the text. Raises what
+        `embed` does, UnknownVoice and InvalidRequest with the first chunk.
+        """
+        session, lease = await self.models.use(request.model, call, purpose="speech")
+        try:
+            raise NotImplementedError(session.name)
+            yield
         finally:
             lease.release()
 

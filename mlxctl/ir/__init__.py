@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         EmbeddingTask,
         ModelSpec,
         ModelTask,
+        SpeechGenerationTask,
         TextGenerationTask,
         TranscriptionTask,
     )
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
         ToolSpec,
     )
     from mlxctl.ir.results import Collector, TextResult, collect
+    from mlxctl.ir.speech import ReferenceAudio, SpeechChunk, SpeechRecipe, SpeechRequest
     from mlxctl.ir.stored import StoredAgent, StoredItem, StoredResponse
     from mlxctl.ir.transcription import (
         SpeechSegment,
@@ -144,12 +146,17 @@ __all__ = [
     "PromptProgress",
     "Purpose",
     "PythonNotation",
+    "ReferenceAudio",
     "RemoteImagePart",
     "Repetition",
     "Role",
     "SamplingOptions",
     "SamplingParams",
     "ShownPart",
+    "SpeechChunk",
+    "SpeechGenerationTask",
+    "SpeechRecipe",
+    "SpeechRequest",
     "SpeechSegment",
     "SpeechTask",
     "StoredAgent",
@@ -205,6 +212,7 @@ __getattr__ = on_demand(
         "kv_cache_size",
         "embeddings",
         "transcription",
+        "speech",
         "models",
         "model_spec",
         "notations",

@@ -10,6 +10,7 @@ import msgspec
 from mlxctl.ir.embeddings import EmbeddingRecipe
 from mlxctl.ir.images import VisionRecipe
 from mlxctl.ir.kv_cache_size import KVFormats
+from mlxctl.ir.speech import SpeechRecipe
 from mlxctl.ir.transcription import TranscriptionRecipe
 
 
@@ -60,7 +61,13 @@ class TranscriptionTask(msgspec.Struct, frozen=True, kw_only=True, tag="transcri
     recipe: TranscriptionRecipe
 
 
-ModelTask = TextGenerationTask | EmbeddingTask | TranscriptionTask
+class SpeechGenerationTask(msgspec.Struct, frozen=True, kw_only=True, tag="speech"):
+    """The model speaks text."""
+
+    recipe: SpeechRecipe
+
+
+ModelTask = TextGenerationTask | EmbeddingTask | TranscriptionTask | SpeechGenerationTask
 """The kind of work that a model is loaded for, with everything that only this kind needs."""
 
 

@@ -12,14 +12,16 @@ from mlxctl.ir.model_spec import (
     EmbeddingTask,
     ModelSpec,
     ModelTask,
+    SpeechGenerationTask,
     TextGenerationTask,
     TextModelOptions,
     TranscriptionTask,
 )
+from mlxctl.ir.speech import SpeechRecipe
 from mlxctl.ir.transcription import TranscriptionRecipe
 
 ToolDelivery = Literal["template", "injected"]
-Purpose = Literal["text", "embeddings", "transcription"]
+Purpose = Literal["text", "embeddings", "transcription", "speech"]
 
 ProbeVerdict = Literal["yes", "no", "unknown"]
 """The answer that probing found to one question about a model."""
@@ -50,7 +52,8 @@ class ModelFacts:
     generation_config.json) limits answers to requests without a limit; None is the rest of the context.
     `chat_template` is None for a model without one, `tool_template` for one without a template of its own for
     requests with tools, `embedding` for one that generates text, `vision` for one that takes no images here,
-    `transcription` for one that transcribes no audio; `vision_problem` is why a vision model takes no images.
+    `transcription` for one that transcribes no audio, `speech` for one that speaks no text; `vision_problem`
+    is why a vision model takes no images.
     `dimensions` is the length of a model's vectors, None where its files do not contain it.
     """
 
@@ -71,12 +74,15 @@ class ModelFacts:
     vision: VisionRecipe | None = None
     vision_problem: str | None = None
     transcription: TranscriptionRecipe | None = None
+    speech: SpeechRecipe | None = None
 
     @property
     def purpose(self) -> Purpose:
-        """The model's output: generated text, vectors, or a transcription."""
+        """The model's output: generated text, vectors, a transcription, or speech."""
         if self.embedding is not None:
             return "embeddings"
+        if self.speech is not None:
+            return "speech"
         return "text" if self.transcription is None else "transcription"
 
     def spec(
@@ -100,6 +106,8 @@ class ModelFacts:
             return EmbeddingTask(recipe=self.embedding)
         if self.transcription is not None:
             return TranscriptionTask(recipe=self.transcription)
+        if self.speech is not None:
+            return SpeechGenerationTask(recipe=self.speech)
         return TextGenerationTask(vision=self.vision, options=options)
 
 

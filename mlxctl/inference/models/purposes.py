@@ -10,6 +10,7 @@ _PURPOSES: dict[Purpose, str] = {
     "embeddings": "makes embeddings and writes no text; send texts to /v1/embeddings, or name another model",
     "transcription": "transcribes audio and writes no other text; "
     "send audio to /v1/audio/transcriptions, or name another model",
+    "speech": "speaks text and writes none; send text to /v1/audio/speech, or name another model",
 }
 _RERANKER = (
     "is a reranker and writes no text; send a query and documents to /v1/rerank, or name another model"
@@ -17,11 +18,13 @@ _RERANKER = (
 _TEXT_MODEL_FOR: dict[Purpose, str] = {
     "embeddings": "generates text, and its hidden states make poor vectors",
     "transcription": "generates text and takes no audio",
+    "speech": "generates text and makes no audio",
 }
 # Small ones.
 _SHORT_NAMES_FOR: dict[Purpose, str] = {
     "embeddings": "qwen3-embedding:0.6b",
     "transcription": "whisper:small",
+    "speech": "qwen3-tts:0.6b",
 }
 
 

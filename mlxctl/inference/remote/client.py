@@ -1,7 +1,7 @@
 """Inference by another server over HTTP. Event-loop thread only."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
@@ -21,6 +21,8 @@ from mlxctl.ir import (
     EmbeddingRequest,
     EmbeddingResult,
     GenerationRequest,
+    SpeechChunk,
+    SpeechRequest,
     TranscriptionRequest,
     TranscriptionResult,
 )
@@ -194,6 +196,11 @@ class RemoteInference:
         audio = await asyncio.to_thread(wav_file, request)
         content = await self._request("POST", path, data=form, files={"file": ("audio.wav", audio)})
         return decode_answer(content, TranscriptionBody, url=path).result()
+
+    async def speak(self, request: SpeechRequest) -> AsyncIterator[SpeechChunk]:
+        """Speak a text. Raises as `generate` does."""
+        raise NotImplementedError(request.model)
+        yield
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a conversation's prompt on the server.

@@ -19,6 +19,7 @@ MlxctlError
 │   └── NotEnoughMemory
 ├── RequestError                 the caller has to change the request
 │   ├── InvalidRequest
+│   │   └── UnknownVoice         a voice that the speech model does not have
 │   ├── ContextTooLong
 │   │   └── PracticalContextExceeded  memory does not suffice, as probing measured
 │   ├── ContextOverBudget        prompt and output can never fit into the memory limit
@@ -127,6 +128,7 @@ from mlxctl.ir.errors.request import (
     UnknownModel,
     UnknownResource,
     UnknownThread,
+    UnknownVoice,
 )
 
 __all__ = [
@@ -184,6 +186,7 @@ __all__ = [
     "UnknownModel",
     "UnknownResource",
     "UnknownThread",
+    "UnknownVoice",
     "UsageError",
     "describe_bytes",
     "shortened",

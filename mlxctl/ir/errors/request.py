@@ -26,6 +26,22 @@ class InvalidRequest(RequestError):
         self.code = code
 
 
+class UnknownVoice(InvalidRequest):
+    """The request names a voice that the speech model does not have."""
+
+    def __init__(self, voice: str, voices: tuple[str, ...]) -> None:
+        names = ", ".join(voices[:_MAX_NAMES]) + (", …" if len(voices) > _MAX_NAMES else "")
+        super().__init__(
+            f"the model has no voice {voice!r}{_nearest(voice, voices)}; its voices are {names}"
+            if voices
+            else f"the model has no voice {voice!r}, and none with a name; leave voice out",
+            param="voice",
+            code="voice_not_found",
+        )
+        self.voice = voice
+        self.voices = voices
+
+
 class ContextTooLong(RequestError):
     """The prompt alone exceeds the context length, in tokens.
 

@@ -1,0 +1,67 @@
+"""Speech requests, answers and recipes: text to audio. Pure values.
+
+Samples are always mono float32 between -1 and 1, little-endian.
+"""
+
+import msgspec
+
+FLOAT_BYTES = 4
+"""Bytes of a sample."""
+
+
+class SpeechRecipe(msgspec.Struct, frozen=True, kw_only=True):
+    """What a speech model can do, by its files.
+
+    `family` selects the code that runs it. `voices` are names that a request can give, empty for a model with
+    one voice or with none of its own; `default_voice` is that of requests without one. `languages` are the
+    names that the model has for them, empty where it does not distinguish any. It `clones_voices` from a
+    recording, `follows_instructions` on how to speak, and `takes_speed`.
+    """
+
+    family: str
+    sample_rate: int
+    voices: list[str] = []
+    default_voice: str | None = None
+    languages: list[str] = []
+    clones_voices: bool = False
+    follows_instructions: bool = False
+    takes_speed: bool = False
+
+
+class ReferenceAudio(msgspec.Struct, frozen=True, kw_only=True):
+    """A recording of a voice, and the `text` that is spoken in it."""
+
+    samples: bytes
+    sample_rate: int
+    text: str
+
+
+class SpeechRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A text to speak.
+
+    `instructions` say how to speak. A `language` is one of the recipe's. The same `seed` gives the same
+    samples; None draws one.
+    """
+
+    model: str
+    text: str
+    voice: str | None = None
+    instructions: str | None = None
+    language: str | None = None
+    speed: float = 1.0
+    seed: int | None = None
+    reference: ReferenceAudio | None = None
+
+
+class SpeechChunk(msgspec.Struct, frozen=True, kw_only=True):
+    """The next samples of an answer.
+
+    The numbers of tokens are those since the previous chunk. The last chunk of an answer `is_last`; its
+    samples may be empty.
+    """
+
+    samples: bytes
+    sample_rate: int
+    num_text_tokens: int = 0
+    num_audio_tokens: int = 0
+    is_last: bool = False
