@@ -16,6 +16,7 @@ from mlxctl.ir.images import image_media_type
 PDF = "application/pdf"
 
 _PDF_URL = re.compile(r"data:application/pdf(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE)
+_AUDIO_URL = re.compile(r"data:audio/[\w.+-]+(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE)
 _REMOTE_URL = re.compile(r"https?:", re.IGNORECASE)
 _DATA_URL = re.compile(
     r"data:(?P<media_type>image/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE
@@ -116,6 +117,14 @@ def audio_from_base64(data: str, audio_format: str, path: str) -> AudioPart:
     Raises InvalidRequest.
     """
     return AudioPart(data=_decode(data, f"{path}.data"), media_type=f"audio/{audio_format}")
+
+
+def recording_from_base64(data: str, path: str) -> bytes:
+    """Return the file of base64 `data`, or of a data URL. Raises InvalidRequest."""
+    if _REMOTE_URL.match(data):
+        raise InvalidRequest(f"{path} is a URL, which is not fetched; send the file as base64", param=path)
+    header = _AUDIO_URL.match(data)
+    return _decode(data if header is None else data[header.end() :], path)
 
 
 def _decode(data: str, path: str) -> bytes:

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from mlxctl.ir import AdapterVerdict, ProbeVerdict
+from mlxctl.ir import AdapterVerdict, ProbeVerdict, SpeechRecipe
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.models import ModelState
 from mlxctl.protocols.openai.lists import parse_limit
@@ -82,6 +82,18 @@ class Capabilities(Struct, frozen=True):
     thinking: ThinkingSupport
 
 
+class SpeechFacts(Struct, frozen=True, kw_only=True):
+    """What a speech model can do; `sample_rate` is in samples a second."""
+
+    voices: list[str]
+    default_voice: str | None
+    languages: list[str]
+    sample_rate: int
+    clones_voices: bool
+    follows_instructions: bool
+    takes_speed: bool
+
+
 class Model(Struct, frozen=True, kw_only=True):
     """A model, with the fields of both protocols and more.
 
@@ -120,6 +132,7 @@ class Model(Struct, frozen=True, kw_only=True):
     pinned: bool
     probed: dict[str, ProbeVerdict] | None
     adapter: AdapterVerdict | None
+    speech: SpeechFacts | None
     root: str | None
     parent: str | None
 
@@ -141,9 +154,10 @@ class ModelCard:
     `created` is in unix seconds, `context_length` in tokens, `num_bytes` of weights. `dimensions` is the
     length of an embedding model's vectors, `experts` how many a layer has and a token uses. Unknown values
     are None, an unknown kind is "unknown". `verdicts` are the results of probing by question; empty for a
-    model that was not probed. `adapter` is the analysis of its chat template. `root` is the model's own name;
-    an alias has another `id`. `parent` is the base model of a LoRA adapter. `from_library` marks a model
-    that the server was not told to serve by name: with `--any-library-model` it offers all.
+    model that was not probed. `adapter` is the analysis of its chat template. `speech` is None for a model
+    that speaks no text. `root` is the model's own name; an alias has another `id`. `parent` is the base model
+    of a LoRA adapter. `from_library` marks a model that the server was not told to serve by name: with
+    `--any-library-model` it offers all.
     """
 
     id: str
@@ -167,6 +181,7 @@ class ModelCard:
     problem: str | None = None
     is_pinned: bool = False
     verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
+    speech: SpeechRecipe | None = None
     root: str | None = None
     parent: str | None = None
 
@@ -258,8 +273,21 @@ def _model_object(card: ModelCard) -> Model:
         pinned=card.is_pinned,
         probed=dict(card.verdicts) or None,
         adapter=card.adapter,
+        speech=_speech(card.speech) if card.speech else None,
         root=card.root,
         parent=card.parent,
+    )
+
+
+def _speech(recipe: SpeechRecipe) -> SpeechFacts:
+    return SpeechFacts(
+        voices=recipe.voices,
+        default_voice=recipe.default_voice,
+        languages=recipe.languages,
+        sample_rate=recipe.sample_rate,
+        clones_voices=recipe.clones_voices,
+        follows_instructions=recipe.follows_instructions,
+        takes_speed=recipe.takes_speed,
     )
 
 

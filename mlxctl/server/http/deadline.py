@@ -15,6 +15,7 @@ _ENDPOINTS: dict[str, Endpoint] = {
     "agents": "agents",
     "embed": "embeddings",
     "rerank": "embeddings",
+    "audio/speech": "speech",
     "audio/": "transcriptions",
     "models/": "admin",
     "api/": "ollama",

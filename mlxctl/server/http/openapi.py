@@ -44,8 +44,7 @@ _KEYS = {
     },
 }
 _REF = "#/components/schemas/{name}"
-_TEXT = "text/plain"
-_MEDIA = ("application/json", _TEXT)
+_MEDIA: dict[type[Any], str] = {str: "text/plain", bytes: "audio/*"}
 _OTHER_PHRASES = {499: "Request Cancelled", 529: "Overloaded"}
 
 
@@ -182,14 +181,12 @@ def _describe(
 def _responses(
     route: Route, operation: Operation, schema_of: dict[type[Any], dict[str, Any]]
 ) -> dict[str, Any]:
-    kinds = {
-        media_type: [kind for kind in _answers(operation) if (kind is str) == (media_type == _TEXT)]
-        for media_type in _MEDIA
-    }
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for kind in _answers(operation):
+        schema = {"type": "string", "format": "binary"} if kind is bytes else schema_of[kind]
+        kinds.setdefault(_MEDIA.get(kind, "application/json"), []).append(schema)
     content: dict[str, Any] = {
-        media_type: {"schema": _one_of([schema_of[kind] for kind in found])}
-        for media_type, found in kinds.items()
-        if found
+        media_type: {"schema": _one_of(schemas)} for media_type, schemas in kinds.items()
     }
     if operation.events:
         events = [schema_of[kind] for kind in operation.events]

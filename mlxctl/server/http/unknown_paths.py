@@ -14,7 +14,6 @@ _MAX_CHARS = 128
 # What clients ask for at other servers, and what there is here.
 _INSTEAD = {
     "/classify": "classification is not supported; POST /v1/rerank takes cross-encoders",
-    "/v1/audio/speech": "speech synthesis is not supported; POST /v1/audio/transcriptions transcribes",
     "/v1/images/generations": "image generation is not supported; POST /v1/chat/completions takes images",
     "/v1/moderations": "moderation is not supported; guardrails (/admin/guardrails) refuse or redact texts",
     "/v1/messages/batches": "batches are not supported; send each request to POST /v1/messages",

@@ -70,6 +70,8 @@ def audit_record(request: HttpRecord) -> AuditRecord:
         completion_tokens=sum(view.num_generated_tokens for view in views),
         thinking_tokens=sum(entry.num_thinking for entry in entries),
         images=sum(entry.num_images for entry in entries),
+        characters=request.speech.num_characters if request.speech else 0,
+        audio_seconds=round(request.speech.audio_seconds, 3) if request.speech else 0.0,
         queue_ms=_most(view.queue_seconds for view in views),
         prefill_ms=_most(view.prefill_seconds for view in views),
         ttft_ms=_milliseconds(

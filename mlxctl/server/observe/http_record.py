@@ -10,13 +10,28 @@ from mlxctl.inference.request_record import RequestRecord
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
+class SpeechFigures:
+    """What one speech request took, and what it got so far.
+
+    `model` is the model's own name. `computing_seconds` end with the last audio, without waits for the
+    client.
+    """
+
+    model: str
+    num_characters: int
+    audio_seconds: float = 0.0
+    computing_seconds: float = 0.0
+    first_audio_seconds: float | None = None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class HttpRecord(RequestRecord):
     """The record of one HTTP request.
 
     Event-loop thread only, until it has ended. `route` is the route's template, empty for a path without a
     route. `caller` is the key's name, empty without a key. `status` is 0 until the response begins.
     `traceparent` and `tracestate` are the W3C trace context for requests to other servers; `span` is the
-    request's own where traces are exported.
+    request's own where traces are exported. `speech` is None for other requests.
     """
 
     method: str = ""
@@ -31,6 +46,7 @@ class HttpRecord(RequestRecord):
     traceparent: str | None = None
     tracestate: str | None = None
     span: Any = None
+    speech: SpeechFigures | None = None
 
     @property
     def trace_id(self) -> str | None:

@@ -10,18 +10,21 @@ from mlxctl.inference import ServedModel
 from mlxctl.inference.image_fetching.fetcher import FetchTotals
 from mlxctl.inference.models.manager import RouteResult
 from mlxctl.inference.models.model_states import ModelStats
-from mlxctl.inference.request_totals import ModelTotals
+from mlxctl.inference.request_totals import FIRST_TOKEN_SECONDS, ModelTotals
+from mlxctl.ir.distribution import Distribution
 from mlxctl.library.text_config import text_part
 from mlxctl.library.weights import count_experts
 from mlxctl.protocols import AgentStatus
 from mlxctl.server.observe.engine_metrics import engine_families
-from mlxctl.server.observe.http_record import HttpRecord
+from mlxctl.server.observe.http_record import HttpRecord, SpeechFigures
 from mlxctl.server.observe.metric_family import counter, gauge, histogram
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
 
+# Below 1, audio is computed faster than it plays.
+_REAL_TIME_FACTORS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0, 10.0)
 _DENIALS = frozenset(
     {
         "invalid_api_key",
@@ -36,16 +39,36 @@ _DENIALS = frozenset(
 
 
 @dataclass(slots=True)
-class HttpRequestCounts:
-    """HTTP requests that were stopped or denied. Event-loop thread only.
+class SpeechTotals:
+    """Speech requests of one model."""
 
-    `guardrails` counts by verdict, `denials` by error code.
+    num_characters: int = 0
+    audio_seconds: float = 0.0
+    first_audio: Distribution = field(default_factory=lambda: Distribution.of(FIRST_TOKEN_SECONDS))
+    real_time_factor: Distribution = field(default_factory=lambda: Distribution.of(_REAL_TIME_FACTORS))
+
+    def add(self, figures: SpeechFigures) -> None:
+        """Count an ended request."""
+        self.num_characters += figures.num_characters
+        self.audio_seconds += figures.audio_seconds
+        if figures.first_audio_seconds is not None:
+            self.first_audio.add(figures.first_audio_seconds)
+        if figures.audio_seconds:
+            self.real_time_factor.add(figures.computing_seconds / figures.audio_seconds)
+
+
+@dataclass(slots=True)
+class HttpRequestCounts:
+    """HTTP requests that were stopped or denied, and speech. Event-loop thread only.
+
+    `guardrails` counts by verdict, `denials` by error code, `speech` by model.
     """
 
     num_disconnects: int = 0
     num_deadlines: int = 0
     guardrails: Counter[str] = field(default_factory=Counter)
     denials: Counter[str] = field(default_factory=Counter)
+    speech: dict[str, SpeechTotals] = field(default_factory=dict)
 
     def record(self, request: HttpRecord) -> None:
         """Count an ended request."""
@@ -55,16 +78,17 @@ class HttpRequestCounts:
             self.guardrails[request.guardrail] += 1
         if request.error in _DENIALS:
             self.denials[request.error] += 1
+        if request.speech is not None:
+            self.speech.setdefault(request.speech.model, SpeechTotals()).add(request.speech)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSnapshot:
     """Everything that one scrape reports.
 
-    `engine` is None while the engine does not answer. `routes` counts requests by model and result,
-    `rate_limited` refused requests by the limit that they reached,
-    `agents` recently active agents by status, None where that is unknown, `agent_turns` open turns of agents
-    by state.
+    `engine` is None while the engine does not answer. `speech` is by model. `routes` counts requests by model
+    and result, `rate_limited` refused requests by the limit that they reached, `agents` recently active
+    agents by status, None where that is unknown, `agent_turns` open turns of agents by state.
     """
 
     totals: Mapping[str, ModelTotals]
@@ -72,6 +96,7 @@ class MetricsSnapshot:
     num_restarts: int
     http: HttpRequestCounts
     pool: ModelStats
+    speech: Mapping[str, SpeechTotals] = field(default_factory=dict)
     rate_limited: Mapping[str, int] = field(default_factory=dict)
     num_audit_dropped: int = 0
     agents: Mapping[AgentStatus, int] | None = None
@@ -86,6 +111,7 @@ def metric_families(snapshot: MetricsSnapshot) -> "Iterator[Metric]":
     """Return all metrics; those of the engine only if it answered."""
     yield from _requests(snapshot.totals)
     yield from _request_histograms(snapshot.totals)
+    yield from _speech(snapshot.speech)
     yield from _server(snapshot)
     yield from _models(snapshot)
     if snapshot.engine is not None:
@@ -126,7 +152,25 @@ def _request_histograms(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]"
         yield histogram(name, text, _by_model(totals, attribute), "model")
 
 
-def _by_model(totals: Mapping[str, ModelTotals], attribute: str) -> dict[str, Any]:
+def _speech(totals: Mapping[str, SpeechTotals]) -> "Iterator[Metric]":
+    characters, seconds = _by_model(totals, "num_characters"), _by_model(totals, "audio_seconds")
+    yield counter("speech_characters", "Characters of texts to speak.", characters, "model")
+    yield counter("speech_audio_seconds", "Seconds of audio that were computed.", seconds, "model")
+    yield histogram(
+        "speech_first_audio_seconds",
+        "Time from request to first audio.",
+        _by_model(totals, "first_audio"),
+        "model",
+    )
+    yield histogram(
+        "speech_real_time_factor",
+        "Time of computing per second of audio.",
+        _by_model(totals, "real_time_factor"),
+        "model",
+    )
+
+
+def _by_model(totals: Mapping[str, Any], attribute: str) -> dict[str, Any]:
     return {model: getattr(total, attribute) for model, total in totals.items()}
 
 

@@ -58,6 +58,11 @@ class MetricsResource:
             status=inference.status,
             num_restarts=inference.num_engine_restarts,
             http=self._http_requests,
+            speech={
+                name: totals
+                for name, totals in self._http_requests.speech.items()
+                if inference.models.is_allowed(name, allowed)
+            },
             rate_limited=self._limiter.num_refused,
             num_audit_dropped=self._audit.num_dropped if self._audit is not None else 0,
             pool=inference.models.stats(allowed),

@@ -1,4 +1,4 @@
-"""OpenAI's routes: chat completions, completions, embeddings, transcriptions and responses."""
+"""OpenAI's routes: chat completions, completions, embeddings, audio and responses."""
 
 import hashlib
 from collections.abc import Callable
@@ -28,6 +28,12 @@ from mlxctl.protocols.openai.responses.compaction import CompactedResponse, Toke
 from mlxctl.protocols.openai.responses.event_schema import RESPONSE_EVENTS
 from mlxctl.protocols.openai.responses.item_list import ItemList
 from mlxctl.protocols.openai.responses.schema import ResponsesRequest
+from mlxctl.protocols.openai.speech_schema import (
+    CreateSpeechRequest,
+    SpeechAudioDelta,
+    SpeechAudioDone,
+    VoiceList,
+)
 from mlxctl.protocols.openai.transcriptions_schema import (
     Transcription,
     TranscriptionForm,
@@ -45,6 +51,7 @@ from mlxctl.server.http.route import (
     Route,
     RouteContext,
 )
+from mlxctl.server.resources.audio.speech import SpeechResource, VoicesResource
 from mlxctl.server.resources.audio.transcriptions import TranscriptionsResource
 from mlxctl.server.resources.generation.conversations import ResponseConversations
 from mlxctl.server.resources.generation.generation import GenerationResource
@@ -181,6 +188,41 @@ ROUTES = (
     ),
     _transcription(
         "translate", "translations", "Translate an audio file to English text (OpenAI)", TranslationForm
+    ),
+    Route(
+        path="/v1/audio/speech",
+        aliases=("/audio/speech",),
+        resource=lambda context: SpeechResource(
+            context.services.inference, context.open_requests, context.settings
+        ),
+        protocol=OPENAI,
+        access="audio",
+        operations=(
+            Operation(
+                method="post",
+                summary="Speak a text (OpenAI)",
+                body=CreateSpeechRequest,
+                answer=bytes,
+                events=(SpeechAudioDelta, SpeechAudioDone, OpenAIError),
+                errors=GENERATION_ERRORS,
+            ),
+        ),
+    ),
+    Route(
+        path="/v1/audio/voices",
+        aliases=("/audio/voices",),
+        resource=lambda context: VoicesResource(context.services.inference),
+        protocol=OPENAI,
+        access="audio",
+        operations=(
+            Operation(
+                method="get",
+                summary="List the voices of the speech models",
+                answer=VoiceList,
+                query=(Query(name="model", schema={"type": "string"}),),
+                errors=(404,),
+            ),
+        ),
     ),
     Route(
         path="/v1/responses",

@@ -15,6 +15,7 @@ Endpoint = Literal[
     "ollama",
     "embeddings",
     "transcriptions",
+    "speech",
     "admin",
 ]
 """Endpoints that may have a separate timeout, with the routes of all dialects.

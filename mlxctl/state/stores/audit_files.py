@@ -35,8 +35,8 @@ class AuditRecord(Struct, kw_only=True, omit_defaults=True):
     """One ended request in the audit log.
 
     `id` grows with time; `time` is its end in unix seconds. `caller` is the name of the key. Token counts are
-    sums over all answers to the request. `prompt_sha256` and `response_sha256` are HMACs of prompt and answer
-    with the key of this machine.
+    sums over all answers to the request, `characters` those of a text that is spoken. `prompt_sha256` and
+    `response_sha256` are HMACs of prompt and answer with the key of this machine.
     """
 
     id: int = 0
@@ -59,6 +59,8 @@ class AuditRecord(Struct, kw_only=True, omit_defaults=True):
     completion_tokens: int = 0
     thinking_tokens: int = 0
     images: int = 0
+    characters: int = 0
+    audio_seconds: float = 0.0
     queue_ms: float | None = None
     prefill_ms: float | None = None
     ttft_ms: float | None = None

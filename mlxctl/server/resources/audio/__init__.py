@@ -1,1 +1,1 @@
-"""Speech to text."""
+"""Speech to text, and text to speech."""

@@ -106,6 +106,7 @@ def _card(model: ServedModel, described: ModelDescription) -> ModelCard:
         problem=model.problem,
         is_pinned=model.is_pinned,
         verdicts=model.verdicts,
+        speech=model.facts.speech,
     )
 
 

@@ -1,0 +1,162 @@
+"""OpenAI speech: text to audio."""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from mlxctl.ir import SpeechRecipe
+from mlxctl.ir.audio_format import AudioFormat
+from mlxctl.ir.errors import InvalidRequest, MlxctlError, UnknownVoice
+from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.media import recording_from_base64
+from mlxctl.protocols.openai.errors import error_json
+from mlxctl.protocols.openai.speech_schema import (
+    CreateSpeechRequest,
+    SpeechAudioDelta,
+    SpeechAudioDone,
+    SpeechUsage,
+    VoiceEntry,
+    VoiceId,
+    VoiceList,
+)
+
+OPENAI_VOICES = (
+    *("alloy", "ash", "ballad", "coral", "echo", "fable", "onyx"),
+    *("nova", "sage", "shimmer", "verse", "marin", "cedar"),
+)
+"""Voices that OpenAI's clients offer; each is a voice of every model."""
+
+_DECODER = msgspec.json.Decoder(CreateSpeechRequest)
+# Home Assistant sends the text of Python's None.
+_NO_INSTRUCTIONS = ("", "None")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedSpeech:
+    """A parsed body; `recording` is not decoded, and `recorded_text` what is said in it."""
+
+    model: str
+    text: str
+    voice: str | None
+    instructions: str | None
+    language: str | None
+    speed: float
+    seed: int | None
+    recording: bytes | None
+    recorded_text: str
+    format: AudioFormat
+    sends_events: bool
+
+
+def parse_speech(body: bytes) -> ParsedSpeech:
+    """Parse a request body. Raises InvalidRequest."""
+    decoded = decode_body(body, _DECODER)
+    if not any(map(_is_visible, decoded.input)):
+        raise InvalidRequest("input has no text to speak", param="input")
+    recording, recorded_text = _recording(decoded)
+    voice = decoded.voice.id if isinstance(decoded.voice, VoiceId) else decoded.voice
+    instructions = (decoded.instructions or "").strip()
+    return ParsedSpeech(
+        model=decoded.model,
+        text=decoded.input,
+        voice=voice or None,
+        instructions=None if instructions in _NO_INSTRUCTIONS else instructions,
+        language=decoded.language,
+        speed=1.0 if decoded.speed is None else decoded.speed,
+        seed=decoded.seed,
+        recording=recording,
+        recorded_text=recorded_text,
+        format=decoded.response_format or "mp3",
+        sends_events=decoded.stream_format == "sse",
+    )
+
+
+def find_voice(name: str | None, recipe: SpeechRecipe) -> str | None:
+    """Return the model's voice for a requested one, None for its only or default one.
+
+    OpenAI's voices are the model's, in the order of both lists. Raises UnknownVoice.
+    """
+    if name is None:
+        return None
+    by_name = {voice.casefold(): voice for voice in reversed(recipe.voices)}
+    asked = name.casefold()
+    if name in recipe.voices:
+        return name
+    if asked in by_name:
+        return by_name[asked]
+    if asked == "default":
+        return None
+    if asked not in OPENAI_VOICES:
+        raise UnknownVoice(name, tuple(recipe.voices) or OPENAI_VOICES)
+    if not recipe.voices:
+        return None
+    return recipe.voices[OPENAI_VOICES.index(asked) % len(recipe.voices)]
+
+
+def check_speech_options(asked: ParsedSpeech, recipe: SpeechRecipe) -> None:
+    """Raise InvalidRequest for an option that the model cannot follow."""
+    for is_asked, is_able, param, fix in (
+        (asked.instructions is not None, recipe.follows_instructions, "instructions", "leave them out"),
+        (asked.speed != 1, recipe.takes_speed, "speed", "leave it out, or send 1"),
+        (asked.recording is not None, recipe.clones_voices, "ref_audio", "leave it out, or name a voice"),
+    ):
+        if is_asked and not is_able:
+            message = f"{param}: model {asked.model!r} does not support this; {fix}"
+            raise InvalidRequest(message, param=param)
+    if asked.language is not None and asked.language.casefold() not in map(str.casefold, recipe.languages):
+        known = ", ".join(recipe.languages) or "none by name"
+        message = f"language {asked.language!r} is not supported by the model; it supports {known}"
+        raise InvalidRequest(message, param="language")
+
+
+class SpeechEvents:
+    """Writes a stream of events: `delta` for each part of the file, then `done`."""
+
+    def delta(self, audio: bytes) -> bytes:
+        """Return the event of the next bytes."""
+        return _event(SpeechAudioDelta(audio=audio))
+
+    def done(self, *, num_text_tokens: int, num_audio_tokens: int) -> bytes:
+        """Return the last event."""
+        usage = SpeechUsage(num_text_tokens, num_audio_tokens, num_text_tokens + num_audio_tokens)
+        return _event(SpeechAudioDone(usage=usage))
+
+    def on_error(self, error: MlxctlError, *, request_id: str | None = None) -> bytes:  # noqa: ARG002 -- not in its shape
+        """Return the event that ends a failed stream."""
+        return b"data: " + error_json(error) + b"\n\n"
+
+    def ping(self) -> bytes:
+        """Return a keep-alive."""
+        return b": ping\n\n"
+
+
+def encode_voices(models: Sequence[tuple[str, SpeechRecipe]]) -> bytes:
+    """Return the list of the voices of models."""
+    entries = [
+        VoiceEntry(id=voice, name=voice, model=model, is_default=voice == recipe.default_voice)
+        for model, recipe in models
+        for voice in recipe.voices or OPENAI_VOICES
+    ]
+    return msgspec.json.encode(VoiceList(entries))
+
+
+def _recording(decoded: CreateSpeechRequest) -> tuple[bytes | None, str]:
+    """Return the recording of a voice, and its text."""
+    if decoded.ref_audio is None:
+        if decoded.ref_text is not None:
+            raise InvalidRequest("ref_text needs ref_audio, where it is said", param="ref_text")
+        return None, ""
+    if decoded.ref_text is None or not decoded.ref_text.strip():
+        raise InvalidRequest("ref_audio needs ref_text, what is said in it", param="ref_text")
+    return recording_from_base64(decoded.ref_audio, "ref_audio"), decoded.ref_text
+
+
+def _is_visible(character: str) -> bool:
+    """Whether a character is neither white space nor a control or format character."""
+    return unicodedata.category(character)[0] not in "ZC"
+
+
+def _event(event: msgspec.Struct) -> bytes:
+    return b"data: " + msgspec.json.encode(event) + b"\n\n"
