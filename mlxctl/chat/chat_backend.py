@@ -4,14 +4,14 @@ Heavy modules are imported in a worker thread when the backend is opened, after 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from mlxctl.chat.attachments import Attachment, with_document_tags
 from mlxctl.chat.observation import Observation
-from mlxctl.ir import DocumentPart, GenerationRequest, ImagePart
+from mlxctl.ir import DocumentPart, GenerationRequest, ImagePart, SpeechChunk, SpeechRequest
 from mlxctl.ir.errors import AuthenticationFailed, CapacityError
 from mlxctl.state.installed import missing_for
 from mlxctl.state.settings import Settings
@@ -31,6 +31,7 @@ class BackendModel:
     """The model in use.
 
     Unknown values are None; `context_length` is in tokens. `document_problem` is why no PDF can be read.
+    `voices` are those of a speech model.
     """
 
     name: str
@@ -40,9 +41,12 @@ class BackendModel:
     supports_images: bool | None = None
     document_problem: str | None = None
     is_demo: bool = False
+    voices: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, model: "ModelInfo", *, document_problem: str | None) -> "BackendModel":
+    def of(
+        cls, model: "ModelInfo", *, document_problem: str | None, voices: Sequence[str] = ()
+    ) -> "BackendModel":
         """Copy the properties of a model of an `Inference`."""
         return cls(
             name=model.name,
@@ -52,6 +56,7 @@ class BackendModel:
             supports_images=model.supports_images,
             document_problem=document_problem,
             is_demo=model.is_demo,
+            voices=tuple(voices),
         )
 
     def rejection(self, attached: Sequence[Attachment]) -> str | None:
@@ -100,6 +105,12 @@ class ChatBackend(Protocol):
     async def start(self, request: GenerationRequest) -> "AnswerStream":
         """Start a generation. Raises MlxctlError."""
 
+    def speech_model(self) -> str | None:
+        """Return the model that speaks texts, None without one."""
+
+    def speak(self, request: SpeechRequest) -> AsyncGenerator[SpeechChunk, None]:
+        """Speak a text; raises MlxctlError. Closing the iterator stops it."""
+
     async def observe(self) -> Observation:
         """Return the statistics of the engine or server. Raises MlxctlError."""
 
@@ -141,7 +152,9 @@ class LocalBackend:
         await self._inference.wait_ready()
         missing = missing_for("pdf")
         problem = f"PDF files need {missing}" if missing else None
-        return BackendModel.of(self._inference.models()[0], document_problem=problem)
+        model = self._inference.models()[0]
+        speech = model.facts.speech
+        return BackendModel.of(model, document_problem=problem, voices=speech.voices if speech else ())
 
     async def list_models(self) -> Sequence[SelectableModel]:
         return await asyncio.to_thread(_list_local_models, self._settings)
@@ -161,6 +174,15 @@ class LocalBackend:
     async def start(self, request: GenerationRequest) -> "AnswerStream":
         assert self._inference is not None, "open() comes first"
         return await self._inference.generate(with_document_tags(request))
+
+    def speech_model(self) -> str | None:
+        assert self._inference is not None, "open() comes first"
+        found = (model.name for model in self._inference.models() if model.facts.speech is not None)
+        return next(found, None)
+
+    def speak(self, request: SpeechRequest) -> AsyncGenerator[SpeechChunk, None]:
+        assert self._inference is not None, "open() comes first"
+        return self._inference.speak(request)
 
     async def observe(self) -> Observation:
         assert self._inference is not None, "open() comes first"
@@ -221,7 +243,7 @@ class RemoteBackend:
             if model.supports_documents is False
             else None
         )
-        return BackendModel.of(model, document_problem=problem)
+        return BackendModel.of(model, document_problem=problem, voices=model.voices)
 
     async def list_models(self) -> Sequence[SelectableModel]:
         assert self._inference is not None, "open() comes first"
@@ -247,6 +269,14 @@ class RemoteBackend:
     async def start(self, request: GenerationRequest) -> "AnswerStream":
         assert self._inference is not None, "open() comes first"
         return await self._inference.generate(request)
+
+    def speech_model(self) -> str | None:
+        assert self._inference is not None, "open() comes first"
+        return next((model.name for model in self._inference.models() if model.can_speak), None)
+
+    def speak(self, request: SpeechRequest) -> AsyncGenerator[SpeechChunk, None]:
+        assert self._inference is not None, "open() comes first"
+        return self._inference.speak(request)
 
     async def observe(self) -> Observation:
         assert self._inference is not None, "open() comes first"

@@ -74,6 +74,7 @@ COMMANDS = (
     ChatCommand("compact", "", "", "", ("compact",), "Replace the older messages by a summary"),
     ChatCommand("undo", "", "", "", ("undo",), "Delete the last question and its answer"),
     ChatCommand("tools", "", "", "", ("tools",), "List the tools, or offer them", "[on|off]"),
+    ChatCommand("speak", "", "", "", ("speak",), "Read an answer aloud, by default the last", "[N]"),
     ChatCommand("statistics", "", "", "", ("stats",), "Show or hide statistics of answers"),
     ChatCommand("editor", "f6", "F6", "", ("editor",), "Write the question in $EDITOR"),
     ChatCommand(

@@ -18,6 +18,7 @@ COMMANDS = {
     ),
     "chat": LazyCommand("mlxctl.cli.chat:chat", "Chat with a model in the terminal."),
     "run": LazyCommand("mlxctl.cli.run:run", "Answer one prompt, or chat; downloads the model if needed."),
+    "speak": LazyCommand("mlxctl.cli.speak:speak", "Read a text aloud, or write it to an audio file."),
     "launch": LazyCommand(
         "mlxctl.cli.launch.commands:launch", "Start a coding agent with a model of this machine."
     ),

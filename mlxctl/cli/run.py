@@ -74,7 +74,7 @@ def run(
         )
         raise click.exceptions.Exit(
             run_chat(
-                _open_backend(url, model, api_key, is_local=local, is_quiet=quiet or as_json),
+                open_backend(url, model, api_key, is_local=local, is_quiet=quiet or as_json),
                 options,
                 InitialConversation(is_saved=prompt is None and sys.stdin.isatty()),
                 prompt=prompt,
@@ -85,7 +85,7 @@ def run(
         )
 
 
-def _open_backend(
+def open_backend(
     url: str | None, model: str, api_key: str | None, *, is_local: bool, is_quiet: bool
 ) -> "ChatBackend":
     """Return a server that has the model, or a local engine.

@@ -77,6 +77,15 @@ class RunningServer:
         named = [name for name in usable if self.models[name].get("from_library") is not True]
         return usable if all(self.models[name].get("is_demo") is True for name in named) else named
 
+    def speech_model(self) -> str | None:
+        """Return the first model that speaks texts, None without one."""
+        found = (
+            name
+            for name, model in self.models.items()
+            if model.get("kind") == "text-to-speech" and model.get("problem") is None
+        )
+        return next(found, None)
+
     def backend(self, name: str, *, is_quiet: bool = False) -> "ChatBackend":
         """Return the server as the backend of a chat, and say so."""
         from mlxctl.chat.chat_backend import RemoteBackend
@@ -136,6 +145,14 @@ def any_server(settings: Settings, *, api_key: str | None) -> "ChatBackend | Non
         urls = ", ".join(server.url for server in others)
         echo(f"mlxctl: other servers run here, too; --url names one of them: {urls}", err=True)
     return first.backend(_choose(first))
+
+
+def speaking_server(settings: Settings, *, api_key: str | None) -> "ChatBackend | None":
+    """Return a running server with a speech model, for a command that names none."""
+    for server in running_servers(settings, api_key):
+        if (model := server.speech_model()) is not None:
+            return server.backend(model, is_quiet=True)
+    return None
 
 
 def tell_servers(directories: Iterable[Path], settings: Settings) -> None:

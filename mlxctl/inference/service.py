@@ -1,7 +1,7 @@
 """Local inference: resolves models, prepares requests and submits them. Event-loop thread only."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mlxctl.engine import EngineClient, EngineStatus, Hello, Stats
@@ -298,7 +298,7 @@ class InferenceService:
         finally:
             lease.release()
 
-    async def speak(self, request: SpeechRequest, call: CallContext) -> AsyncIterator[SpeechChunk]:
+    async def speak(self, request: SpeechRequest, call: CallContext) -> AsyncGenerator[SpeechChunk, None]:
         """Speak a text, loading the model if necessary; the last chunk `is_last`.
 
         Closing the iterator cancels the rest. The rules of the HTTP request apply to the text. Raises what

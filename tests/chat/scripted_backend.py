@@ -10,6 +10,8 @@ from mlxctl.inference.interface import CacheEntry
 from mlxctl.ir import (
     Finished,
     GenerationRequest,
+    SpeechChunk,
+    SpeechRequest,
     StreamEvent,
     TextDelta,
     ToolArgumentsDelta,
@@ -52,6 +54,8 @@ class ScriptedBackend:
     def __init__(self, *scripts: Sequence[Line], model: BackendModel | None = None) -> None:
         self.requests: list[GenerationRequest] = []
         self.answers: list[ScriptedAnswer] = []
+        self.spoken: list[SpeechRequest] = []
+        self.spoken_chunks: Sequence[SpeechChunk] = ()
         self._scripts = list(scripts)
         self._model = model or BackendModel(name="scripted", context_length=4096, supports_tools=True)
 
@@ -70,6 +74,14 @@ class ScriptedBackend:
         self.requests.append(request)
         self.answers.append(ScriptedAnswer(self._scripts.pop(0)))
         return self.answers[-1]
+
+    def speech_model(self) -> str | None:
+        return "voice" if self.spoken_chunks else None
+
+    async def speak(self, request: SpeechRequest) -> AsyncIterator[SpeechChunk]:
+        self.spoken.append(request)
+        for chunk in self.spoken_chunks:
+            yield chunk
 
     async def observe(self) -> Observation:
         return Observation(at=float(len(self.requests)), stats={"num_generated_tokens": 0})

@@ -8,6 +8,7 @@ from mlxctl.chat.controller import effects as do
 from mlxctl.chat.controller.asking import ask_typed
 from mlxctl.chat.controller.compact import compact
 from mlxctl.chat.controller.effects import Effect, Effects, Part
+from mlxctl.chat.controller.speak import speak
 from mlxctl.chat.controller.state import ChatState
 from mlxctl.ir.errors import MlxctlError
 
@@ -42,6 +43,7 @@ COMMANDS: Mapping[str, Command] = {
     "sessions": chat_commands.load,
     "settings": option_commands.change_options,
     "sidebar": chat_commands.go_to_sidebar,
+    "speak": speak,
     "statistics": option_commands.show_statistics,
     "stop": chat_commands.stop,
     "system": option_commands.set_system_prompt,

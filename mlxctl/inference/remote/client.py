@@ -1,7 +1,7 @@
 """Inference by another server over HTTP. Event-loop thread only."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
@@ -16,6 +16,7 @@ from mlxctl.inference.remote.model_list import RemoteModel, no_model_list, read_
 from mlxctl.inference.remote.request_body import chat_body, encode_request
 from mlxctl.inference.remote.results import EmbeddingsBody, TranscriptionBody, wav_file
 from mlxctl.inference.remote.server_answers import convert_answer, decode_answer, read_answer_async
+from mlxctl.inference.remote.speech import WavReader, speech_body
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.ir import (
     EmbeddingRequest,
@@ -28,6 +29,7 @@ from mlxctl.ir import (
 )
 from mlxctl.ir.errors import (
     CapacityError,
+    ConnectionLost,
     MlxctlError,
     ServerUnreachable,
     UnknownModel,
@@ -163,15 +165,7 @@ class RemoteInference:
         message = self._client.build_request(
             "POST", f"{self.url}/chat/completions", content=encode_request(request), headers=headers
         )
-        try:
-            response = await self._client.send(message, stream=True)
-            if response.status_code == 200:
-                return RemoteGeneration(response)
-            async with aclosing(response), asyncio.timeout(_LIST_SECONDS):
-                content = await read_answer_async(response)
-        except (httpx.HTTPError, TimeoutError) as error:
-            raise ServerUnreachable(self.url, _reason(error)) from None
-        raise _error(response, content)
+        return RemoteGeneration(await self._open(message))
 
     async def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
         """Return a vector for each text. Raises as `generate` does."""
@@ -197,10 +191,21 @@ class RemoteInference:
         content = await self._request("POST", path, data=form, files={"file": ("audio.wav", audio)})
         return decode_answer(content, TranscriptionBody, url=path).result()
 
-    async def speak(self, request: SpeechRequest) -> AsyncIterator[SpeechChunk]:
-        """Speak a text. Raises as `generate` does."""
-        raise NotImplementedError(request.model)
-        yield
+    async def speak(self, request: SpeechRequest) -> AsyncGenerator[SpeechChunk, None]:
+        """Speak a text. Raises as `generate` does, and ConnectionLost."""
+        message = self._client.build_request("POST", f"{self.url}/audio/speech", json=speech_body(request))
+        response = await self._open(message)
+        reader = WavReader()
+        try:
+            async with aclosing(response):
+                async for data in response.aiter_bytes():
+                    if (chunk := reader.feed(data)) is not None:
+                        yield chunk
+        except httpx.HTTPError as error:
+            raise ConnectionLost(
+                f"the server closed the connection during the audio ({type(error).__name__})"
+            ) from None
+        yield reader.finish()
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a conversation's prompt on the server.
@@ -255,6 +260,21 @@ class RemoteInference:
         headers = {"Content-Type": "application/json"}
         content = await self._request("POST", url, content=msgspec.json.encode(body), headers=headers)
         return decode_answer(content, kind, url=url)
+
+    async def _open(self, message: httpx.Request) -> httpx.Response:
+        """Return the response to read as it comes.
+
+        Raises the error of its status, and ServerUnreachable.
+        """
+        try:
+            response = await self._client.send(message, stream=True)
+            if response.status_code == 200:
+                return response
+            async with aclosing(response), asyncio.timeout(_LIST_SECONDS):
+                content = await read_answer_async(response)
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise ServerUnreachable(self.url, _reason(error)) from None
+        raise _error(response, content)
 
     async def _request(
         self, method: str, url: str, *, seconds: float = _SILENCE_SECONDS, **options: Any

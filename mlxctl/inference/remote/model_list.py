@@ -20,7 +20,7 @@ class RemoteModel:
     """A model of another server; implements `ModelInfo`.
 
     None is a property that the server does not list. `state` is `loaded` for one in memory. `number_format`
-    is that of the weights: `4-bit`, or `16-bit float`.
+    is that of the weights: `4-bit`, or `16-bit float`. `voices` are those of a speech model.
     """
 
     name: str
@@ -34,11 +34,17 @@ class RemoteModel:
     state: str | None = None
     num_parameters: int | None = None
     number_format: str | None = None
+    voices: tuple[str, ...] = ()
 
     @property
     def can_chat(self) -> bool:
         """Whether it is no embedding, reranking or speech model."""
         return self.kind in _CHAT_KINDS
+
+    @property
+    def can_speak(self) -> bool:
+        """Whether it is known to speak text."""
+        return self.kind == "text-to-speech"
 
 
 class _Supported(msgspec.Struct, frozen=True):
@@ -59,6 +65,10 @@ class _Capabilities(msgspec.Struct, frozen=True):
     pdf_input: _Supported | None = None
 
 
+class _Speech(msgspec.Struct, frozen=True):
+    voices: Annotated[list[_Name], msgspec.Meta(max_length=10_000)] = []
+
+
 class _Card(msgspec.Struct, frozen=True):
     id: _Name
     max_model_len: _Number | None = None
@@ -71,6 +81,7 @@ class _Card(msgspec.Struct, frozen=True):
     num_parameters: _Number | None = None
     quantization: _Word | None = None
     size_bytes: _Number | None = None
+    speech: _Speech | None = None
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -121,6 +132,7 @@ def _read_card(body: bytes) -> RemoteModel:
         state=card.state,
         num_parameters=card.num_parameters,
         number_format=card.quantization or _float_format(card),
+        voices=tuple(card.speech.voices) if card.speech else (),
     )
 
 

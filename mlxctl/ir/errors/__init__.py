@@ -9,6 +9,7 @@ MlxctlError
 │   └── StoreUnavailable         a store of the server; other requests still work
 ├── ServiceFailed                the background service cannot be installed or started
 ├── ClientNotReady               a coding agent cannot be launched
+├── NoPlayer                     no program of this machine plays audio
 ├── NoVoice                      the text-to-speech voice produces no audio
 ├── ModelError                   a model on disk cannot be used
 │   ├── ModelNotFoundOnDisk
@@ -65,6 +66,7 @@ Errors carry facts as attributes; the protocols render them. Invariants of the c
 from mlxctl.ir.errors.base import (
     ClientNotReady,
     MlxctlError,
+    NoPlayer,
     NoVoice,
     ServiceFailed,
     SettingsError,
@@ -166,6 +168,7 @@ __all__ = [
     "ModelLoading",
     "ModelNotFoundOnDisk",
     "ModelUnavailable",
+    "NoPlayer",
     "NoVoice",
     "NotEnoughMemory",
     "PermissionDenied",

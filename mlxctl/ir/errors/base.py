@@ -62,5 +62,9 @@ class ClientNotReady(MlxctlError):
     """
 
 
+class NoPlayer(MlxctlError):
+    """No program of this machine plays audio."""
+
+
 class NoVoice(MlxctlError):
     """The installed text-to-speech voice produces no audio."""

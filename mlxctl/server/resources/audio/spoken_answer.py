@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from mlxctl.ir import SpeechChunk
@@ -19,7 +19,7 @@ class SpokenAnswer:
     `cancel` ends the computation; the creator registers it for the end of the request.
     """
 
-    def __init__(self, chunks: AsyncIterator[SpeechChunk], figures: SpeechFigures) -> None:
+    def __init__(self, chunks: AsyncGenerator[SpeechChunk, None], figures: SpeechFigures) -> None:
         self.num_text_tokens = self.num_audio_tokens = 0
         self._figures = figures
         self._waiting: asyncio.Queue[SpeechChunk | None] = asyncio.Queue(_MAX_WAITING)
@@ -42,11 +42,11 @@ class SpokenAnswer:
             await self._task
         return chunk
 
-    async def _take_all(self, chunks: AsyncIterator[SpeechChunk]) -> None:
+    async def _take_all(self, chunks: AsyncGenerator[SpeechChunk, None]) -> None:
         """Move the chunks to the queue; the last entry is None."""
         started = time.monotonic()
         try:
-            async with aclosing(chunks):  # type: ignore[type-var]
+            async with aclosing(chunks):
                 async for chunk in chunks:
                     self._count(chunk, time.monotonic() - started)
                     waited = time.monotonic()
