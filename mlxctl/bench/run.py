@@ -13,7 +13,7 @@ from mlxctl.bench.environment import describe_environment
 from mlxctl.bench.prompts import Prompts
 from mlxctl.bench.result import Ceiling, Result
 from mlxctl.bench.runner import Observer, measurements, paired_ratios, run_rounds
-from mlxctl.bench.scenarios import Scenario
+from mlxctl.bench.scenarios import Scenario, Speech
 from mlxctl.bench.server_facts import describe_server
 from mlxctl.bench.server_process import ServerSubprocess
 from mlxctl.bench.target import BenchTarget, open_target
@@ -67,7 +67,9 @@ async def _run(scenario: Scenario, options: RunOptions, observer: Observer) -> R
     prompts = Prompts(seed=options.seed, nonce=secrets.token_hex(6))
     async with AsyncExitStack() as opened:
         targets = [
-            await opened.enter_async_context(_opened(label, choice, observer))
+            await opened.enter_async_context(
+                _opened(label, choice, observer, speaks=isinstance(scenario, Speech))
+            )
             for label, choice in zip("AB", options.servers, strict=False)
         ]
         for target in targets:
@@ -107,15 +109,17 @@ async def _run(scenario: Scenario, options: RunOptions, observer: Observer) -> R
 
 
 @asynccontextmanager
-async def _opened(label: str, choice: ServerChoice, observer: Observer) -> AsyncIterator[BenchTarget]:
+async def _opened(
+    label: str, choice: ServerChoice, observer: Observer, *, speaks: bool
+) -> AsyncIterator[BenchTarget]:
     """Yield the target; stop the server that was started for it."""
     observer.open(label, choice.url)
     if choice.url is not None:
-        yield await open_target(label, choice.url, model=choice.model, api_key=choice.api_key)
+        yield await open_target(label, choice.url, model=choice.model, api_key=choice.api_key, speaks=speaks)
         return
     server = ServerSubprocess(choice.serve_arguments)
     try:
-        target = await open_target(label, await server.start(), name="mlxctl serve")
+        target = await open_target(label, await server.start(), name="mlxctl serve", speaks=speaks)
         target.restarter = server
         yield target
     finally:

@@ -33,8 +33,9 @@ class BenchTarget:
     """One measured server; `label` is A or B.
 
     `is_last` marks the target that ends a round. `listed` is the model in the server's list, None if it lists
-    none. `num_tokens` counts all answers. `notes` are shown with the result. `fields` are added to every
-    request. `accepts_tools` becomes false when the server rejected tools.
+    none. With `speaks` it is a speech model, and `chat_model` another one. `num_tokens` counts all answers.
+    `notes` are shown with the result. `fields` are added to every request. `accepts_tools` becomes false when
+    the server rejected tools.
     """
 
     label: str
@@ -42,6 +43,8 @@ class BenchTarget:
     endpoint: ChatEndpoint
     model: str
     listed: RemoteModel | None = None
+    speaks: bool = False
+    chat_model: str | None = None
     is_last: bool = True
     restarter: Restarter | None = None
     accepts_tools: bool = True
@@ -83,8 +86,10 @@ class BenchTarget:
     async def calibrate(self, prompts: Prompts) -> float:
         """Send one request and return its tokens per word.
 
-        It also shows whether the server can be measured at all.
+        It also shows whether the server can be measured at all. A speech model is not asked.
         """
+        if self.speaks:
+            return prompts.tokens_per_word
         words = " ".join(prompts.prose("calibration", _CALIBRATION_WORDS).split()[:_CALIBRATION_WORDS])
         try:
             stream = await self.ask(user(words), max_tokens=2)
@@ -131,24 +136,45 @@ class BenchTarget:
 
 
 async def open_target(
-    label: str, url: str, *, name: str | None = None, model: str | None = None, api_key: str | None = None
+    label: str,
+    url: str,
+    *,
+    name: str | None = None,
+    model: str | None = None,
+    api_key: str | None = None,
+    speaks: bool = False,
 ) -> BenchTarget:
     """Query the server's models and return it as a target.
 
-    Raises SettingsError, ServerUnreachable, UnknownModel, CapacityError.
+    The default model is the first one that chats, or `speaks`. Raises SettingsError, ServerUnreachable,
+    UnknownModel, CapacityError.
     """
     endpoint = ChatEndpoint.of(url, api_key=api_key)
     remote = RemoteInference(endpoint.base_url, api_key=api_key)
     try:
         await remote.wait_ready()
-        found = remote.find_model(model)
+        found = _speech_model(remote, model) if speaks else remote.find_model(model)
     except CapacityError as error:
         # Some servers serve models that they do not list. A named one is tried with the first request.
         if model is None and not isinstance(error, ServerUnreachable):
             raise CapacityError(f"{error}; name one that it serves with --against-model") from None
         if model is None:
             raise
-        return BenchTarget(label, name or endpoint.base_url, endpoint, model)
+        return BenchTarget(label, name or endpoint.base_url, endpoint, model, speaks=speaks)
     finally:
         await remote.close()
-    return BenchTarget(label, name or endpoint.base_url, endpoint, found.name, found)
+    target = BenchTarget(label, name or endpoint.base_url, endpoint, found.name, found, speaks=speaks)
+    if speaks:
+        chats = (each.name for each in remote.models() if each.kind is not None and each.can_chat)
+        target.chat_model = next(chats, None)
+    return target
+
+
+def _speech_model(remote: RemoteInference, name: str | None) -> RemoteModel:
+    """Return the named model, else the first that speaks. Raises SettingsError."""
+    if name is not None:
+        return remote.find_model(name)
+    found = next((model for model in remote.models() if model.can_speak), None)
+    if found is None:
+        raise SettingsError(f"the server at {remote.url} lists no speech model; name it with --model")
+    return found

@@ -13,6 +13,7 @@ from mlxctl.bench.scenarios.latency import Latency
 from mlxctl.bench.scenarios.mixed import Mixed
 from mlxctl.bench.scenarios.prefix import Prefix
 from mlxctl.bench.scenarios.speculation import Speculation
+from mlxctl.bench.scenarios.speech import Speech
 from mlxctl.bench.scenarios.throughput import Throughput
 from mlxctl.bench.target import BenchTarget
 
@@ -29,6 +30,7 @@ __all__ = [
     "Sample",
     "Scenario",
     "Speculation",
+    "Speech",
     "Throughput",
 ]
 

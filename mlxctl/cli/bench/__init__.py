@@ -32,6 +32,9 @@ COMMANDS = {
     "speculation": LazyCommand(
         "mlxctl.cli.bench.scenarios:speculation", "Answers with and without speculative decoding, in turn."
     ),
+    "speech": LazyCommand(
+        "mlxctl.cli.bench.scenarios:speech", "Text to speech: first audio, real-time factor, several at once."
+    ),
     "probe": LazyCommand(
         "mlxctl.cli.bench.scenarios:probe", "Duration of `mlxctl probe` for a model, by phase."
     ),

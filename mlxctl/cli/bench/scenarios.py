@@ -260,6 +260,31 @@ ProbedModel = Annotated[
 ]
 
 
+@command(epilog="Example: mlxctl bench speech --url http://127.0.0.1:8080 --against http://127.0.0.1:8000")
+@scenario_command
+def speech(
+    requests: Annotated[
+        int, Option(min=1, max=100, metavar="NUMBER", help="Texts a round, one after the other.")
+    ] = 3,
+    at_once: Annotated[int, Option(min=1, max=64, metavar="NUMBER", help="Texts at once after them.")] = 4,
+    words: Annotated[int, Option(min=1, max=500, metavar="NUMBER", help="Length of each text.")] = 36,
+    voice: Annotated[
+        str | None, Option(metavar="NAME", help="Voice to use.  [default: the server's]")
+    ] = None,
+    chat_model: Annotated[
+        str | None,
+        Option(metavar="NAME", help="Model of the stream beside.  [default: the first one that chats]"),
+    ] = None,
+) -> "Scenario":
+    """Text to speech: first audio and real-time factor.
+
+    One text after the other, several at once, and beside a decoding stream of a chat model.
+    """
+    from mlxctl.bench.scenarios import Speech
+
+    return Speech(num_requests=requests, num_at_once=at_once, words=words, voice=voice, chat_model=chat_model)
+
+
 @command(epilog="Example: mlxctl bench probe mlx-community/Qwen3-8B-4bit --rounds 3")
 def probe(
     model: ProbedModel, rounds: Rounds = 5, warmups: Warmups = 1, out: Out = None, as_json: AsJson = False
