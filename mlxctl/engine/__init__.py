@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mlxctl.engine.client.supervisor import EngineStatus
     from mlxctl.engine.client.token_stream import TokenStream
     from mlxctl.engine.wire.commands import CacheAction, Submit
-    from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
+    from mlxctl.engine.wire.jobs import AudioWindow, Speak, Spoken, TranscribedWindow
     from mlxctl.engine.wire.reports import (
         CacheAnswer,
         CachedChunk,
@@ -43,6 +43,8 @@ __all__ = [
     "PrefillFigures",
     "RowUpdate",
     "Score",
+    "Speak",
+    "Spoken",
     "Stats",
     "Submit",
     "TokenStream",

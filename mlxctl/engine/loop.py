@@ -17,6 +17,7 @@ from mlxctl.engine.host.waker import Waker
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading import loader
 from mlxctl.engine.memory import EngineMemory
+from mlxctl.engine.speech.workload import SpeechWorkload
 from mlxctl.engine.wire.commands import Cancel, LoadModel, Stop, UnloadModel
 from mlxctl.engine.wire.messages import AnyCommand
 from mlxctl.engine.wire.reports import (
@@ -34,7 +35,7 @@ from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.packing import Packing
 from mlxctl.state.settings import EngineSettings, cache_policy
 
-WORKLOADS = (GenerationWorkload, EmbeddingWorkload, TranscriptionWorkload)
+WORKLOADS = (GenerationWorkload, EmbeddingWorkload, TranscriptionWorkload, SpeechWorkload)
 """All kinds of work, in the order of their steps."""
 
 _IDLE_SECONDS = 1.0

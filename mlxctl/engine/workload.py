@@ -1,6 +1,6 @@
 """Interface between the engine's loop and each kind of work.
 
-Kinds are generation, embedding, transcription. MLX thread only.
+Kinds are generation, embedding, transcription, speech. MLX thread only.
 """
 
 from collections.abc import Callable, Generator

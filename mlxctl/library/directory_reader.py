@@ -15,6 +15,7 @@ from mlxctl.library.families import find_family
 from mlxctl.library.files import missing_config, missing_weight_files, read_json_object, read_optional_json
 from mlxctl.library.mtp_heads import MTP_HEAD_TYPE
 from mlxctl.library.names import display_name
+from mlxctl.library.speech_recipe import read_speech_recipe, speech_weights_bytes
 from mlxctl.library.text_config import whole_number
 from mlxctl.library.transcription_recipe import TRANSCRIPTION_MODEL_TYPES, read_transcription_recipe
 from mlxctl.library.vision_recipe import read_vision_recipe
@@ -44,7 +45,8 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         raise BrokenModel(
             path, f"{display_name(path)!r} is an MTP head: give it to --draft beside the model it drafts for"
         )
-    if not (path / "tokenizer.json").is_file():
+    speech = read_speech_recipe(path, config)
+    if speech is None and not (path / "tokenizer.json").is_file():
         hint = _WHISPER_HINT if config.get("model_type") in TRANSCRIPTION_MODEL_TYPES else ""
         raise BrokenModel(path, f"model {display_name(path)!r} has no tokenizer.json{hint}")
     model_type, template = _model_type(path, config), find_chat_template(path, tokenizer_config)
@@ -53,6 +55,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
     context_length = find_context_length(config, tokenizer_config)
     kind = detect(path, config, template=template, has_vision_tower=False, name=display_name(path)).kind
     embedding = _embedding_recipe(path, config, kind, context_length)
+    speech_bytes = 0 if speech is None else speech_weights_bytes(path)
     vision, transcription = read_vision_recipe(path, config), read_transcription_recipe(path, config)
     return ModelFacts(
         path=path,
@@ -65,12 +68,15 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         tool_template=find_tool_template(path, tokenizer_config),
         context_length=_shortest_length(context_length, embedding, transcription),
         default_max_tokens=whole_number(generation_config, "max_new_tokens") or None,
-        weights_bytes=_weights_bytes(path) + (_dense_bytes(path, embedding) if embedding else 0),
+        weights_bytes=_weights_bytes(path)
+        + speech_bytes
+        + (_dense_bytes(path, embedding) if embedding else 0),
         embedding=embedding,
         dimensions=_num_dimensions(config, embedding),
         vision=vision.recipe,
         vision_problem=vision.problem,
         transcription=transcription,
+        speech=speech,
     )
 
 

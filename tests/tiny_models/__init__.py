@@ -1,7 +1,8 @@
 """Tiny models for tests, in the format that `mlx_lm.load` reads.
 
 `model(name)` is a generated model with random weights, of `NAMES` (text), `VISION_NAMES` (images too) or
-"embedder". `encoder(name)` is a generated encoder of `ENCODER_NAMES`. Both are built at the first use and
+"embedder". `encoder(name)` is a generated encoder of `ENCODER_NAMES`, `speech(name)` a generated speech model
+of `SPEECH_NAMES`. They are built at the first use and
 cached outside the repository (see `directory_cache`). `trained(name)` is a trained model of the repository:
 tool calls (see `train`), colors of images (`pixtral_colors`, `qwen2_5_vl_colors`; see `color_vision`),
 transcription (`whisper_words`). The demo model of the package is trained too.
@@ -9,13 +10,14 @@ transcription (`whisper_words`). The demo model of the package is trained too.
 
 from pathlib import Path
 
-from .directory_cache import cached_directory, cached_encoder_directory
+from .directory_cache import cached_directory, cached_encoder_directory, cached_speech_directory
 from .families import FAMILIES
 
 NAMES = tuple(name for name, family in FAMILIES.items() if not (family.headless or family.sees))
 VISION_NAMES = tuple(name for name, family in FAMILIES.items() if family.sees)
 ENCODER_NAMES = ("bert", "xlm_roberta", "modernbert", "embeddinggemma", "llama_bidirec")
 CROSS_ENCODER_NAMES = ("bert_scorer", "xlm_roberta_scorer", "modernbert_scorer")
+SPEECH_NAMES = ("qwen3_tts", "qwen3_tts_design", "soprano", "pocket_tts")
 TRAINED_NAMES = (
     "qwen3_tools",
     "glm4_tools",
@@ -43,6 +45,14 @@ def encoder(name: str) -> Path:
     return cached_encoder_directory(name)
 
 
+def speech(name: str) -> Path:
+    """Return the directory of a generated speech model, of `SPEECH_NAMES`, built at the first use.
+
+    Raises KeyError for an unknown name.
+    """
+    return cached_speech_directory(name)
+
+
 def trained(name: str) -> Path:
     """Return the directory of a trained model; `trained/ABILITIES.md` has its abilities."""
     return Path(__file__).parent / "trained" / name
@@ -52,9 +62,11 @@ __all__ = [
     "CROSS_ENCODER_NAMES",
     "ENCODER_NAMES",
     "NAMES",
+    "SPEECH_NAMES",
     "TRAINED_NAMES",
     "VISION_NAMES",
     "encoder",
     "model",
+    "speech",
     "trained",
 ]

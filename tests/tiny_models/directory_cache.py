@@ -50,6 +50,17 @@ def cached_encoder_directory(name: str) -> Path:
     return in_cache(name, recipe_digest(name, "encoders", "vocabulary"), build)
 
 
+def cached_speech_directory(name: str) -> Path:
+    """Return a speech model's directory, built once per version of its code."""
+
+    def build(directory: Path) -> None:
+        from .speech_models import BUILDERS
+
+        BUILDERS[name](directory)
+
+    return in_cache(name, recipe_digest(name, "speech_models"), build)
+
+
 def in_cache(name: str, digest: str, build: Callable[[Path], None]) -> Path:
     """Return the cached directory, built if missing.
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -30,7 +30,15 @@ from mlxctl.engine.wire.commands import (
     UnmountLora,
     Unpause,
 )
-from mlxctl.engine.wire.jobs import AudioWindow, Embed, Transcribe, Transcribed, TranscribedWindow
+from mlxctl.engine.wire.jobs import (
+    AudioWindow,
+    Embed,
+    Speak,
+    Spoken,
+    Transcribe,
+    Transcribed,
+    TranscribedWindow,
+)
 from mlxctl.engine.wire.reports import (
     CacheAnswer,
     Hello,
@@ -266,6 +274,13 @@ class EngineClient:
         """
         command = partial(Transcribe, window=window, request_id=request_id)
         return await self._requests.jobs.run(self._begin(), next(self._numbers), command, _transcript)
+
+    def speak(self, command: Callable[..., Speak]) -> AsyncIterator[Spoken]:
+        """Yield the samples of a text as they are computed; `command` gets its id.
+
+        Closing the iterator stops the work. Raises as `embed`.
+        """
+        return self._requests.jobs.stream(self._begin(), next(self._numbers), command)
 
     def read_grammar_vocabulary(self, name: str, stop_token_ids: frozenset[int]) -> None:
         """Prepare grammar matching for a loaded model.

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -77,6 +77,32 @@ class PendingJobs:
         finally:
             if self.close(job_id):
                 connection.send(Cancel(ids=[job_id]))
+
+    async def stream(
+        self, connection: EngineConnection, job_id: int, command: Callable[..., JobCommand]
+    ) -> AsyncIterator[Any]:
+        """Send the command of a job and yield its reports, up to the one that `is_last`.
+
+        Closing the iterator cancels the job. Raises what the future of `open` does. What is not read waits
+        in memory: the job bounds it.
+        """
+        reports: asyncio.Queue[Any] = asyncio.Queue()
+
+        def collect(report: Any) -> bool | None:
+            reports.put_nowait(report)
+            return True if report.is_last else None
+
+        end = self.open(job_id, collect)
+        end.add_done_callback(lambda _: reports.put_nowait(None))
+        connection.send(command(job_id=job_id))
+        try:
+            while (report := await reports.get()) is not None:
+                yield report
+            await end
+        finally:
+            if self.close(job_id):
+                connection.send(Cancel(ids=[job_id]))
+            end.cancel()
 
     def open(self, job_id: int, collect: Callable[[Any], Answer | None]) -> asyncio.Future[Answer]:
         """Return the future of a job's result; `collect` takes each report.

@@ -1,17 +1,18 @@
-"""Commands and reports of jobs: embedding and transcription.
+"""Commands and reports of jobs: embedding, transcription and speech.
 
-A job is work with one result. A new kind of job adds its command and its report to the two unions.
+A job is work with one result, or with a stream of them. A new kind of job adds its command and its report to
+the two unions.
 """
 
 import msgspec
 
 from mlxctl.engine.wire.commands import Command
 from mlxctl.engine.wire.reports import Report
-from mlxctl.ir import SpeechTask
+from mlxctl.ir import ReferenceAudio, SpeechTask
 
 
 class JobCommand(Command, frozen=True, kw_only=True):
-    """Base of commands with one result, answered by any number of JobReports.
+    """Base of the commands of jobs, answered by any number of JobReports.
 
     `job_id` is unique among jobs and sequences. `request_id` is the HTTP request's, as in Submit.
     """
@@ -94,5 +95,33 @@ class Transcribed(JobReport, frozen=True, kw_only=True):
     window: TranscribedWindow | None = None
 
 
-AnyJobCommand = Embed | Transcribe
-AnyJobReport = Embedded | Transcribed
+class Speak(JobCommand, frozen=True, kw_only=True):
+    """Speak a text, usually one sentence; answered by Spoken.
+
+    The fields are those of SpeechRequest. The same `seed` gives the same samples, whatever else runs.
+    """
+
+    model: str
+    text: str
+    seed: int
+    voice: str | None = None
+    instructions: str | None = None
+    language: str | None = None
+    speed: float = 1.0
+    reference: ReferenceAudio | None = None
+
+
+class Spoken(JobReport, frozen=True, kw_only=True):
+    """The next samples of a job, as in SpeechChunk; the last report `is_last`.
+
+    Without samples, and without a failure, the work continues.
+    """
+
+    samples: bytes = b""
+    num_text_tokens: int = 0
+    num_audio_tokens: int = 0
+    is_last: bool = False
+
+
+AnyJobCommand = Embed | Transcribe | Speak
+AnyJobReport = Embedded | Transcribed | Spoken

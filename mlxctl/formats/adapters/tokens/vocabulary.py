@@ -273,10 +273,15 @@ def _sentencepiece(token: str) -> bytes:
 
 
 def load_vocabulary(facts: ModelFacts) -> Vocabulary:
-    """Load the tokenizer of a model; raises BrokenModel."""
-    # PERF: imported with the first tokenizer, not when the server starts.
-    from tokenizers import Tokenizer
+    """Load the tokenizer of a model; raises BrokenModel.
 
+    That of a speech model is read by the engine: its text is never encoded here.
+    """
+    # PERF: imported with the first tokenizer, not when the server starts.
+    from tokenizers import Tokenizer, models
+
+    if facts.speech is not None:
+        return Vocabulary(Tokenizer(models.BPE()))
     path = facts.path / "tokenizer.json"
     try:
         tokenizer = Tokenizer.from_file(str(path))

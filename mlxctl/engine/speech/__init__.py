@@ -1,0 +1,1 @@
+"""Speech models in the engine. MLX thread only."""

@@ -1,0 +1,76 @@
+"""Modules of mlx-audio: their weights, and copies with a state of their own.
+
+MLX thread only.
+"""
+
+import copy
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return config.json of the model at `path`, which was checked when it was found."""
+    config: dict[str, Any] = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    return config
+
+
+def read_tensors(directory: Path) -> dict[str, mx.array]:
+    """Return the tensors of a directory, not yet read from disk."""
+    tensors: dict[str, mx.array] = {}
+    for file in sorted(directory.glob("*.safetensors")):
+        tensors |= mx.load(str(file))  # type: ignore[arg-type]
+    return tensors
+
+
+def give_weights(module: Any, weights: dict[str, mx.array], config: dict[str, Any]) -> None:
+    """Give a module its weights, quantized as its configuration says.
+
+    Raises ValueError where some are missing; others are ignored.
+    """
+    from mlx_audio.utils import apply_quantization
+
+    apply_quantization(module, config, weights, getattr(module, "model_quant_predicate", None))
+    expected = dict(tree_flatten(module.parameters()))
+    if missing := sorted(expected.keys() - weights.keys()):
+        raise ValueError(f"{len(missing)} of its tensors are missing, such as {missing[0]!r}")
+    module.load_weights([(name, weights[name]) for name in expected], strict=True)
+    module.eval()
+
+
+def with_own_state(module: Any) -> Any:
+    """Return a copy of a streaming module that shares the weights.
+
+    Such modules keep their state, arrays and caches of keys and values, in attributes.
+    """
+    from mlx_audio.lm.models.cache import KVCache
+
+    if isinstance(module, nn.Module):
+        own = copy.copy(module)
+        dict.update(own, {name: with_own_state(value) for name, value in module.items()})
+        return own
+    if isinstance(module, list):
+        return [with_own_state(value) for value in module]
+    return copy.copy(module) if isinstance(module, KVCache) else module
+
+
+def open_tokenizer(path: Path) -> Any:
+    """Return the tokenizer in a directory, without code and without the hub."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False)
+
+
+def cache_bytes(*, num_layers: int, num_heads: int, head_dim: int, num_tokens: int, dtype: mx.Dtype) -> int:
+    """Return the bytes of keys and values."""
+    return 2 * num_layers * num_heads * head_dim * num_tokens * dtype.size
+
+
+def float_dtype(arrays: Iterable[mx.array]) -> mx.Dtype:
+    """Return the type in which a model computes, by its weights."""
+    return next((array.dtype for array in arrays if mx.issubdtype(array.dtype, mx.floating)), mx.float32)
