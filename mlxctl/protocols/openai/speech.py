@@ -29,6 +29,8 @@ OPENAI_VOICES = (
 """Voices that OpenAI's clients offer; each is a voice of every model."""
 
 _DECODER = msgspec.json.Decoder(CreateSpeechRequest)
+# A model's only voice, or the one of requests that name none.
+_DEFAULT = "default"
 # Home Assistant sends the text of Python's None.
 _NO_INSTRUCTIONS = ("", "None")
 
@@ -86,10 +88,10 @@ def find_voice(name: str | None, recipe: SpeechRecipe) -> str | None:
         return name
     if asked in by_name:
         return by_name[asked]
-    if asked == "default":
+    if asked == _DEFAULT:
         return None
     if asked not in OPENAI_VOICES:
-        raise UnknownVoice(name, tuple(recipe.voices) or OPENAI_VOICES)
+        raise UnknownVoice(name, tuple(recipe.voices))
     if not recipe.voices:
         return None
     return recipe.voices[OPENAI_VOICES.index(asked) % len(recipe.voices)]
@@ -135,9 +137,9 @@ class SpeechEvents:
 def encode_voices(models: Sequence[tuple[str, SpeechRecipe]]) -> bytes:
     """Return the list of the voices of models."""
     entries = [
-        VoiceEntry(id=voice, name=voice, model=model, is_default=voice == recipe.default_voice)
+        VoiceEntry(id=voice, name=voice, model=model, is_default=voice == (recipe.default_voice or _DEFAULT))
         for model, recipe in models
-        for voice in recipe.voices or OPENAI_VOICES
+        for voice in recipe.voices or (_DEFAULT,)
     ]
     return msgspec.json.encode(VoiceList(entries))
 
