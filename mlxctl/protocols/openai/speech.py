@@ -8,7 +8,7 @@ import msgspec
 
 from mlxctl.ir import SpeechRecipe
 from mlxctl.ir.audio_format import AudioFormat
-from mlxctl.ir.errors import InvalidRequest, MlxctlError, UnknownVoice
+from mlxctl.ir.errors import InvalidRequest, MlxctlError
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.media import recording_from_base64
 from mlxctl.protocols.openai.errors import error_json
@@ -78,39 +78,15 @@ def parse_speech(body: bytes) -> ParsedSpeech:
 def find_voice(name: str | None, recipe: SpeechRecipe) -> str | None:
     """Return the model's voice for a requested one, None for its only or default one.
 
-    OpenAI's voices are the model's, in the order of both lists. Raises UnknownVoice.
+    OpenAI's voices are the model's, in the order of both lists. A name that neither has is returned as it is.
     """
-    if name is None:
+    asked = (name or _DEFAULT).casefold()
+    by_name = {voice.casefold(): voice for voice in recipe.voices}
+    if name in recipe.voices or asked in by_name:
+        return name if name in recipe.voices else by_name[asked]
+    if asked == _DEFAULT or (asked in OPENAI_VOICES and not recipe.voices):
         return None
-    by_name = {voice.casefold(): voice for voice in reversed(recipe.voices)}
-    asked = name.casefold()
-    if name in recipe.voices:
-        return name
-    if asked in by_name:
-        return by_name[asked]
-    if asked == _DEFAULT:
-        return None
-    if asked not in OPENAI_VOICES:
-        raise UnknownVoice(name, tuple(recipe.voices))
-    if not recipe.voices:
-        return None
-    return recipe.voices[OPENAI_VOICES.index(asked) % len(recipe.voices)]
-
-
-def check_speech_options(asked: ParsedSpeech, recipe: SpeechRecipe) -> None:
-    """Raise InvalidRequest for an option that the model cannot follow."""
-    for is_asked, is_able, param, fix in (
-        (asked.instructions is not None, recipe.follows_instructions, "instructions", "leave them out"),
-        (asked.speed != 1, recipe.takes_speed, "speed", "leave it out, or send 1"),
-        (asked.recording is not None, recipe.clones_voices, "ref_audio", "leave it out, or name a voice"),
-    ):
-        if is_asked and not is_able:
-            message = f"{param}: model {asked.model!r} does not support this; {fix}"
-            raise InvalidRequest(message, param=param)
-    if asked.language is not None and asked.language.casefold() not in map(str.casefold, recipe.languages):
-        known = ", ".join(recipe.languages) or "none by name"
-        message = f"language {asked.language!r} is not supported by the model; it supports {known}"
-        raise InvalidRequest(message, param="language")
+    return recipe.voices[OPENAI_VOICES.index(asked) % len(recipe.voices)] if asked in OPENAI_VOICES else name
 
 
 class SpeechEvents:

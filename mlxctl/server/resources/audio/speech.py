@@ -19,7 +19,6 @@ from mlxctl.ir.transcription import SAMPLE_RATE
 from mlxctl.protocols.openai.speech import (
     ParsedSpeech,
     SpeechEvents,
-    check_speech_options,
     encode_voices,
     find_voice,
     parse_speech,
@@ -72,15 +71,13 @@ class SpeechResource:
             await call.check(model.name)
             recipe = model.facts.speech
             assert recipe is not None, "only speech models are found here"
-            check_speech_options(asked, recipe)
-            voice = find_voice(asked.voice, recipe)
             file = SpeechFile(asked.format, recipe.sample_rate)
             has_ended = Event()
             call_at_end(request.scope, has_ended.set)
             spoken = SpeechRequest(
                 model=model.name,
                 text=asked.text,
-                voice=voice,
+                voice=find_voice(asked.voice, recipe),
                 instructions=asked.instructions,
                 language=asked.language,
                 speed=asked.speed,
@@ -91,9 +88,12 @@ class SpeechResource:
             record: HttpRecord = request.context.record
             record.speech = figures
             work = SpokenAnswer(self._inference.speak(spoken, call), figures)
-            call_at_end(request.scope, work.cancel)
+            call_at_end(request.scope, work.close)
             stream = _AudioStream(work, file, call, asked, self._settings.ping_interval_seconds)
-            response.stream = await stream.begin()
+            try:
+                response.stream = await stream.begin()
+            except InvalidRequest as error:
+                raise _of_field(error) from error
         response.content_type = "text/event-stream" if asked.sends_events else MEDIA_TYPES[asked.format]
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
 
@@ -192,8 +192,7 @@ async def _read_reference(
     try:
         audio = await open_audio(asked.recording, is_cancelled=is_cancelled)
     except InvalidRequest as error:
-        message = str(error).replace("file", "ref_audio", 1)
-        raise InvalidRequest(message, param="ref_audio") from error
+        raise _of_field(error) from error
     if audio.seconds > MAX_REFERENCE_SECONDS:
         message = f"ref_audio has {audio.seconds:.0f} seconds; send at most {MAX_REFERENCE_SECONDS}"
         raise InvalidRequest(message, param="ref_audio")
@@ -203,6 +202,13 @@ async def _read_reference(
         sample_rate=recipe.sample_rate,
         text=asked.recorded_text,
     )
+
+
+def _of_field(error: InvalidRequest) -> InvalidRequest:
+    """Return an error about the recording as one about `ref_audio`."""
+    if error.param not in ("file", "reference"):
+        return error
+    return InvalidRequest(str(error).replace("file ", "ref_audio ", 1), param="ref_audio", code=error.code)
 
 
 def _as_floats(samples: bytes, sample_rate: int) -> bytes:
