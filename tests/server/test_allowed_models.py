@@ -73,6 +73,7 @@ BODIES: dict[str, tuple[Any, ...]] = {
     "POST /v2/rerank": ({"model": "MODEL", "query": "a", "documents": ["b"]},),
     "POST /v1/audio/transcriptions": ({"model": "MODEL"},),
     "POST /v1/audio/translations": ({"model": "MODEL"},),
+    "POST /v1/audio/speech": ({"model": "MODEL", "input": "Hi"},),
     "POST /models/load": ({"model": "MODEL"}, {"model": "MODEL", "stream": True}),
     "POST /models/unload": ({"model": "MODEL"},),
     "POST /models/pin": ({"model": "MODEL"},),
@@ -119,7 +120,7 @@ PATHS: dict[str, tuple[str, ...]] = {
 SHOWN_TO_ADMINS = """
     /v1/models /models /api/tags /api/ps /api/v0/models /api/v1/models /library /fit /downloads
     /v1/adapters /lora-adapters /health /v1/health /stats /metrics /requests /slots /cache /cache/explain
-    /admin/audit
+    /admin/audit /v1/audio/voices
 """
 """Views that name models; here they have something to hide."""
 
@@ -134,7 +135,7 @@ TEXT_MODELS = (
 FORBIDDEN = {
     "generate": ("secretmodel", "secretmodel:secretadapter"),
     "embed": ("secretmodel-embedder", "secretmodel"),
-    "audio": ("secretmodel-speech", "secretmodel"),
+    "audio": ("secretmodel-speech", "secretmodel-voice", "secretmodel"),
 }
 """By access, of routes that look models up in the same way."""
 
@@ -217,12 +218,14 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LimitedKey]:
     shutil.copytree(tiny_models.model("llama3"), root / "models" / "secretmodel-shelf")
     shutil.copytree(tiny_models.model("embedder"), root / "models" / "secretmodel-embedder")
     shutil.copytree(tiny_models.trained("whisper_words"), root / "models" / "secretmodel-speech")
+    shutil.copytree(tiny_models.speech("soprano"), root / "models" / "secretmodel-voice")
     shutil.copytree(tiny_models.model("llama3"), root / "models" / "secretmodel-broken")
     (root / "models" / "secretmodel-broken" / "config.json").write_text("{")
     own = shutil.copytree(tiny_models.model("qwen3"), root / "models" / "own")
     random_adapter(secret, root / "secretadapter", seed=1)
     random_adapter(own, root / "adapters" / "noise", seed=2)
-    served = [str(root / "models" / f"secretmodel{end}") for end in ("", "-embedder", "-speech", "-broken")]
+    ends = ("", "-embedder", "-speech", "-voice", "-broken")
+    served = [str(root / "models" / f"secretmodel{end}") for end in ends]
     (root / "settings.toml").write_text(
         f"""
         [pool]

@@ -50,6 +50,7 @@ ACCESS = {
     """,
     "audio": """
         /v1/audio/transcriptions /v1/audio/translations /audio/transcriptions /audio/translations
+        /v1/audio/speech /audio/speech /v1/audio/voices /audio/voices
     """,
     "models:read": """
         /v1/models /models /v1/models/{name:path} /library /fit /api/tags /api/ps /api/show /api/pull
