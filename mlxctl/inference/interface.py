@@ -1,6 +1,6 @@
 """Interface of inference, by a local engine or a remote server."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -103,7 +103,7 @@ class Inference(Protocol):
     async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
         """Transcribe an audio file."""
 
-    def speak(self, request: SpeechRequest) -> AsyncIterator[SpeechChunk]:
+    def speak(self, request: SpeechRequest) -> AsyncGenerator[SpeechChunk, None]:
         """Speak a text. Closing the iterator cancels the rest."""
 
     async def count_tokens(self, request: GenerationRequest) -> int:

@@ -3,7 +3,7 @@
 Event-loop thread only.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import msgspec
 
@@ -57,7 +57,7 @@ class LocalInference:
         """Transcribe an audio file."""
         return await self._service.transcribe(request, operator_call())
 
-    def speak(self, request: SpeechRequest) -> AsyncIterator[SpeechChunk]:
+    def speak(self, request: SpeechRequest) -> AsyncGenerator[SpeechChunk, None]:
         """Speak a text. Closing the iterator cancels the rest."""
         return self._service.speak(request, operator_call())
 

@@ -1,7 +1,7 @@
 """Inference by another server over HTTP. Event-loop thread only."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
@@ -197,7 +197,7 @@ class RemoteInference:
         content = await self._request("POST", path, data=form, files={"file": ("audio.wav", audio)})
         return decode_answer(content, TranscriptionBody, url=path).result()
 
-    async def speak(self, request: SpeechRequest) -> AsyncIterator[SpeechChunk]:
+    async def speak(self, request: SpeechRequest) -> AsyncGenerator[SpeechChunk, None]:
         """Speak a text. Raises as `generate` does."""
         raise NotImplementedError(request.model)
         yield
