@@ -16,7 +16,7 @@ MIN_CHARS = 30
 _END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？]+[”’」』）]*|\n\s*\n|\n(?=\s*[-*•\d])")
 _CLAUSE = re.compile(r"[,;:—–](?=\s)|[，；：、]")
 _ABBREVIATION = re.compile(
-    r"(?:^|[^\w.])(?:\w|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|No|bzw|ca|Nr|Mme)\.$|\w\.\w{1,2}\.$"
+    r"(?:^|[^\w.])(?:[^\W\d]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|No|bzw|ca|Nr|Mme)\.$|[^\W\d]\.[^\W\d]{1,2}\.$"
 )
 
 
