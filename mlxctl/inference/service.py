@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
+
+from msgspec import structs
 
 from mlxctl.engine import EngineClient, EngineStatus, Hello, Stats
 from mlxctl.inference.active_agents import ActiveAgents
@@ -23,6 +26,7 @@ from mlxctl.inference.request_entry import RequestView
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.request_totals import ModelTotals
 from mlxctl.inference.screening import Screened, output_rules, screen
+from mlxctl.inference.speech import SpokenText, check_request
 from mlxctl.inference.submission import Submissions, review
 from mlxctl.inference.tokenization import Tokenization
 from mlxctl.inference.transcription import transcribe
@@ -304,10 +308,23 @@ class InferenceService:
         Closing the iterator cancels the rest. The rules of the HTTP request apply to the text. Raises what
         `embed` does, UnknownVoice and InvalidRequest with the first chunk.
         """
+        call.record.name_model(request.model)
+        model = await self.models.find(request.model, call, "speech")
+        recipe = model.facts.speech
+        assert recipe is not None, "only speech models are found here"
+        checked = check_request(request, recipe)
+        text = await screen(checked.text, call, model=model.name, preparation=self.preparation)
+        instructions = await screen(
+            checked.instructions or "", call, model=model.name, preparation=self.preparation
+        )
+        checked = structs.replace(checked, text=text.content, instructions=instructions.content or None)
         session, lease = await self.models.use(request.model, call, purpose="speech")
         try:
-            raise NotImplementedError(session.name)
-            yield
+            entry = self._log.begin(request.model, call, num_prompt_tokens=0)
+            spoken = SpokenText(checked, recipe, call, session=session, entry=entry)
+            async with aclosing(spoken.chunks()) as chunks:
+                async for chunk in chunks:
+                    yield chunk
         finally:
             lease.release()
 

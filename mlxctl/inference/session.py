@@ -3,7 +3,7 @@
 Event-loop thread only.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
 from typing import Literal
 
@@ -12,6 +12,8 @@ from mlxctl.engine import (
     EngineClient,
     LookedUp,
     ModelLoaded,
+    Speak,
+    Spoken,
     Submit,
     TokenStream,
     TranscribedWindow,
@@ -147,6 +149,10 @@ class ModelSession:
     async def transcribe(self, window: AudioWindow, *, request_id: str = "") -> TranscribedWindow:
         """Transcribe one window of samples."""
         return await self._engine.transcribe(window, request_id=request_id)
+
+    def speak(self, command: Callable[..., Speak]) -> AsyncGenerator[Spoken, None]:
+        """Yield the samples of a text; `command` gets its id. Closing the iterator stops the work."""
+        return self._engine.speak(command)
 
     async def look_up(self, token_ids: Sequence[int], salts: Sequence[Salt]) -> LookedUp:
         """Return how much of a prompt the prefix cache has."""

@@ -3,6 +3,8 @@
 Samples are always mono float32 between -1 and 1, little-endian.
 """
 
+from typing import Literal
+
 import msgspec
 
 FLOAT_BYTES = 4
@@ -15,7 +17,8 @@ class SpeechRecipe(msgspec.Struct, frozen=True, kw_only=True):
     `family` selects the code that runs it. `voices` are names that a request can give, empty for a model with
     one voice or with none of its own; `default_voice` is that of requests without one. `languages` are the
     names that the model has for them, empty where it does not distinguish any. It `clones_voices` from a
-    recording, `follows_instructions` on how to speak, and `takes_speed`.
+    recording, `follows_instructions` on how to speak, and `takes_speed`. A model without a voice `requires` a
+    recording or a description of one.
     """
 
     family: str
@@ -26,6 +29,7 @@ class SpeechRecipe(msgspec.Struct, frozen=True, kw_only=True):
     clones_voices: bool = False
     follows_instructions: bool = False
     takes_speed: bool = False
+    requires: Literal["reference", "instructions"] | None = None
 
 
 class ReferenceAudio(msgspec.Struct, frozen=True, kw_only=True):

@@ -74,6 +74,7 @@ def _read_qwen3_tts(path: Path, config: Mapping[str, Any]) -> SpeechRecipe:
         clones_voices=kind == "base" and isinstance(codec.get("encoder_config"), dict),
         follows_instructions=kind == "voice_design"
         or (kind == "custom_voice" and config.get("tts_model_size") != "0b6"),
+        requires="instructions" if kind == "voice_design" else None,
     )
 
 
@@ -100,6 +101,7 @@ def _read_pocket_tts(path: Path, config: Mapping[str, Any]) -> SpeechRecipe:
         voices=sorted(voices),
         default_voice=first,
         clones_voices=clones_voices,
+        requires=None if voices else "reference",
     )
 
 

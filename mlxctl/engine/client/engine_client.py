@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -275,7 +275,7 @@ class EngineClient:
         command = partial(Transcribe, window=window, request_id=request_id)
         return await self._requests.jobs.run(self._begin(), next(self._numbers), command, _transcript)
 
-    def speak(self, command: Callable[..., Speak]) -> AsyncIterator[Spoken]:
+    def speak(self, command: Callable[..., Speak]) -> AsyncGenerator[Spoken, None]:
         """Yield the samples of a text as they are computed; `command` gets its id.
 
         Closing the iterator stops the work. Raises as `embed`.

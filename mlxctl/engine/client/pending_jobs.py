@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -80,7 +80,7 @@ class PendingJobs:
 
     async def stream(
         self, connection: EngineConnection, job_id: int, command: Callable[..., JobCommand]
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncGenerator[Any, None]:
         """Send the command of a job and yield its reports, up to the one that `is_last`.
 
         Closing the iterator cancels the job. Raises what the future of `open` does. What is not read waits

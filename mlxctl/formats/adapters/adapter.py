@@ -350,8 +350,10 @@ def _has_calls(messages: Iterable[Message]) -> bool:
 def _vocabulary_size(facts: ModelFacts, vocabulary: Vocabulary) -> int:
     """Return how many token ids the model has weights for.
 
-    Tokenizers may have fewer entries, or more.
+    Tokenizers may have fewer entries, or more. 0 for a speech model: its ids stay in the engine.
     """
+    if facts.speech is not None:
+        return 0
     text_config = facts.config.get("text_config")
     sources = [text_config, facts.config] if isinstance(text_config, Mapping) else [facts.config]
     sizes = [size for source in sources if (size := source.get("vocab_size")) is not None]
