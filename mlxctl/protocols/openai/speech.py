@@ -111,11 +111,11 @@ class SpeechEvents:
 
 
 def encode_voices(models: Sequence[tuple[str, SpeechRecipe]]) -> bytes:
-    """Return the list of the voices of models."""
+    """Return the list of the voices of models; one that needs a description of a voice has none."""
     entries = [
         VoiceEntry(id=voice, name=voice, model=model, is_default=voice == (recipe.default_voice or _DEFAULT))
         for model, recipe in models
-        for voice in recipe.voices or (_DEFAULT,)
+        for voice in recipe.voices or (() if recipe.requires else (_DEFAULT,))
     ]
     return msgspec.json.encode(VoiceList(entries))
 

@@ -85,8 +85,6 @@ class SpeechResource:
                 reference=await _read_reference(asked, recipe, has_ended),
             )
             figures = SpeechFigures(model=model.name, num_characters=len(asked.text))
-            record: HttpRecord = request.context.record
-            record.speech = figures
             work = SpokenAnswer(self._inference.speak(spoken, call), figures)
             call_at_end(request.scope, work.close)
             stream = _AudioStream(work, file, call, asked, self._settings.ping_interval_seconds)
@@ -94,6 +92,8 @@ class SpeechResource:
                 response.stream = await stream.begin()
             except InvalidRequest as error:
                 raise _of_field(error) from error
+            record: HttpRecord = request.context.record
+            record.speech = figures
         response.content_type = "text/event-stream" if asked.sends_events else MEDIA_TYPES[asked.format]
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
 
