@@ -188,7 +188,8 @@ def test_leaving_after_the_first_audio_frees_the_model_and_disturbs_no_chat(
     with sdk.audio.speech.with_streaming_response.create(
         model=PLAIN, voice="alloy", input=LONG, response_format="wav"
     ) as answer:
-        assert next(answer.iter_bytes()).startswith(b"RIFF")
+        parts = answer.iter_bytes()
+        assert next(parts).startswith(b"RIFF")
         assert open_requests(server, PLAIN)
         chat = sdk.chat.completions.create(
             model="endless", messages=[{"role": "user", "content": "Hello!"}], max_tokens=6
