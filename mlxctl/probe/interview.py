@@ -4,10 +4,11 @@ import asyncio
 import math
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
-from mlxctl.engine import AudioWindow, EngineClient, ModelLoaded
+from mlxctl.engine import AudioWindow, EngineClient, ModelLoaded, Speak
 from mlxctl.formats.adapters import ModelAdapter, PreparedInput, create_adapter
 from mlxctl.formats.adapters.media.audio_files import AudioFile
 from mlxctl.inference.session import ModelSession
@@ -184,6 +185,26 @@ class Interview:
             num_tokens=len(result.token_ids),
             duration_seconds=round(time.monotonic() - started, 3),
         )
+
+    async def speak(self, command: Callable[..., Speak]) -> tuple[bytes, int]:
+        """Speak one text; return its samples and the number of audio tokens.
+
+        Raises as `embed`.
+        """
+        await self._wait_for_engine()
+        samples, num_tokens = [], 0
+        try:
+            async with (
+                asyncio.timeout(self._deadline_seconds),
+                aclosing(self._session.speak(command)) as spoken,
+            ):
+                async for report in spoken:
+                    samples.append(report.samples)
+                    num_tokens += report.num_audio_tokens
+                    self._observer.tokens_generated(report.num_audio_tokens)
+        except TimeoutError:
+            raise DeadlineExceeded(f"speech took longer than {self._deadline_seconds:g} s") from None
+        return b"".join(samples), num_tokens
 
     async def _wait_for_engine(self) -> None:
         """Wait for a restarting engine, for a bounded time."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from mlxctl.engine import EngineClient, EngineProcess
 from mlxctl.engine.client.launcher import Launcher
-from mlxctl.ir import ModelFacts
+from mlxctl.ir import ModelFacts, Purpose
 from mlxctl.ir.errors import MlxctlError, StoreError
 from mlxctl.library import NamedDirectory
 from mlxctl.probe.interview import Interview
@@ -16,7 +16,9 @@ from mlxctl.probe.interview_steps import (
     EMBEDDING_STEPS,
     QUESTIONS_VERSION,
     RERANKING_STEPS,
+    SPEECH_STEPS,
     TRANSCRIPTION_STEPS,
+    ProbeStep,
     StepRunner,
 )
 from mlxctl.probe.media_checks import check_modalities, unsupported_findings
@@ -185,6 +187,13 @@ class ProbeRun:
         )
 
 
+_STEPS: Mapping[Purpose, Sequence[ProbeStep]] = {
+    "embeddings": EMBEDDING_STEPS,
+    "transcription": TRANSCRIPTION_STEPS,
+    "speech": SPEECH_STEPS,
+}
+
+
 def _step_runner(subject: ProbeSubject, known: Sequence[Finding]) -> StepRunner:
     """Return the steps for the model's purpose, with untested findings."""
     facts = subject.facts
@@ -196,7 +205,7 @@ def _step_runner(subject: ProbeSubject, known: Sequence[Finding]) -> StepRunner:
             if not (has_vision and finding.question == "vision")
         ]
         return StepRunner([*known_findings, *known])
-    steps = EMBEDDING_STEPS if facts.embedding is not None else TRANSCRIPTION_STEPS
+    steps = _STEPS[facts.purpose]
     if facts.embedding is not None and facts.embedding.scores_pairs:
         steps = RERANKING_STEPS
     tested = {question for step in steps for question in step.questions}
