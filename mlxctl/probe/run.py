@@ -80,9 +80,14 @@ class ProbeRun:
         is_forced: bool = False,
         trust_remote_code: bool = False,
         deadline_seconds: float = 600.0,
+        find_listener: Callable[[], ModelFacts | None] = lambda: None,
         launcher: Callable[[EngineSettings], Launcher] = EngineProcess,
     ) -> None:
-        """`deadline_seconds` is the longest time for one answer."""
+        """`deadline_seconds` is the longest time for one answer.
+
+        `find_listener` returns a transcription model that hears what speech models say.
+        """
+        self._find_listener = find_listener
         self.outcomes: list[ProbeOutcome] = []
         self._store = store
         self._settings = settings
@@ -148,6 +153,7 @@ class ProbeRun:
                     facts,
                     deadline_seconds=self._deadline_seconds,
                     observer=self._observer,
+                    listener=await asyncio.to_thread(self._find_listener) if facts.speech else None,
                 )
                 interview.adapter().check_width(interview.loaded.vocabulary_size)
                 for step in steps:

@@ -1,17 +1,19 @@
-"""Test of speech: length and loudness of spoken sentences, in two voices.
+"""Test of speech: length, loudness and words of spoken sentences, in two voices.
 
-A model that says the same for any text fails, and one whose sounds are too short, too long or silent.
+A model that says the same for any text fails, and one whose sounds are too short, too long or silent. Words
+are heard by a transcription model of the library, if there is one.
 """
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any
 
 from mlxctl.engine import Speak
 from mlxctl.ir import ModelCapabilities, ProbeVerdict
+from mlxctl.probe.audio_check import words_of
 from mlxctl.probe.interview import Interview
 from mlxctl.probe.questions import SPOKEN_SENTENCES
 from mlxctl.state.stores import Exchange, Finding
@@ -29,7 +31,8 @@ _LEAST_LOUDNESS = -50.0
 class Recording:
     """A spoken sentence.
 
-    `samples` are float32, little-endian. `loudness` is the RMS in decibels of full scale.
+    `samples` are float32, little-endian. `loudness` is the RMS in decibels of full scale. `heard` is what a
+    transcription model hears, None without one.
     """
 
     sentence: str
@@ -37,6 +40,13 @@ class Recording:
     seconds: float
     loudness: float
     computing_seconds: float
+    heard: str | None = None
+
+    @property
+    def is_understood(self) -> bool:
+        """Whether at least half of the words are heard."""
+        words = words_of(self.sentence)
+        return self.heard is not None and 2 * len(words & words_of(self.heard)) >= len(words)
 
     @property
     def problem(self) -> str | None:
@@ -66,11 +76,14 @@ async def check_speech(interview: Interview, known: ModelCapabilities) -> tuple[
         started = time.monotonic()
         samples, num_tokens = await interview.speak(command)
         recording = record(sentence, samples, recipe.sample_rate, time.monotonic() - started)
+        if recording.problem is None:
+            recording = replace(recording, heard=await interview.hear(samples, recipe.sample_rate))
         recordings.append(recording)
+        heard = "" if recording.heard is None else f", heard as {recording.heard!r}"
         exchanges.append(
             Exchange(
                 prompt=sentence if voice is None else f"({voice}) {sentence}",
-                output=f"{recording.seconds:.2f} s of sound, {recording.loudness:.1f} dB",
+                output=f"{recording.seconds:.2f} s of sound, {recording.loudness:.1f} dB{heard}",
                 num_tokens=num_tokens,
                 duration_seconds=round(recording.computing_seconds, 3),
             )
@@ -116,7 +129,9 @@ def judge(recordings: Sequence[Recording]) -> tuple[ProbeVerdict, str]:
             return "no", f"a recording of {recording.sentence!r} is no speech: {problem}"
     if len({recording.samples for recording in recordings}) < len(recordings):
         return "no", "two of its recordings are the same"
-    return (
-        "yes",
-        f"it spoke {len(recordings)} recordings of plausible length and loudness; words are not checked",
-    )
+    spoke = f"it spoke {len(recordings)} recordings of plausible length and loudness"
+    if all(recording.heard is None for recording in recordings):
+        return "yes", f"{spoke}; words are not checked: the library has no transcription model"
+    num_understood = sum(recording.is_understood for recording in recordings)
+    verdict: ProbeVerdict = "yes" if 2 * num_understood >= len(recordings) else "no"
+    return verdict, f"{spoke}; {num_understood} of them are understood by a transcription model"

@@ -1,8 +1,11 @@
 """Test of speech models: what they say is measured."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from mlxctl.library import read_model
 from mlxctl.probe.speech_check import judge, record
 from mlxctl.state.stores import CapabilityStore
 from tests import tiny_models
@@ -36,6 +39,22 @@ def test_a_model_is_probed_by_its_recordings(store: CapabilityStore) -> None:
     assert found.value["voices"] == ["ada", "bob"]
     assert found.value["sample_rate"] == RATE
     assert found.value["real_time_factor"] > 0
+
+
+def test_noise_is_not_understood_by_a_transcription_model(store: CapabilityStore, tmp_path: Path) -> None:
+    noisy, found = target(tiny_models.speech("soprano")), []
+    listener = read_model(tiny_models.trained("whisper_words"))
+    for records, ear in ((store, None), (CapabilityStore(tmp_path / "heard.sqlite"), listener)):
+        (outcome,) = probed([noisy], records, listener=ear)
+        assert outcome.record is not None, outcome.problem
+        found.append(outcome.record.finding("audio"))
+    unheard, heard = found
+    assert unheard is not None
+    assert heard is not None
+    assert (unheard.verdict, heard.verdict) == ("yes", "no")
+    assert "words are not checked" in unheard.reason
+    assert "0 of them are understood" in heard.reason
+    assert "heard as" in heard.exchanges[0].output
 
 
 @pytest.mark.parametrize(
