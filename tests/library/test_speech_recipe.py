@@ -39,10 +39,13 @@ def with_config(**fields: Any) -> Callable[[Path], object]:
 
 
 def test_voices_and_abilities_come_from_the_files() -> None:
-    qwen, design, soprano, pocket = (recipe_of(tiny_models.speech(name)) for name in tiny_models.SPEECH_NAMES)
+    qwen, design, base, soprano, pocket = (
+        recipe_of(tiny_models.speech(name)) for name in tiny_models.SPEECH_NAMES
+    )
     assert (qwen.voices, qwen.default_voice, qwen.languages) == (["ada", "bob"], "ada", ["english", "german"])
     assert (qwen.follows_instructions, qwen.clones_voices, qwen.requires) == (True, False, None)
     assert (design.voices, design.requires) == ([], "instructions")
+    assert (base.voices, base.clones_voices, base.requires) == ([], True, None)
     assert (soprano.sample_rate, soprano.voices, soprano.requires) == (32_000, [], None)
     assert (pocket.voices, pocket.clones_voices) == (["ada", "bob"], True)
 
