@@ -10,6 +10,9 @@ import msgspec
 FLOAT_BYTES = 4
 """Bytes of a sample."""
 
+QWEN3_TTS_MAX_FRAMES = 1000
+"""Most frames of 80 ms of one piece of text: a piece of 300 characters has about 250."""
+
 
 class SpeechRecipe(msgspec.Struct, frozen=True, kw_only=True):
     """What a speech model can do, by its files.
@@ -18,7 +21,7 @@ class SpeechRecipe(msgspec.Struct, frozen=True, kw_only=True):
     one voice or with none of its own; `default_voice` is that of requests without one. `languages` are the
     names that the model has for them, empty where it does not distinguish any. It `clones_voices` from a
     recording, `follows_instructions` on how to speak, and `takes_speed`. A model without a voice `requires` a
-    recording or a description of one.
+    recording or a description of one. A request takes at most `request_bytes` beside the weights.
     """
 
     family: str
@@ -30,6 +33,7 @@ class SpeechRecipe(msgspec.Struct, frozen=True, kw_only=True):
     follows_instructions: bool = False
     takes_speed: bool = False
     requires: Literal["reference", "instructions"] | None = None
+    request_bytes: int = 0
 
 
 class ReferenceAudio(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mlxctl.ir import EmbeddingRecipe
+from mlxctl.ir import EmbeddingRecipe, SpeechRecipe
 from mlxctl.ir.errors import BrokenModel, ModelError
 from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.library.chat_templates import find_chat_template
@@ -25,6 +25,7 @@ from mlxctl.library.names import display_name
 from mlxctl.library.quantization import Quantization, find_quantization
 from mlxctl.library.runtimes import find_runtimes
 from mlxctl.library.safetensors_headers import read_tensors
+from mlxctl.library.speech_recipe import CODEC_FOLDER
 from mlxctl.library.text_config import text_part
 from mlxctl.library.transcription_recipe import TRANSCRIPTION_MODEL_TYPES
 from mlxctl.library.weights import Weights, count_experts, sum_tensors
@@ -45,7 +46,7 @@ class ModelDescription:
     `disk_bytes` counts every file of the directory. `context_length` is in tokens, None for a model without
     text input. `embedding` and `dimensions` are as in ModelFacts. `runtimes` are the installed packages with
     code for the model, None if no such package is installed. `cache` is its KV cache, quantized with
-    `has_quantized_cache`.
+    `has_quantized_cache`, and `speech` what a speech model can do.
     """
 
     name: str
@@ -62,6 +63,7 @@ class ModelDescription:
     cache: CacheShape | None = None
     embedding: EmbeddingRecipe | None = None
     dimensions: int | None = None
+    speech: SpeechRecipe | None = None
     has_quantized_cache: bool = False
     runtimes: tuple[str, ...] | None = None
     problem: str | None = None
@@ -116,7 +118,7 @@ def describe_model(path: Path, *, name: str | None = None) -> ModelDescription:
 
 def _weigh(path: Path, config: Mapping[str, Any]) -> tuple[Weights | None, str | None]:
     try:
-        tensors = read_tensors(path)
+        tensors = [*read_tensors(path), *read_tensors(path / CODEC_FOLDER)]
     except BrokenModel as error:
         return None, str(error)
     return (sum_tensors(tensors, config) if tensors else None), None
@@ -164,16 +166,18 @@ def _with_serving_facts(described: ModelDescription) -> tuple[ModelDescription, 
                 f"{described.model_type!r}"
             ),
         )
-    if described.detection.kind in ("text", "vision", "embeddings", "unknown") or has_own_error:
+    kinds = ("text", "vision", "embeddings", "text-to-speech", "unknown")
+    if described.detection.kind in kinds or has_own_error:
         try:
             facts = read_model(described.path)
         except ModelError as error:
             return described, str(error)
         return replace(
             described,
-            context_length=facts.context_length,
+            context_length=None if facts.speech else facts.context_length,
             embedding=facts.embedding,
             dimensions=facts.dimensions,
+            speech=facts.speech,
         ), None
     if not any(described.path.glob("*.safetensors")) and not any(described.path.glob("*.npz")):
         return described, f"model {described.name!r} has no weights (*.safetensors)"

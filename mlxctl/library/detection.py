@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from mlxctl.library.encoders import ENCODER_KINDS, has_bidirectional_attention
 from mlxctl.library.families import find_family
 from mlxctl.library.files import read_optional_json
+from mlxctl.library.speech_recipe import speech_family
 
 Kind = Literal["text", "vision", "embeddings", "reranker", "speech-to-text", "text-to-speech", "unknown"]
 
@@ -20,14 +21,17 @@ _SPEECH_TO_TEXT = (
     "wav2vec2", "whisper",
 )  # fmt: skip
 _TEXT_TO_SPEECH = (
-    "bark", "chatterbox", "csm", "dia", "f5_tts", "indextts", "kitten", "kokoro", "melotts", "orpheus",
-    "outetts", "parler_tts", "pocket_tts", "qwen3_tts", "sesame", "soprano", "spark", "vibevoice", "voxcpm",
+    "bark", "chatterbox", "csm", "dia", "f5_tts", "fish_", "gradium_phonon_tts", "higgs_", "indextts",
+    "kitten", "kokoro", "kugelaudio", "melotts", "moss_tts", "omnivoice", "orpheus", "outetts",
+    "parler_tts", "pocket_tts", "qwen3_tts", "sesame", "soprano", "spark", "vibevoice", "voxcpm",
+    "voxtral_tts", "zonos",
 )  # fmt: skip
 _ENCODERS = ENCODER_KINDS.keys() | {"albert", "distilbert", "electra", "gte", "mpnet", "new", "nomic_bert"}
 _EMBEDDING_FILES = ("modules.json", "1_Pooling/config.json", "config_sentence_transformers.json")
 _SPEECH_FIELDS: tuple[tuple[Kind, frozenset[str]], ...] = (
     ("speech-to-text", frozenset({"n_mels", "n_audio_ctx"})),
     ("text-to-speech", frozenset({"istftnet", "plbert"})),
+    ("text-to-speech", frozenset({"flow_lm", "mimi"})),
 )
 _RERANKING_INSTRUCTION = "Judge whether the Document meets the requirements"
 
@@ -66,7 +70,7 @@ def detect(
     model_type = str(config.get("model_type") or "")
     family, by_family = find_family(model_type, template)
     sighting = (
-        _speech(model_type, config)
+        _speech(model_type, config, name or directory.name)
         or _reranker(config, template)
         or _embeddings(directory, model_type, config)
         or _named(name or directory.name, model_type)
@@ -79,13 +83,15 @@ def detect(
     )
 
 
-def _speech(model_type: str, config: Mapping[str, Any]) -> DetectedKind | None:
+def _speech(model_type: str, config: Mapping[str, Any], name: str) -> DetectedKind | None:
     if model_type.startswith(_TEXT_TO_SPEECH):
         return DetectedKind("text-to-speech", f"model_type {model_type!r}")
     if model_type.startswith(_SPEECH_TO_TEXT):
         return DetectedKind("speech-to-text", f"model_type {model_type!r}")
     if str(config.get("target", "")).startswith("nemo.collections.asr"):
         return DetectedKind("speech-to-text", "config.json names a NeMo speech recognizer")
+    if speech_family(config, name) == "soprano":
+        return DetectedKind("text-to-speech", "its name is Soprano's")
     for kind, fields in _SPEECH_FIELDS:
         if fields <= config.keys():
             return DetectedKind(kind, f"config.json has {' and '.join(sorted(fields))}")

@@ -15,7 +15,7 @@ from mlxctl.library.families import find_family
 from mlxctl.library.files import missing_config, missing_weight_files, read_json_object, read_optional_json
 from mlxctl.library.mtp_heads import MTP_HEAD_TYPE
 from mlxctl.library.names import display_name
-from mlxctl.library.speech_recipe import read_speech_recipe, speech_weights_bytes
+from mlxctl.library.speech_recipe import SPEECH_FAMILIES, read_speech_recipe, speech_weights_bytes
 from mlxctl.library.text_config import whole_number
 from mlxctl.library.transcription_recipe import TRANSCRIPTION_MODEL_TYPES, read_transcription_recipe
 from mlxctl.library.vision_recipe import read_vision_recipe
@@ -46,14 +46,16 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
             path, f"{display_name(path)!r} is an MTP head: give it to --draft beside the model it drafts for"
         )
     speech = read_speech_recipe(path, config)
-    if speech is None and not (path / "tokenizer.json").is_file():
-        hint = _WHISPER_HINT if config.get("model_type") in TRANSCRIPTION_MODEL_TYPES else ""
-        raise BrokenModel(path, f"model {display_name(path)!r} has no tokenizer.json{hint}")
-    model_type, template = _model_type(path, config), find_chat_template(path, tokenizer_config)
+    template = find_chat_template(path, tokenizer_config)
+    kind = detect(path, config, template=template, has_vision_tower=False, name=display_name(path)).kind
+    if speech is None:
+        _check_tokenizer(path, config, kind)
+    else:
+        config = {"model_type": speech.family, **config}
+    model_type = _model_type(path, config)
     family, _ = find_family(model_type, template)
     generation_config = read_optional_json(path, "generation_config.json")
     context_length = find_context_length(config, tokenizer_config)
-    kind = detect(path, config, template=template, has_vision_tower=False, name=display_name(path)).kind
     embedding = _embedding_recipe(path, config, kind, context_length)
     speech_bytes = 0 if speech is None else speech_weights_bytes(path)
     vision, transcription = read_vision_recipe(path, config), read_transcription_recipe(path, config)
@@ -78,6 +80,19 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         transcription=transcription,
         speech=speech,
     )
+
+
+def _check_tokenizer(path: Path, config: Mapping[str, Any], kind: Kind) -> None:
+    """Raise BrokenModel for a model without tokenizer.json, and for speech that is not supported."""
+    if kind == "text-to-speech":
+        raise BrokenModel(
+            path,
+            f"model {display_name(path)!r} speaks text, and models of type {config.get('model_type')!r} "
+            f"are not supported for it; those of {', '.join(SPEECH_FAMILIES)} are",
+        )
+    if not (path / "tokenizer.json").is_file():
+        hint = _WHISPER_HINT if config.get("model_type") in TRANSCRIPTION_MODEL_TYPES else ""
+        raise BrokenModel(path, f"model {display_name(path)!r} has no tokenizer.json{hint}")
 
 
 def _embedding_recipe(

@@ -16,7 +16,8 @@ _BY_MODEL_TYPE = {
     "smollm": "smollm", "smolvlm": "smollm", "voxtral": "mistral", "bert": "bert", "modernbert": "bert",
     "roberta": "bert", "xlm-roberta": "bert", "xlm_roberta": "bert", "apertus": "apertus", "apriel": "apriel",
     "hy_v": "hunyuan", "hy3": "hunyuan", "longcat": "longcat", "muse": "muse", "solar": "solar",
-    "whisper": "whisper", "kokoro": "kokoro", "parakeet": "parakeet",
+    "whisper": "whisper", "kokoro": "kokoro", "parakeet": "parakeet", "qwen3_tts": "qwen-tts",
+    "soprano": "soprano", "pocket_tts": "pocket-tts", "voxtral_tts": "voxtral-tts",
 }  # fmt: skip
 # Markers that only one family writes.
 _BY_TEMPLATE = {

@@ -27,9 +27,12 @@ _SMALL_FILES = (
     "modules.json",
     "sentence_bert_config.json",
     "config_sentence_transformers.json",
+    "speech_tokenizer/config.json",
 )
 # Modules of an embedding model, each in a separate folder.
 _MODULES = "[0-9]*_*"
+# The codec and the voices of a speech model.
+_SPEECH_FOLDERS = ("speech_tokenizer", "voices", "embeddings", "voice_embedding")
 _LENGTH_BYTES = 8
 _SAMPLE_BYTES = 256
 
@@ -47,7 +50,9 @@ def fingerprint(path: Path) -> str:
                 _add(digest, name.encode(), (path / name).read_bytes())
         for file in filter(Path.is_file, sorted(path.glob(f"{_MODULES}/config.json"))):
             _add(digest, str(file.relative_to(path)).encode(), file.read_bytes())
-        for file in sorted([*path.glob("*.safetensors"), *path.glob(f"{_MODULES}/*.safetensors")]):
+        patterns = ("*", f"{_MODULES}/*", *(f"{folder}/*" for folder in _SPEECH_FOLDERS))
+        files = [file for pattern in patterns for file in path.glob(f"{pattern}.safetensors")]
+        for file in sorted(files):
             read_header(file)
             _add(digest, str(file.relative_to(path)).encode(), *_weight_samples(file))
     except OSError as error:

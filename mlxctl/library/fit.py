@@ -9,6 +9,7 @@ decoded token reads the active weights and the whole cache once, so tokens per s
 
 from dataclasses import dataclass
 
+from mlxctl.ir import SpeechRecipe
 from mlxctl.ir.conversation_size import PREFIX_CACHE_SHARE, ConversationSize, cache_capacity
 from mlxctl.library.apple_chips import CHIPS
 from mlxctl.library.description import ModelDescription
@@ -41,6 +42,7 @@ class Fit:
     Unknown values are None; `max_context_tokens` is 0 if not even one token fits. `is_capped_by_model`: the
     model's context length is the limit, not the memory. `typical_context_tokens` is the longest context up to
     DEFAULT_CONTEXT_TOKENS that fits. `measured` is a stored measurement, which is more than the predictions.
+    A speech model has no context: its cache is that of one request.
     `slow_because` is why the machine is too slow for the model, None where it is not, or nothing is known.
     """
 
@@ -92,6 +94,8 @@ def fit_model(
     alone = _conversation(model, machine)
     longest = _longest(model, machine, room, alone)
     typical = default_context if longest is None else min(default_context, longest)
+    if model.speech is not None:
+        return _fit_speech(model, model.speech, machine)
     is_text = not is_encoder(model.config)
     # An encoder keeps nothing, and computes a text in one pass.
     least = alone.needed_bytes(context) if alone is not None else (None if is_text else transient)
@@ -110,6 +114,27 @@ def fit_model(
         typical_context_tokens=typical,
         typical_predicted_tokens_per_second=_speed(model, typical, machine) if typical else None,
         slow_because=_slow_because(model, machine) if is_text else None,
+    )
+
+
+def _fit_speech(model: ModelDescription, recipe: SpeechRecipe, machine: Machine) -> Fit:
+    """Return the fit of a speech model with one request."""
+    assert model.weights is not None, "its weights were read"
+    weights = model.weights.num_bytes
+    return Fit(
+        machine=machine,
+        context_tokens=0,
+        weights_bytes=weights,
+        cache_bytes=recipe.request_bytes,
+        prefix_bytes=0,
+        transient_bytes=0,
+        fits=weights + recipe.request_bytes <= machine.usable_bytes,
+        max_context_tokens=None,
+        is_capped_by_model=False,
+        predicted_tokens_per_second=None,
+        typical_context_tokens=0,
+        typical_predicted_tokens_per_second=None,
+        slow_because=_slow_because(model, machine),
     )
 
 

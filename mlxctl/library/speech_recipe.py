@@ -10,25 +10,37 @@ from typing import Any
 
 from mlxctl.ir import SpeechRecipe
 from mlxctl.ir.errors import BrokenModel
+from mlxctl.ir.speech import QWEN3_TTS_MAX_FRAMES
 from mlxctl.library.files import read_json_object
 from mlxctl.library.names import display_name
 from mlxctl.library.safetensors_headers import read_tensors
+from mlxctl.library.weights import sum_tensors
 from mlxctl.state.installed import missing_for
+
+CODEC_FOLDER = "speech_tokenizer"
+"""The folder of Qwen3-TTS models with the weights of their codec."""
 
 _DEFAULT_VOICE = "alba"
 _MAX_VOICES = 1000
+# Policies: a sentence of 300 characters with instructions and a recording of ten seconds, and what mlx-audio
+# writes at most for it.
+_PROMPT_TOKENS = 512
+_SOPRANO_MAX_TOKENS = 512
+_POCKET_CACHE_TOKENS = 2000
 
 
-def speech_family(config: Mapping[str, Any]) -> str | None:
-    """Return the key of the family, None for a model that is not spoken with here."""
+def speech_family(config: Mapping[str, Any], name: str) -> str | None:
+    """Return the key of the family; None for a model that does not speak here.
+
+    Conversions of Soprano have the type of their language model: only `name` tells them from others.
+    """
     model_type = str(config.get("model_type") or config.get("architecture") or "")
+    if not model_type and {"flow_lm", "mimi"} <= config.keys():
+        return "pocket_tts"
+    if model_type == "qwen3" and "soprano" in name.lower():
+        return "soprano"
     family = _MODEL_TYPES.get(model_type, model_type)
     return family if family in _READERS else None
-
-
-def supports_speech(config: Mapping[str, Any]) -> bool:
-    """Whether the family is supported and its packages are installed."""
-    return speech_family(config) is not None and missing_for("audio") is None
 
 
 def read_speech_recipe(path: Path, config: Mapping[str, Any]) -> SpeechRecipe | None:
@@ -37,7 +49,7 @@ def read_speech_recipe(path: Path, config: Mapping[str, Any]) -> SpeechRecipe | 
     None for other models. Raises BrokenModel for malformed and missing files, missing packages, and a
     directory with Python code, which is never run.
     """
-    family = speech_family(config)
+    family = speech_family(config, display_name(path))
     if family is None:
         return None
     if missing := missing_for("audio"):
@@ -48,21 +60,21 @@ def read_speech_recipe(path: Path, config: Mapping[str, Any]) -> SpeechRecipe | 
 
 
 def speech_weights_bytes(path: Path) -> int:
-    """Return the size of weight files in folders, which a speech model has beside its own."""
-    return sum(file.stat().st_size for file in path.glob("speech_tokenizer/*.safetensors"))
+    """Return the size of the codec's weight files, which a speech model may have beside its own."""
+    return sum(file.stat().st_size for file in path.glob(f"{CODEC_FOLDER}/*.safetensors"))
 
 
 def _read_qwen3_tts(path: Path, config: Mapping[str, Any]) -> SpeechRecipe:
-    if not any(path.glob("speech_tokenizer/*.safetensors")):
-        raise _broken(path, "has no weights in speech_tokenizer/")
-    codec = read_json_object(path, "speech_tokenizer/config.json")
-    if codec is None:
-        raise _broken(path, "has no speech_tokenizer/config.json")
+    codec = read_json_object(path, f"{CODEC_FOLDER}/config.json")
+    if codec is None or not any(path.glob(f"{CODEC_FOLDER}/*.safetensors")):
+        raise _broken(path, f"has no codec: {CODEC_FOLDER}/config.json with weights")
     _require_tokenizer(path, ("tokenizer.json",), ("vocab.json", "merges.txt"))
     talker = config.get("talker_config")
     if not isinstance(talker, dict):
         raise _broken(path, "has no talker_config in config.json")
     kind = config.get("tts_model_type", "base")
+    # A step merges the caches of all requests into new ones.
+    request_bytes = 2 * _cache_bytes(path, talker, num_tokens=_PROMPT_TOKENS + QWEN3_TTS_MAX_FRAMES)
     voices = sorted(talker.get("spk_id") or {})
     languages = sorted(name for name in talker.get("codec_language_id") or {} if "dialect" not in name)
     return SpeechRecipe(
@@ -75,19 +87,26 @@ def _read_qwen3_tts(path: Path, config: Mapping[str, Any]) -> SpeechRecipe:
         follows_instructions=kind == "voice_design"
         or (kind == "custom_voice" and config.get("tts_model_size") != "0b6"),
         requires="instructions" if kind == "voice_design" else None,
+        request_bytes=request_bytes,
     )
 
 
 def _read_soprano(path: Path, config: Mapping[str, Any]) -> SpeechRecipe:
     _require_tokenizer(path, ("tokenizer.json",))
-    return SpeechRecipe(family="soprano", sample_rate=_rate(path, config.get("sample_rate", 32_000)))
+    return SpeechRecipe(
+        family="soprano",
+        sample_rate=_rate(path, config.get("sample_rate", 32_000)),
+        request_bytes=_cache_bytes(path, config, num_tokens=_PROMPT_TOKENS + _SOPRANO_MAX_TOKENS),
+    )
 
 
 def _read_pocket_tts(path: Path, config: Mapping[str, Any]) -> SpeechRecipe:
     _require_tokenizer(path, ("tokenizer.model",), ("tokenizer.json",))
-    mimi = config.get("mimi")
-    if not isinstance(mimi, dict):
-        raise _broken(path, "has no mimi in config.json")
+    mimi, flow = config.get("mimi"), config.get("flow_lm")
+    if not isinstance(mimi, dict) or not isinstance(flow, dict):
+        raise _broken(path, "has no mimi and flow_lm in config.json")
+    transformer = flow.get("transformer", flow)
+    width = _size(path, transformer, "d_model")
     voices = _files(path / "voices") | _files(path / "embeddings")
     if (path / "default-voice.safetensors").is_file():
         voices.add("default")
@@ -102,6 +121,8 @@ def _read_pocket_tts(path: Path, config: Mapping[str, Any]) -> SpeechRecipe:
         default_voice=first,
         clones_voices=clones_voices,
         requires=None if voices else "reference",
+        # Keys and values in float32.
+        request_bytes=2 * _size(path, transformer, "num_layers") * width * 4 * _POCKET_CACHE_TOKENS,
     )
 
 
@@ -113,6 +134,21 @@ _READERS: dict[str, Callable[[Path, Mapping[str, Any]], SpeechRecipe]] = {
 _MODEL_TYPES = {"gradium_phonon_tts": "pocket_tts"}
 SPEECH_FAMILIES = tuple(_READERS)
 """The families that can speak here."""
+
+
+def _cache_bytes(path: Path, config: Mapping[str, Any], *, num_tokens: int) -> int:
+    """Return the bytes of keys and values, in the type of the weights."""
+    names = ("num_hidden_layers", "num_key_value_heads", "head_dim")
+    layers, heads, width = (_size(path, config, name) for name in names)
+    weights = sum_tensors(read_tensors(path), config)
+    return 2 * layers * heads * width * num_tokens * (weights.float_bytes or 4)
+
+
+def _size(path: Path, config: Any, name: str) -> int:
+    value = config.get(name) if isinstance(config, Mapping) else None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1 << 20:
+        raise _broken(path, f"has no usable {name} in config.json: {value!r}")
+    return value
 
 
 def _files(folder: Path) -> set[str]:

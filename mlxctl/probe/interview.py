@@ -1,13 +1,16 @@
 """Requests to a loaded model, with raw transcripts as evidence."""
 
 import asyncio
+import io
 import math
 import time
+import wave
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
-from mlxctl.engine import AudioWindow, EngineClient, ModelLoaded
+from mlxctl.engine import AudioWindow, EngineClient, ModelLoaded, Speak
 from mlxctl.formats.adapters import ModelAdapter, PreparedInput, create_adapter
 from mlxctl.formats.adapters.media.audio_files import AudioFile
 from mlxctl.inference.session import ModelSession
@@ -20,13 +23,15 @@ from mlxctl.ir import (
     SamplingOptions,
     TextResult,
 )
-from mlxctl.ir.errors import DeadlineExceeded, EngineDied
+from mlxctl.ir.errors import DeadlineExceeded, EngineDied, ModelError
 from mlxctl.probe.observer import ProbeObserver
 from mlxctl.state.stores import Exchange
 
 GREEDY = SamplingOptions(temperature=0.0, seed=0)
 UNKNOWN_CAPABILITIES = ModelCapabilities()
 
+# The name of the transcription model in the engine.
+_LISTENER = "listener"
 _RESTART_SECONDS = 30.0
 # Number of a vector's components that are kept as evidence.
 _NUM_SHOWN = 8
@@ -97,11 +102,15 @@ class Interview:
         *,
         deadline_seconds: float,
         observer: ProbeObserver,
+        listener: ModelFacts | None = None,
     ) -> None:
         """Use a model that `engine` has loaded.
 
-        An answer may take at most `deadline_seconds`.
+        An answer may take at most `deadline_seconds`. `listener` is a transcription model that hears what a
+        speech model says.
         """
+        self._engine, self._listener = engine, listener
+        self._ear: ModelSession | None = None
         self.model = model
         self.facts = facts
         self._adapters: dict[ModelCapabilities, ModelAdapter] = {}
@@ -185,6 +194,54 @@ class Interview:
             duration_seconds=round(time.monotonic() - started, 3),
         )
 
+    async def speak(self, command: Callable[..., Speak]) -> tuple[bytes, int]:
+        """Speak one text; return its samples and the number of audio tokens.
+
+        Raises as `embed`.
+        """
+        await self._wait_for_engine()
+        samples, num_tokens = [], 0
+        try:
+            async with (
+                asyncio.timeout(self._deadline_seconds),
+                aclosing(self._session.speak(command)) as spoken,
+            ):
+                async for report in spoken:
+                    samples.append(report.samples)
+                    num_tokens += report.num_audio_tokens
+                    self._observer.tokens_generated(report.num_audio_tokens)
+        except TimeoutError:
+            raise DeadlineExceeded(f"speech took longer than {self._deadline_seconds:g} s") from None
+        return b"".join(samples), num_tokens
+
+    async def hear(self, samples: bytes, sample_rate: int) -> str | None:
+        """Return the text that the listener hears in samples as those of `speak`.
+
+        None without a listener, and where memory does not suffice for it. Raises as `embed`.
+        """
+        facts = self._listener
+        if facts is None or facts.transcription is None:
+            return None
+        if self._ear is None:
+            try:
+                await self._engine.load(facts.spec(_LISTENER))
+            except ModelError:
+                self._listener = None
+                return None
+            self._ear = ModelSession(self._engine, create_adapter(facts, name=_LISTENER), name=_LISTENER)
+        audio = AudioFile(_wav(samples, sample_rate))
+        recipe = facts.transcription
+        window = AudioWindow(
+            model=_LISTENER,
+            samples=await asyncio.to_thread(audio.read_window, 0, recipe.window_samples),
+            language_id=recipe.languages.get("en"),
+        )
+        async with asyncio.timeout(self._deadline_seconds):
+            result = await self._ear.transcribe(window)
+        text_ids = [token_id for token_id in result.token_ids if token_id < recipe.end]
+        heard = b"".join(map(self._ear.reader.tokens.bytes_of, text_ids))
+        return heard.decode(errors="replace").strip()
+
     async def _wait_for_engine(self) -> None:
         """Wait for a restarting engine, for a bounded time."""
         wait_seconds = min(self._deadline_seconds, _RESTART_SECONDS + 3 * self.loaded.load_seconds)
@@ -212,6 +269,20 @@ class Interview:
             result=read(adapter, request, prepared, token_ids, reason),
             duration_seconds=time.monotonic() - started,
         )
+
+
+def _wav(samples: bytes, sample_rate: int) -> bytes:
+    """Return float32 samples as a WAV file of 16 bits."""
+    import numpy as np
+
+    values = np.frombuffer(samples, "<f4").clip(-1, 1) * 32767
+    with io.BytesIO() as file, wave.open(file, "wb") as writer:
+        writer.setnchannels(1)
+        writer.setsampwidth(2)
+        writer.setframerate(sample_rate)
+        writer.writeframes(values.astype("<i2").tobytes())
+        writer.close()
+        return file.getvalue()
 
 
 def read(

@@ -16,6 +16,7 @@ from mlxctl.probe.interview import Interview
 from mlxctl.probe.limit_checks import check_batch, check_limits
 from mlxctl.probe.rerank_check import check_reranking
 from mlxctl.probe.schema_check import check_schema
+from mlxctl.probe.speech_check import check_speech
 from mlxctl.probe.thinking_check import check_thinking
 from mlxctl.probe.tool_results import check_tools
 from mlxctl.state.stores import Finding, to_capabilities
@@ -56,6 +57,9 @@ RERANKING_STEPS = (ProbeStep(title="scores", questions=("reranking",), check=che
 
 TRANSCRIPTION_STEPS = (ProbeStep(title="speech", questions=("audio",), check=check_transcription),)
 """Steps for transcription models."""
+
+SPEECH_STEPS = (ProbeStep(title="speech", questions=("audio",), check=check_speech),)
+"""Steps for speech models."""
 
 
 class StepRunner:

@@ -11,6 +11,7 @@ from mlxctl.library import ModelDescription, NamedDirectory, describe_model, rea
 from mlxctl.library.cross_encoder import is_cross_encoder
 from mlxctl.library.detection import Detection
 from mlxctl.library.fingerprint import fingerprint
+from mlxctl.library.speech_recipe import speech_family
 from mlxctl.library.transcription_recipe import supports_transcription
 from mlxctl.state.installed import version_of
 
@@ -40,7 +41,9 @@ def read_subject(found: NamedDirectory, *, trust_remote_code: bool) -> ProbeSubj
     """
     described = describe_model(found.path, name=found.name)
     is_unsupported = described.detection.kind in _UNSUPPORTED_KINDS and not (
-        supports_transcription(described.config) or is_cross_encoder(described.config)
+        supports_transcription(described.config)
+        or is_cross_encoder(described.config)
+        or speech_family(described.config, found.name) is not None
     )
     facts = None if is_unsupported else read_model(found.path, trust_remote_code=trust_remote_code)
     if facts is not None and facts.purpose == "text":

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from mlxctl.engine import EngineClient, EngineProcess
 from mlxctl.engine.client.launcher import Launcher
-from mlxctl.ir import ModelFacts
+from mlxctl.ir import ModelFacts, Purpose
 from mlxctl.ir.errors import MlxctlError, StoreError
 from mlxctl.library import NamedDirectory
 from mlxctl.probe.interview import Interview
@@ -16,7 +16,9 @@ from mlxctl.probe.interview_steps import (
     EMBEDDING_STEPS,
     QUESTIONS_VERSION,
     RERANKING_STEPS,
+    SPEECH_STEPS,
     TRANSCRIPTION_STEPS,
+    ProbeStep,
     StepRunner,
 )
 from mlxctl.probe.media_checks import check_modalities, unsupported_findings
@@ -78,9 +80,14 @@ class ProbeRun:
         is_forced: bool = False,
         trust_remote_code: bool = False,
         deadline_seconds: float = 600.0,
+        find_listener: Callable[[], ModelFacts | None] = lambda: None,
         launcher: Callable[[EngineSettings], Launcher] = EngineProcess,
     ) -> None:
-        """`deadline_seconds` is the longest time for one answer."""
+        """`deadline_seconds` is the longest time for one answer.
+
+        `find_listener` returns a transcription model that hears what speech models say.
+        """
+        self._find_listener = find_listener
         self.outcomes: list[ProbeOutcome] = []
         self._store = store
         self._settings = settings
@@ -146,6 +153,7 @@ class ProbeRun:
                     facts,
                     deadline_seconds=self._deadline_seconds,
                     observer=self._observer,
+                    listener=await asyncio.to_thread(self._find_listener) if facts.speech else None,
                 )
                 interview.adapter().check_width(interview.loaded.vocabulary_size)
                 for step in steps:
@@ -185,6 +193,13 @@ class ProbeRun:
         )
 
 
+_STEPS: Mapping[Purpose, Sequence[ProbeStep]] = {
+    "embeddings": EMBEDDING_STEPS,
+    "transcription": TRANSCRIPTION_STEPS,
+    "speech": SPEECH_STEPS,
+}
+
+
 def _step_runner(subject: ProbeSubject, known: Sequence[Finding]) -> StepRunner:
     """Return the steps for the model's purpose, with untested findings."""
     facts = subject.facts
@@ -196,7 +211,7 @@ def _step_runner(subject: ProbeSubject, known: Sequence[Finding]) -> StepRunner:
             if not (has_vision and finding.question == "vision")
         ]
         return StepRunner([*known_findings, *known])
-    steps = EMBEDDING_STEPS if facts.embedding is not None else TRANSCRIPTION_STEPS
+    steps = _STEPS[facts.purpose]
     if facts.embedding is not None and facts.embedding.scores_pairs:
         steps = RERANKING_STEPS
     tested = {question for step in steps for question in step.questions}

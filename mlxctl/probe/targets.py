@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mlxctl.ir.errors import ModelNotFoundOnDisk
-from mlxctl.library import Library, NamedDirectory
+from mlxctl.ir import ModelFacts
+from mlxctl.ir.errors import ModelError, ModelNotFoundOnDisk
+from mlxctl.library import Library, NamedDirectory, read_model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,19 @@ def all_targets(library: Library) -> list[ProbeTarget]:
         else ProbeTarget(name=entry.name, directory=NamedDirectory(name=entry.name, path=entry.path))
         for entry in library.entries()
     ]
+
+
+def find_listener(library: Library) -> ModelFacts | None:
+    """Return the smallest transcription model of the library, to hear what speech models say."""
+    found = []
+    for entry in library.entries():
+        try:
+            facts = None if entry.problem or entry.is_gguf else read_model(entry.path)
+        except ModelError:
+            continue
+        if facts is not None and facts.transcription is not None:
+            found.append(facts)
+    return min(found, key=lambda facts: facts.weights_bytes, default=None)
 
 
 def _look_up(name: str, find: Callable[[str], NamedDirectory]) -> ProbeTarget:

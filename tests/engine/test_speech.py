@@ -16,7 +16,7 @@ from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.speech.families import FAMILIES
 from mlxctl.engine.speech.workload import SpeechWorkload
 from mlxctl.engine.workload import DecodeLoad, WorkloadContext
-from mlxctl.ir import ModelFacts
+from mlxctl.ir import ModelFacts, ReferenceAudio
 from mlxctl.ir.errors import BrokenModel, ModelInUse, SequenceFailed
 from mlxctl.library import read_model
 from mlxctl.state.settings import EngineSettings
@@ -36,7 +36,7 @@ def job(name: str, text: str = TEXTS[1], *, seed: int = 11, **fields: Any) -> di
     recipe = facts_of(name).speech
     assert recipe is not None
     instructions = "Be brave." if recipe.follows_instructions else None
-    given = {"voice": recipe.default_voice, "instructions": instructions, **fields}
+    given = {"voice": recipe.default_voice, "instructions": instructions, "reference": None, **fields}
     return {"model": name, "text": text, "seed": seed, **given}
 
 
@@ -64,6 +64,9 @@ def spoken_by_mlx_audio(asked: dict[str, Any]) -> Any:
     else:
         model, streaming = load_model(facts.path), STREAMING
     mx.random.seed(asked["seed"])
+    if (recording := asked["reference"]) is not None:
+        samples = mx.array(np.frombuffer(recording.samples, "<f4"))
+        streaming = {**streaming, "ref_audio": samples, "ref_text": recording.text}
     results = model.generate(asked["text"], voice=asked["voice"], instruct=asked["instructions"], **streaming)
     return np.concatenate([np.array(result.audio) for result in results]).clip(-1, 1)
 
@@ -78,6 +81,21 @@ def test_samples_equal_those_of_mlx_audio_for_the_seed(name: str) -> None:
     assert np.array_equal(samples, spoken_by_mlx_audio(job(name)))
     assert np.abs(samples).max() > 0.001
     assert not np.array_equal(samples, others)
+
+
+@pytest.mark.parametrize("name", ["qwen3_tts_base", "pocket_tts"])
+def test_a_cloned_voice_equals_that_of_mlx_audio(name: str) -> None:
+    recording = np.random.default_rng(0).normal(0, 0.1, 4800).astype("<f4")
+    reference = ReferenceAudio(samples=recording.tobytes(), sample_rate=24_000, text="Hello dog.")
+    asked = job(name, voice=None, reference=reference)
+
+    async def ask() -> tuple[Any, Any]:
+        async with speaking_engine(name) as client:
+            return await speak(client, asked), await speak(client, job(name))
+
+    cloned, own = asyncio.run(ask())
+    assert np.array_equal(cloned, spoken_by_mlx_audio(asked))
+    assert not np.array_equal(cloned, own)
 
 
 @pytest.mark.parametrize("name", ["qwen3_tts", "soprano", "pocket_tts"])
@@ -112,20 +130,26 @@ def test_rows_decode_while_texts_are_spoken() -> None:
     assert num_open > 0, "the row waited for every text"
 
 
-def test_a_slice_beside_rows_holds_one_unit() -> None:
+def loaded_workload(name: str, *, limit_bytes: int = 1 << 40) -> tuple[SpeechWorkload, list[Any]]:
+    """The workload with a model, beside rows, and what it publishes."""
     reports: list[Any] = []
     context = WorkloadContext(
         settings=EngineSettings(),
         backend=CPU,
-        memory=EngineMemory(backend=CPU, limit_bytes=1 << 40, prefix_cache_bytes=0),
+        memory=EngineMemory(backend=CPU, limit_bytes=limit_bytes, prefix_cache_bytes=0),
         publish=reports.append,
         wake=lambda: None,
         decode_load=DecodeLoad(has_rows=lambda: True),
     )
-    workload, spec = SpeechWorkload(context), facts_of("pocket_tts").spec("pocket_tts")
+    workload, spec = SpeechWorkload(context), facts_of(name).spec(name)
     workload.open_model(spec, result_of(workload.load(spec)))
-    workload.take(Speak(job_id=1, **job("pocket_tts")))
     context.decode_load.observe(0.0, alone=False)
+    return workload, reports
+
+
+def test_a_slice_beside_rows_holds_one_unit() -> None:
+    workload, reports = loaded_workload("pocket_tts")
+    workload.take(Speak(job_id=1, **job("pocket_tts")))
     num_steps = 0
     while workload.has_work:
         workload.step()
@@ -154,16 +178,11 @@ def test_cancelled_speech_frees_the_model() -> None:
     asyncio.run(ask())
 
 
-def test_speech_that_cannot_fit_is_refused() -> None:
-    spec = facts_of("qwen3_tts").spec("qwen3_tts")
-    settings = EngineSettings(memory_limit_bytes=spec.weights_bytes + 100_000, prefix_cache_bytes=0)
-
-    async def ask() -> None:
-        async with running_engine(models=[spec], settings=settings) as client:
-            await speak(client, job("qwen3_tts"))
-
-    with pytest.raises(SequenceFailed, match=r"speech needs .*, but the memory limit leaves"):
-        asyncio.run(ask())
+def test_speech_that_can_never_fit_is_refused() -> None:
+    workload, reports = loaded_workload("pocket_tts", limit_bytes=100_000)
+    workload.take(Speak(job_id=1, **job("pocket_tts")))
+    assert not workload.has_work
+    assert "speech needs 0.51 MB, but the memory limit leaves 0.10 MB" in reports[0].failure
 
 
 @pytest.mark.parametrize(

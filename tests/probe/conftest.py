@@ -8,6 +8,7 @@ import pytest
 
 from mlxctl.engine import InlineEngine
 from mlxctl.engine.client.launcher import Launcher
+from mlxctl.ir import ModelFacts
 from mlxctl.library import NamedDirectory, demo
 from mlxctl.library.fingerprint import fingerprint
 from mlxctl.probe import NullObserver, ProbeObserver, ProbeOutcome, ProbeRun
@@ -52,11 +53,17 @@ def probed(
     observer: ProbeObserver | None = None,
     launcher: Callable[[EngineSettings], Launcher] = InlineEngine,
     deadline_seconds: float = 60.0,
+    listener: ModelFacts | None = None,
 ) -> list[ProbeOutcome]:
     """Probe the targets and return the outcomes."""
     observer = observer or NullObserver()
     run = ProbeRun(
-        store, EngineSettings(), observer=observer, launcher=launcher, deadline_seconds=deadline_seconds
+        store,
+        EngineSettings(),
+        observer=observer,
+        launcher=launcher,
+        deadline_seconds=deadline_seconds,
+        find_listener=lambda: listener,
     )
     asyncio.run(asyncio.wait_for(run.probe(targets), _LONGEST_SECONDS))
     return run.outcomes

@@ -17,7 +17,7 @@ NAMES = tuple(name for name, family in FAMILIES.items() if not (family.headless 
 VISION_NAMES = tuple(name for name, family in FAMILIES.items() if family.sees)
 ENCODER_NAMES = ("bert", "xlm_roberta", "modernbert", "embeddinggemma", "llama_bidirec")
 CROSS_ENCODER_NAMES = ("bert_scorer", "xlm_roberta_scorer", "modernbert_scorer")
-SPEECH_NAMES = ("qwen3_tts", "qwen3_tts_design", "soprano", "pocket_tts")
+SPEECH_NAMES = ("qwen3_tts", "qwen3_tts_design", "qwen3_tts_base", "soprano", "pocket_tts")
 TRAINED_NAMES = (
     "qwen3_tools",
     "glm4_tools",

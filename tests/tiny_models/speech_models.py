@@ -4,6 +4,7 @@ What they say is noise, which ends at a random frame.
 """
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,37 @@ _WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", "hello
 _QWEN_TOKENS = ("<|im_start|>", "<|im_end|>", "<|pad|>", "<|bos|>", "<|eos|>")
 _SOPRANO_TOKENS = ("[STOP]", "[TEXT]", "[START]", "[UNK]")
 _POCKET_WIDTH = 16
+_SPEAKER_ENCODER = {
+    "enc_dim": 32, "enc_channels": [72, 72, 72, 72, 216], "enc_attention_channels": 72,
+    "enc_res2net_scale": 4, "enc_se_channels": 72,
+}  # fmt: skip
+_CODEC_ENCODER = {
+    "frame_rate": 750, "codebook_dim": 8, "codebook_size": 32, "head_dim": 8, "hidden_size": 16,
+    "intermediate_size": 32, "num_attention_heads": 2, "num_key_value_heads": 2, "num_filters": 2,
+    "num_hidden_layers": 1, "num_quantizers": 4, "upsampling_ratios": [2, 2, 2, 2],
+    "vector_quantization_hidden_dimension": 8,
+}  # fmt: skip
+# Names of the codec's encoder in mlx-audio and in the published files, whose layers are numbered through.
+_ENCODER_NAMES = (
+    (r"encoder\.init_conv1d\.conv", lambda _: "encoder.layers.0"),
+    (r"encoder\.final_conv1d\.conv", lambda _: "encoder.layers.14"),
+    (r"encoder\.layers\.(\d)\.downsample\.conv", lambda m: f"encoder.layers.{3 + 3 * int(m[1])}"),
+    (
+        r"encoder\.layers\.(\d)\.residuals\.0\.block\.(\d)\.conv",
+        lambda m: f"encoder.layers.{1 + 3 * int(m[1])}.block.{1 + 2 * int(m[2])}",
+    ),
+    (r"encoder_transformer\.transformer", lambda _: "encoder_transformer"),
+    (r"self_attn\.out_proj", lambda _: "self_attn.o_proj"),
+    (r"gating\.linear(\d)", lambda m: f"mlp.fc{m[1]}"),
+    (r"norm1", lambda _: "input_layernorm"),
+    (r"norm2", lambda _: "post_attention_layernorm"),
+    (r"layer_scale_1", lambda _: "self_attn_layer_scale"),
+    (r"layer_scale_2", lambda _: "mlp_layer_scale"),
+    (r"downsample\.conv\.conv", lambda _: "downsample"),
+    (r"rvq_first\.(vq\.)?", lambda _: "semantic_residual_vector_quantizer."),
+    (r"rvq_rest\.(vq\.)?", lambda _: "acoustic_residual_vector_quantizer."),
+    (r"embedding_sum", lambda _: "embed_sum"),
+)
 
 
 def build_qwen3_tts(directory: Path, *, kind: str = "custom_voice") -> None:
@@ -53,10 +85,13 @@ def build_qwen3_tts(directory: Path, *, kind: str = "custom_voice") -> None:
         },
         "decode_upsample_rate": 16,
     }  # fmt: skip
+    if kind == "base":
+        config["speaker_encoder_config"] = _SPEAKER_ENCODER
+        codec["encoder_config"] = _CODEC_ENCODER
     mx.random.seed(3)
-    _save(Model(ModelConfig.from_dict(config)), directory, config)
+    _save(Model(ModelConfig.from_dict(config)), directory, config, layout=_torch_layout)
     speech_tokenizer = Qwen3TTSSpeechTokenizer(Qwen3TTSTokenizerConfig(**codec))
-    _save(speech_tokenizer, directory / "speech_tokenizer", codec, change=_unsanitized)
+    _save(speech_tokenizer, directory / "speech_tokenizer", codec, layout=_codec_layout)
     tokenizer.save(str(directory / "tokenizer.json"))
     _write(directory / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
     _write(directory / "generation_config.json", {"max_new_tokens": 30, "top_k": 20, "temperature": 0.9})
@@ -65,6 +100,11 @@ def build_qwen3_tts(directory: Path, *, kind: str = "custom_voice") -> None:
 def build_qwen3_tts_design(directory: Path) -> None:
     """Write a Qwen3-TTS model whose voice is described by instructions."""
     build_qwen3_tts(directory, kind="voice_design")
+
+
+def build_qwen3_tts_base(directory: Path) -> None:
+    """Write a Qwen3-TTS model that clones voices."""
+    build_qwen3_tts(directory, kind="base")
 
 
 def build_soprano(directory: Path) -> None:
@@ -131,6 +171,7 @@ def build_pocket_tts(directory: Path) -> None:
 BUILDERS: dict[str, Callable[[Path], None]] = {
     "qwen3_tts": build_qwen3_tts,
     "qwen3_tts_design": build_qwen3_tts_design,
+    "qwen3_tts_base": build_qwen3_tts_base,
     "soprano": build_soprano,
     "pocket_tts": build_pocket_tts,
 }
@@ -145,6 +186,33 @@ def _tokenizer(tokens: tuple[str, ...]) -> Tokenizer:
     tokenizer.train_from_iterator([f" {word}" for word in _WORDS] * 2, trainer)
     tokenizer.add_tokens([AddedToken(token, special=True, normalized=False) for token in tokens])
     return tokenizer
+
+
+def _torch_layout(model: Any, weights: dict[str, Any]) -> dict[str, Any]:
+    """Return the tensors in the layouts of published files."""
+    return {name: _unsanitized(model, name, array) for name, array in weights.items()}
+
+
+def _codec_layout(model: Any, weights: dict[str, Any]) -> dict[str, Any]:
+    """Return the codec's tensors under the names and in the layouts of published files."""
+    import mlx.core as mx
+
+    laid_out = {}
+    for name, array in weights.items():
+        if not name.startswith("encoder_model."):
+            laid_out[name] = _unsanitized(model, name, array)
+            continue
+        published = name.replace("encoder_model.", "encoder.", 1)
+        for pattern, new in _ENCODER_NAMES:
+            published = re.sub(pattern, new, published)
+        if name.endswith(".in_proj.weight"):
+            for part, piece in zip("qkv", array.split(3), strict=True):
+                laid_out[published.replace("in_proj", f"{part}_proj")] = piece
+        elif name.endswith(("embedding_sum", "cluster_usage")):
+            laid_out[published] = mx.random.uniform(shape=array.shape) + 0.5
+        else:
+            laid_out[published] = array.swapaxes(-1, -2) if array.ndim == 3 else array
+    return laid_out
 
 
 def _unsanitized(model: Any, name: str, array: Any) -> Any:
@@ -162,13 +230,13 @@ def _save(
     directory: Path,
     config: dict[str, Any],
     *,
-    change: Callable[[Any, str, Any], Any] = lambda _model, _name, array: array,
+    layout: Callable[[Any, dict[str, Any]], dict[str, Any]] = lambda _, weights: weights,
 ) -> None:
     import mlx.core as mx
     from mlx.utils import tree_flatten
 
     directory.mkdir(exist_ok=True)
-    weights = {name: change(model, name, array) for name, array in tree_flatten(model.parameters())}
+    weights = layout(model, dict(tree_flatten(model.parameters())))
     mx.save_safetensors(str(directory / "model.safetensors"), weights)
     _write(directory / "config.json", config)
 

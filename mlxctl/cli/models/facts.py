@@ -6,7 +6,7 @@ from datetime import datetime
 from mlxctl.cli.console import console
 from mlxctl.cli.models.tables import WIDE, facts_table
 from mlxctl.cli.probe.report import findings_table, when
-from mlxctl.ir import AdapterVerdict
+from mlxctl.ir import AdapterVerdict, SpeechRecipe
 from mlxctl.ir.errors import describe_bytes
 from mlxctl.library import ModelDescription
 from mlxctl.library.capability_lookup import ProbedModel
@@ -47,6 +47,28 @@ def print_facts(
             (model.number_format or "–")
             + (f", {weights.bits_per_weight:.2f} bits per parameter" if weights else ""),
         ),
+        *(
+            _speech(model.speech)
+            if model.speech
+            else _text_facts(model, drafters, verdict, speed, given_name)
+        ),
+        ("probed", _probed(known, shlex.quote(given_name))),
+    ]
+    out = console(width=WIDE)
+    out.print(facts_table(facts))
+    if known.findings:
+        out.print()
+        out.print(findings_table(known.findings))
+
+
+def _text_facts(
+    model: ModelDescription,
+    drafters: Drafters | None,
+    verdict: AdapterVerdict | None,
+    speed: MeasuredSpeed | None,
+    given_name: str,
+) -> list[tuple[str, str]]:
+    return [
         ("context", f"{model.context_length:,} tokens" if model.context_length else "unknown"),
         *_vectors(model),
         ("template", _template(model)),
@@ -56,13 +78,23 @@ def print_facts(
         ("speed", _speed(speed, shlex.quote(given_name))),
         ("served as", verdict.summary() if verdict else "unknown"),
         ("sampling", verdict.sampling.summary() if verdict else "unknown"),
-        ("probed", _probed(known, shlex.quote(given_name))),
     ]
-    out = console(width=WIDE)
-    out.print(facts_table(facts))
-    if known.findings:
-        out.print()
-        out.print(findings_table(known.findings))
+
+
+def _speech(recipe: SpeechRecipe) -> list[tuple[str, str]]:
+    """Return what a speech model can do."""
+    abilities = {
+        "clones voices": recipe.clones_voices,
+        "follows instructions": recipe.follows_instructions,
+        "takes a speed": recipe.takes_speed,
+    }
+    needs = f"none; a request needs {recipe.requires}" if recipe.requires else "one, without a name"
+    return [
+        ("voices", ", ".join(recipe.voices) or needs),
+        ("languages", ", ".join(recipe.languages) or "no choice"),
+        ("audio", f"{recipe.sample_rate:,} samples a second"),
+        ("speech", ", ".join(name for name, can in abilities.items() if can) or "text only"),
+    ]
 
 
 def _experts(model: ModelDescription) -> list[tuple[str, str]]:

@@ -102,7 +102,7 @@ def fit_table(rows: Sequence[tuple[str, Fit]]) -> Table:
             machine.chip or "this machine",
             f"{machine.memory_bytes / GIB:.0f} GB",
             ("" if machine.is_exact else "~") + describe_bytes(machine.usable_bytes),
-            f"{fit.context_tokens:,}",
+            f"{fit.context_tokens:,}" if fit.context_tokens else "–",
             describe_bytes(needed) if needed is not None else f"> {describe_bytes(fit.weights_bytes)}",
             verdict(fit),
             longest,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -24,7 +25,7 @@ from mlxctl.cli.served_directories import find_directory, warn_of_second_load
 from mlxctl.library import Library
 from mlxctl.library.capability_lookup import CapabilityLookup, ProbedModel, open_capability_lookup, open_store
 from mlxctl.probe import ProbeOutcome, ProbeRun
-from mlxctl.probe.targets import ProbeTarget, all_targets, named_targets
+from mlxctl.probe.targets import ProbeTarget, all_targets, find_listener, named_targets
 from mlxctl.state.settings import Settings
 from mlxctl.state.stores import Finding
 from mlxctl.terminal_text import escape_line
@@ -78,6 +79,7 @@ def probe_models(names: Sequence[str] | None, settings: Settings, options: Probe
         is_forced=options.force,
         trust_remote_code=options.trust_remote_code or settings.model.trust_remote_code,
         deadline_seconds=options.timeout_seconds,
+        find_listener=partial(find_listener, library),
     )
     targets = _targets(names, library)
     if not options.is_quiet:

@@ -39,9 +39,6 @@ class SpeechBatch(Protocol):
     def num_rows(self) -> int:
         """Requests that are being computed."""
 
-    def bytes_of(self, job: Speak) -> int:
-        """Return the most memory that a request takes, beside the weights."""
-
     def add(self, job: Speak) -> None:
         """Begin a request."""
 
@@ -61,9 +58,8 @@ class TurnTaking:
 
     max_rows = 4
 
-    def __init__(self, speak: Speaker, *, row_bytes: Callable[[Speak], int]) -> None:
+    def __init__(self, speak: Speaker) -> None:
         self._speak = speak
-        self.bytes_of = row_bytes
         self._rows: deque[_Row] = deque()
 
     @property

@@ -5,7 +5,6 @@ MLX thread only.
 
 import copy
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +63,3 @@ def open_tokenizer(path: Path) -> Any:
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False)
-
-
-def cache_bytes(*, num_layers: int, num_heads: int, head_dim: int, num_tokens: int, dtype: mx.Dtype) -> int:
-    """Return the bytes of keys and values."""
-    return 2 * num_layers * num_heads * head_dim * num_tokens * dtype.size
-
-
-def float_dtype(arrays: Iterable[mx.array]) -> mx.Dtype:
-    """Return the type in which a model computes, by its weights."""
-    return next((array.dtype for array in arrays if mx.issubdtype(array.dtype, mx.floating)), mx.float32)

@@ -13,7 +13,6 @@ import numpy as np
 
 from mlxctl.engine.speech.batch import Sound, SpeechBatch, TurnTaking
 from mlxctl.engine.speech.modules import (
-    cache_bytes,
     give_weights,
     read_config,
     read_tensors,
@@ -24,8 +23,6 @@ from mlxctl.ir import SpeechRecipe
 
 MODULE = "mlx_audio.tts.models.pocket_tts.pocket_tts"
 _VOICE_FOLDERS = ("voices", "embeddings")
-# That to which mlx-audio fills the cache before the first frame.
-_CACHE_TOKENS = 1000
 
 
 def open_model(path: Path) -> Any:
@@ -47,14 +44,6 @@ def open_model(path: Path) -> Any:
 
 def create_batch(model: Any, recipe: SpeechRecipe) -> SpeechBatch:
     """Return the model's requests, which take turns."""
-    transformer = model.config.flow_lm.transformer
-    row_bytes = cache_bytes(
-        num_layers=transformer.num_layers,
-        num_heads=transformer.num_heads,
-        head_dim=transformer.d_model // transformer.num_heads,
-        num_tokens=2 * _CACHE_TOKENS,
-        dtype=mx.float32,
-    )
 
     def speak(job: Speak) -> Generator[Sound | None, None, None]:
         own = copy.copy(model)
@@ -68,7 +57,7 @@ def create_batch(model: Any, recipe: SpeechRecipe) -> SpeechBatch:
             yield Sound(samples=samples, num_text_tokens=num_text_tokens, num_audio_tokens=1)
             num_text_tokens = 0
 
-    return TurnTaking(speak, row_bytes=lambda _: row_bytes)
+    return TurnTaking(speak)
 
 
 def _voice(job: Speak, recipe: SpeechRecipe, path: Path) -> Any:

@@ -15,8 +15,6 @@ from mlx.utils import tree_flatten
 from mlxctl.engine.host.failures import FOREIGN_ERRORS
 from mlxctl.engine.speech.batch import Sound, SpeechBatch, failed, report
 from mlxctl.engine.speech.modules import (
-    cache_bytes,
-    float_dtype,
     give_weights,
     open_tokenizer,
     read_config,
@@ -25,6 +23,7 @@ from mlxctl.engine.speech.modules import (
 )
 from mlxctl.engine.wire.jobs import Speak, Spoken
 from mlxctl.ir import SpeechRecipe
+from mlxctl.ir.speech import QWEN3_TTS_MAX_FRAMES
 
 MODULE = "mlx_audio.tts.models.qwen3_tts.qwen3_tts"
 # A policy: the first sound comes after a third of a second of speech.
@@ -36,8 +35,6 @@ _CLONE_PENALTY = 1.5
 # Codec ids from here to the end of the vocabulary are marks, not sounds.
 _NUM_MARKS = 1024
 _ENCODER = "encoder_model."
-# A policy: of a prompt with its instructions and its reference, whose frames are 12.5 in a second.
-_PROMPT_TOKENS = 1024
 
 
 def open_model(path: Path) -> Any:
@@ -129,7 +126,7 @@ class _Qwen3Batch:
             options["temperature"], options["top_k"], options["top_p"],
         )  # fmt: skip
         self._penalty = options["repetition_penalty"]
-        self._max_frames: int = options["max_tokens"]
+        self._max_frames: int = min(options["max_tokens"], QWEN3_TTS_MAX_FRAMES)
         self._session = model.create_tts_batch_session(TTSBatchOptions(**options, max_batch_size=_MAX_ROWS))
         self._session._sample_code_tokens = self._draw_codes  # noqa: SLF001
         self._session._decode_state = self._finish  # noqa: SLF001
@@ -142,18 +139,6 @@ class _Qwen3Batch:
     @property
     def num_rows(self) -> int:
         return len(self._rows)
-
-    def bytes_of(self, job: Speak) -> int:  # noqa: ARG002
-        talker = self._model.config.talker_config
-        row_bytes = cache_bytes(
-            num_layers=talker.num_hidden_layers,
-            num_heads=talker.num_key_value_heads,
-            head_dim=talker.head_dim,
-            num_tokens=_PROMPT_TOKENS + self._max_frames,
-            dtype=float_dtype([self._model.talker.codec_head.weight, self._model.talker.model.norm.weight]),
-        )
-        # A step merges the caches of all rows into new ones.
-        return 2 * row_bytes
 
     def add(self, job: Speak) -> None:
         self._rows[job.job_id] = _Row(

@@ -11,8 +11,6 @@ import mlx.core as mx
 
 from mlxctl.engine.speech.batch import Sound, SpeechBatch, TurnTaking
 from mlxctl.engine.speech.modules import (
-    cache_bytes,
-    float_dtype,
     give_weights,
     open_tokenizer,
     read_config,
@@ -24,8 +22,6 @@ from mlxctl.ir import SpeechRecipe
 MODULE = "mlx_audio.tts.models.soprano.soprano"
 # That of mlx-audio's `generate`.
 _MAX_TOKENS = 512
-# Of a prompt, beside what the sentence becomes: a sentence of 300 characters has fewer.
-_PROMPT_TOKENS = 300
 
 
 def open_model(path: Path) -> Any:
@@ -60,20 +56,12 @@ def _fit_decoder(config: Any, tensors: dict[str, mx.array]) -> None:
 
 def create_batch(model: Any, recipe: SpeechRecipe) -> SpeechBatch:  # noqa: ARG001
     """Return the model's requests, which take turns."""
-    values = model.config
-    row_bytes = cache_bytes(
-        num_layers=values.num_hidden_layers,
-        num_heads=values.num_key_value_heads,
-        head_dim=values.head_dim,
-        num_tokens=_PROMPT_TOKENS + _MAX_TOKENS,
-        dtype=float_dtype([model.language_model.norm.weight]),
-    )
 
     def speak(job: Speak) -> Generator[Sound | None, None, None]:
         for prompt, _, _ in model._preprocess_text([job.text]):  # noqa: SLF001
             yield from _speak_sentence(model, prompt)
 
-    return TurnTaking(speak, row_bytes=lambda _: row_bytes)
+    return TurnTaking(speak)
 
 
 def _speak_sentence(model: Any, prompt: str) -> Generator[Sound | None, None, None]:

@@ -36,6 +36,7 @@ class SpeechWorkload(Workload):
         self._turn_seconds = context.settings.prefill_turn_seconds
         self._decode_seconds = 0.0
         self._batches: dict[str, SpeechBatch] = {}
+        self._row_bytes: dict[str, int] = {}
         self._waiting: deque[Speak] = deque()
         self._running: dict[int, Speak] = {}
         context.decode_load.observers.append(self._observe_decode)
@@ -66,11 +67,12 @@ class SpeechWorkload(Workload):
     def open_model(self, spec: ModelSpec, weights: LoadedWeights) -> None:
         assert isinstance(spec.task, SpeechGenerationTask)
         recipe = spec.task.recipe
+        self._row_bytes[spec.name] = recipe.request_bytes
         self._batches[spec.name] = FAMILIES[recipe.family].create_batch(weights.model, recipe)
 
     def close_model(self, name: str) -> None:
         assert not self.is_in_use(name), "a model is closed after its requests"
-        del self._batches[name]
+        del self._batches[name], self._row_bytes[name]
 
     def is_in_use(self, name: str) -> bool:
         return any(job.model == name for job in (*self._waiting, *self._running.values()))
@@ -81,7 +83,7 @@ class SpeechWorkload(Workload):
         if batch is None:
             self._fail(command, f"speech model {command.model!r} is not loaded")
             return
-        needed, capacity = batch.bytes_of(command), self._context.memory.cache_capacity_bytes
+        needed, capacity = self._row_bytes[command.model], self._context.memory.cache_capacity_bytes
         if needed > capacity:
             limit = f"the memory limit leaves {describe_bytes(max(0, capacity))} beside the weights"
             self._fail(command, f"speech needs {describe_bytes(needed)}, but {limit}")
@@ -108,9 +110,7 @@ class SpeechWorkload(Workload):
             batch = self._batches[job.model]
             if batch.num_rows >= batch.max_rows:
                 continue
-            needed = batch.bytes_of(job) + sum(
-                self._batches[running.model].bytes_of(running) for running in self._running.values()
-            )
+            needed = sum(self._row_bytes[each.model] for each in (job, *self._running.values()))
             if not self._context.memory.make_room(needed):
                 if not self._running and not self._context.decode_load.has_rows():
                     self._waiting.remove(job)
