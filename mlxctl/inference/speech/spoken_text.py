@@ -180,6 +180,8 @@ class SpokenText:
                     continue
                 self._entry.num_prompt += report.num_text_tokens
                 self._entry.generated(report.num_audio_tokens)
+                # Texts of later sentences are read, too: limits count them.
+                self._entry.num_prefilled = self._entry.num_prompt
                 chunk = SpeechChunk(
                     samples=report.samples,
                     sample_rate=self._recipe.sample_rate,
