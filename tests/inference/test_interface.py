@@ -15,6 +15,7 @@ from mlxctl.ir import (
     EmbeddingRequest,
     GenerationRequest,
     SamplingOptions,
+    SpeechRequest,
     TranscriptionRequest,
     text_message,
 )
@@ -25,7 +26,12 @@ from tests import tiny_models
 from tests.server.hosted import HostedServer, hosting
 from tests.tiny_models.audio_samples import speech_audio
 
-MODELS = (demo.MODEL_DIR, tiny_models.model("embedder"), tiny_models.trained("whisper_words"))
+MODELS = (
+    demo.MODEL_DIR,
+    tiny_models.model("embedder"),
+    tiny_models.trained("whisper_words"),
+    tiny_models.speech("pocket_tts"),
+)
 REQUEST = GenerationRequest(
     model=demo.MODEL_DIR.name,
     messages=(text_message("user", "Hello! Who are you?"),),
@@ -106,6 +112,17 @@ async def transcribed(inference: Inference, audio: AudioFile) -> str:
         model="whisper_words", num_samples=audio.num_samples, read_window=audio.read_window
     )
     return (await inference.transcribe(request)).text
+
+
+def test_speech_agrees(server: HostedServer) -> None:
+    request = SpeechRequest(model=MODELS[3].name, text="Hello world. Hello again, lazy dog.", seed=3)
+
+    async def use(inference: Inference) -> bytes:
+        return b"".join([chunk.samples async for chunk in inference.speak(request)])
+
+    local, remote = (array("f", samples) for samples in both(server, use))
+    assert len(local) == len(remote) > 0
+    assert local == pytest.approx(remote, abs=1e-4)
 
 
 def test_stats_count_the_same_fields(server: HostedServer) -> None:
