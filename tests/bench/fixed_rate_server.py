@@ -1,4 +1,4 @@
-"""A chat server of known speed, in a thread.
+"""A chat and speech server of known speed, in a thread.
 
 It takes `word_seconds` per prompt word and sends a token every `pause_seconds` until max_tokens.
 """
@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
+
+from mlxctl.formats.adapters.media.speech_files import wav_header
 
 _CHUNK = b'data: {"choices":[{"index":0,"delta":{"content":"tick"},"finish_reason":null}],"usage":null}\n\n'
 
@@ -70,7 +72,19 @@ class FixedRateServer:
             for line in head.split(b"\r\n")
             if line.lower().startswith(b"content-length")
         )
-        await self._chat(json.loads(await reader.readexactly(length)), writer)
+        body = json.loads(await reader.readexactly(length))
+        await (self._speak if b"/audio/speech" in head else self._chat)(body, writer)
+
+    async def _speak(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        """Send a second of silence in two parts."""
+        self.bodies.append(body)
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: audio/wav\r\nConnection: close\r\n\r\n" + wav_header(8000)
+        )
+        for _ in range(2):
+            await asyncio.sleep(self._pause)
+            writer.write(bytes(8000))
+            await writer.drain()
 
     async def _chat(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         self.bodies.append(body)

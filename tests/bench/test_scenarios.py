@@ -20,6 +20,7 @@ from mlxctl.bench.scenarios import (
     Sample,
     Scenario,
     Speculation,
+    Speech,
     Throughput,
     contention,
 )
@@ -70,6 +71,20 @@ def test_rounds_start_with_different_texts(scenario: Scenario) -> None:
         server.bodies.clear()
         measure(scenario, target, "round 2")
     assert first.isdisjoint(str(body["messages"][0]["content"]).split()[0] for body in server.bodies)
+
+
+def test_speech_is_measured_alone_at_once_and_beside_a_stream() -> None:
+    scenario = Speech(num_requests=2, num_at_once=3, words=20, watch_seconds=0.1)
+    with fixed_rate_server(pause_seconds=0.01) as server:
+        target = replace(target_on(server), speaks=True, chat_model="fixed-rate")
+        sample = measure(scenario, target)
+        asked = [body["input"] for body in server.bodies if "input" in body]
+        alone = measure(scenario, replace(target, chat_model=None))
+    assert set(sample) == {figure.name for figure in scenario.figures}
+    assert all(value > 0 for value in sample.values())
+    assert len(set(asked)) == 2 + 3 + 2
+    assert all(len(text.split()) == 20 and text.endswith(".") for text in asked)
+    assert {"gap_idle", "first_audio_beside_stream"}.isdisjoint(alone)
 
 
 @dataclass
