@@ -148,7 +148,7 @@ def any_server(settings: Settings, *, api_key: str | None) -> "ChatBackend | Non
 
 
 def speaking_server(settings: Settings, *, api_key: str | None) -> "ChatBackend | None":
-    """Return a running server with a speech model, for a command that names none."""
+    """Return a running server with a speech model; None without one."""
     for server in running_servers(settings, api_key):
         if (model := server.speech_model()) is not None:
             return server.backend(model, is_quiet=True)

@@ -123,7 +123,7 @@ def _format_of(file: Path) -> AudioFormat:
 
 
 def _open(url: str | None, model: str | None, api_key: str | None, *, is_local: bool) -> "ChatBackend":
-    """Return a server that has the model, or a local engine. Raises SettingsError."""
+    """Return a server with the model, or a local engine. Raises SettingsError."""
     if model is not None:
         return open_backend(url, model, api_key, is_local=is_local, is_quiet=True)
     if url is not None:

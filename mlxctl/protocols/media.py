@@ -120,7 +120,7 @@ def audio_from_base64(data: str, audio_format: str, path: str) -> AudioPart:
 
 
 def recording_from_base64(data: str, path: str) -> bytes:
-    """Return the file of base64 `data`, or of a data URL. Raises InvalidRequest."""
+    """Return the file in base64 or a data URL. Raises InvalidRequest."""
     if _REMOTE_URL.match(data):
         raise InvalidRequest(f"{path} is a URL, which is not fetched; send the file as base64", param=path)
     header = _AUDIO_URL.match(data)

@@ -1,4 +1,4 @@
-"""Speech over HTTP: OpenAI's SDK, and the requests of Home Assistant and Open WebUI."""
+"""Speech over HTTP: OpenAI's SDK, Home Assistant's and Open WebUI's requests."""
 
 import io
 import re

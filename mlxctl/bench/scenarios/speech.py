@@ -1,4 +1,4 @@
-"""Speech: first audio and real-time factor, alone, at once, and beside a decoding stream."""
+"""Speech: first audio and real-time factor, alone, together, beside a stream."""
 
 import asyncio
 import statistics
@@ -74,7 +74,7 @@ class Speech:
         return asdict(self)
 
     async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
-        """Measure alone, at once, and beside a stream if there is a chat model."""
+        """Measure alone, at once, and, with a chat model, beside a stream."""
         endpoint = target.endpoint
         server = RemoteInference(endpoint.base_url, api_key=endpoint.api_key)
         try:

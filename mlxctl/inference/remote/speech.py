@@ -1,4 +1,4 @@
-"""Speech of another server: the body that asks for it, and the WAV stream of its answer. Pure."""
+"""Speech of another server: bodies of requests, and WAV answers. Pure."""
 
 import struct
 from base64 import b64encode
@@ -38,7 +38,10 @@ def speech_body(request: SpeechRequest) -> dict[str, Any]:
 
 
 class WavReader:
-    """Chunks of samples of a WAV file that comes in parts; methods raise ConnectionLost."""
+    """Samples of a WAV file that comes in parts.
+
+    Methods raise ConnectionLost.
+    """
 
     def __init__(self) -> None:
         self._unread = bytearray()

@@ -37,7 +37,10 @@ _NO_INSTRUCTIONS = ("", "None")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSpeech:
-    """A parsed body; `recording` is not decoded, and `recorded_text` what is said in it."""
+    """A parsed body.
+
+    `recording` is not decoded; `recorded_text` is what is said in it.
+    """
 
     model: str
     text: str
@@ -76,9 +79,9 @@ def parse_speech(body: bytes) -> ParsedSpeech:
 
 
 def find_voice(name: str | None, recipe: SpeechRecipe) -> str | None:
-    """Return the model's voice for a requested one, None for its only or default one.
+    """Return the model's voice for a requested one.
 
-    OpenAI's voices are the model's, in the order of both lists. A name that neither has is returned as it is.
+    None is its only or default one. OpenAI's voices are the model's, in the order of both lists. A name that neither has is returned as it is.
     """
     asked = (name or _DEFAULT).casefold()
     by_name = {voice.casefold(): voice for voice in recipe.voices}
@@ -90,7 +93,7 @@ def find_voice(name: str | None, recipe: SpeechRecipe) -> str | None:
 
 
 class SpeechEvents:
-    """Writes a stream of events: `delta` for each part of the file, then `done`."""
+    """Writes the events of a stream: `delta` for each part, then `done`."""
 
     def delta(self, audio: bytes) -> bytes:
         """Return the event of the next bytes."""
@@ -111,7 +114,10 @@ class SpeechEvents:
 
 
 def encode_voices(models: Sequence[tuple[str, SpeechRecipe]]) -> bytes:
-    """Return the list of the voices of models; one that needs a description of a voice has none."""
+    """Return the list of the voices of models.
+
+    One that requires a description of a voice has none.
+    """
     entries = [
         VoiceEntry(id=voice, name=voice, model=model, is_default=voice == (recipe.default_voice or _DEFAULT))
         for model, recipe in models
@@ -132,7 +138,7 @@ def _recording(decoded: CreateSpeechRequest) -> tuple[bytes | None, str]:
 
 
 def _is_visible(character: str) -> bool:
-    """Whether a character is neither white space nor a control or format character."""
+    """Whether it is neither white space nor a control or format character."""
     return unicodedata.category(character)[0] not in "ZC"
 
 

@@ -1,4 +1,4 @@
-"""Bodies of `POST /v1/audio/speech` and `GET /v1/audio/voices`, and the events of a stream.
+"""Bodies of `/v1/audio/speech` and `/v1/audio/voices`, and events of streams.
 
 Null means not set; other fields are ignored.
 """
@@ -23,9 +23,9 @@ class VoiceId(Struct):
 
 
 class CreateSpeechRequest(Struct, kw_only=True):
-    """Body of a speech request; `voice` is a name of the model's, or one of OpenAI's.
+    """Body of a speech request.
 
-    Beyond OpenAI: `voice` may be left out, `language` is one of the model's, and the same `seed` gives the
+    `voice` is a name of the model's, or one of OpenAI's. Beyond OpenAI: `voice` may be left out, `language` is one of the model's, and the same `seed` gives the
     same audio. With `ref_audio` (WAV, FLAC or MP3 as base64) and `ref_text`, what is said there, the model
     speaks in the voice of that recording.
     """

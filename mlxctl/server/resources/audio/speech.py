@@ -46,7 +46,7 @@ _ENCODERS = ThreadPoolExecutor(2, thread_name_prefix="speech")
 
 
 class SpeechResource:
-    """Parses the request, speaks its text and sends the audio as it is computed."""
+    """Parses the request, and sends the audio as it is computed."""
 
     def __init__(
         self, inference: InferenceService, open_requests: OpenHttpRequests, settings: ServerSettings
@@ -105,7 +105,10 @@ class VoicesResource:
         self._inference = inference
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """List the voices of all speech models, or of `model`. Raises UnknownModel, InvalidRequest."""
+        """List the voices of all speech models, or of `model`.
+
+        Raises UnknownModel, InvalidRequest.
+        """
         name = request.get_param("model")
         models = (
             self._inference.models.served(allowed_models(request))
@@ -133,7 +136,7 @@ class _AudioStream:
         self._is_over = False
 
     async def begin(self) -> AsyncGenerator[bytes, None]:
-        """Wait for the first bytes and return the stream that begins with them."""
+        """Wait for the first bytes, and return the stream of all."""
         first = await self._next()
         return self._all(first)
 
@@ -173,7 +176,10 @@ class _AudioStream:
         return (self._events.delta(data) if data else b"") + done
 
     def _fail(self, error: Exception) -> None:
-        """Record the error; the connection ends without its last chunk, which tells the client."""
+        """Record the error.
+
+        The connection ends without its last chunk, which tells the client.
+        """
         if isinstance(error, MlxctlError):
             record_error(error, self._call.record)
         _log.warning("audio ended early: %s", error)
