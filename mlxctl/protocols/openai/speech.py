@@ -81,7 +81,8 @@ def parse_speech(body: bytes) -> ParsedSpeech:
 def find_voice(name: str | None, recipe: SpeechRecipe) -> str | None:
     """Return the model's voice for a requested one.
 
-    None is its only or default one. OpenAI's voices are the model's, in the order of both lists. A name that neither has is returned as it is.
+    None is its only or default one. OpenAI's voices are the model's, in the order of both lists. A name that
+    neither has is returned as it is.
     """
     asked = (name or _DEFAULT).casefold()
     by_name = {voice.casefold(): voice for voice in recipe.voices}

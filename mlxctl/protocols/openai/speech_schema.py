@@ -25,9 +25,9 @@ class VoiceId(Struct):
 class CreateSpeechRequest(Struct, kw_only=True):
     """Body of a speech request.
 
-    `voice` is a name of the model's, or one of OpenAI's. Beyond OpenAI: `voice` may be left out, `language` is one of the model's, and the same `seed` gives the
-    same audio. With `ref_audio` (WAV, FLAC or MP3 as base64) and `ref_text`, what is said there, the model
-    speaks in the voice of that recording.
+    `voice` is a name of the model's, or one of OpenAI's. Beyond OpenAI: `voice` may be left out, `language`
+    is one of the model's, and the same `seed` gives the same audio. With `ref_audio` (a file as base64) and
+    `ref_text`, what is said there, the model speaks in the voice of that recording.
     """
 
     model: Name
