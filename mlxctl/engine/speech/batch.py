@@ -15,6 +15,9 @@ import numpy as np
 from mlxctl.engine.host.failures import FOREIGN_ERRORS, failure_message
 from mlxctl.engine.wire.jobs import Speak, Spoken
 
+SPEECH_ERRORS = (*FOREIGN_ERRORS, ImportError, OSError)
+"""What speaking may raise: mlx-audio also imports and reads voices while it speaks."""
+
 _WORD_BITS = 32
 
 
@@ -80,7 +83,7 @@ class TurnTaking:
             spoken = report(row.job, sound)
         except StopIteration:
             return [Spoken(job_id=row.job.job_id, is_last=True)]
-        except FOREIGN_ERRORS as error:
+        except SPEECH_ERRORS as error:
             return [failed(row.job, error)]
         self._rows.append(row)
         return [spoken]

@@ -12,8 +12,7 @@ import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_flatten
 
-from mlxctl.engine.host.failures import FOREIGN_ERRORS
-from mlxctl.engine.speech.batch import Sound, SpeechBatch, failed, report
+from mlxctl.engine.speech.batch import SPEECH_ERRORS, Sound, SpeechBatch, failed, report
 from mlxctl.engine.speech.modules import (
     give_weights,
     open_tokenizer,
@@ -25,7 +24,7 @@ from mlxctl.engine.wire.jobs import Speak, Spoken
 from mlxctl.ir import SpeechRecipe
 from mlxctl.ir.speech import QWEN3_TTS_MAX_FRAMES
 
-MODULE = "mlx_audio.tts.models.qwen3_tts.qwen3_tts"
+MODULES = ("mlx_audio.tts.models.qwen3_tts.qwen3_tts", "transformers")
 # A policy: the first sound comes after a third of a second of speech.
 _FRAMES_PER_SOUND = 4
 _MAX_ROWS = 8
@@ -165,7 +164,7 @@ class _Qwen3Batch:
                 self._begin(one)
                 return [Spoken(job_id=one.job.job_id)]
             return self._decode(one)
-        except FOREIGN_ERRORS as error:
+        except SPEECH_ERRORS as error:
             ended = list(self._rows.values()) if one is None else [one]
             self.drop({row.job.job_id for row in ended})
             return [failed(row.job, error) for row in ended]

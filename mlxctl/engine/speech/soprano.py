@@ -19,7 +19,7 @@ from mlxctl.engine.speech.modules import (
 from mlxctl.engine.wire.jobs import Speak
 from mlxctl.ir import SpeechRecipe
 
-MODULE = "mlx_audio.tts.models.soprano.soprano"
+MODULES = ("mlx_audio.tts.models.soprano.soprano", "transformers")
 # That of mlx-audio's `generate`.
 _MAX_TOKENS = 512
 
