@@ -40,7 +40,7 @@ class SpeechRecipe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReferenceAudio(msgspec.Struct, frozen=True, kw_only=True):
-    """A recording of a voice, and the `text` that is spoken in it."""
+    """A recording of a voice, and the `text` spoken in it."""
 
     samples: bytes
     sample_rate: int

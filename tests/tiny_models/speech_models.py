@@ -1,4 +1,4 @@
-"""Generated speech models with random weights, with the file layouts of real ones.
+"""Generated speech models with random weights and real file layouts.
 
 What they say is noise, which ends at a random frame.
 """
@@ -133,7 +133,7 @@ def build_soprano(directory: Path) -> None:
 
 
 def build_pocket_tts(directory: Path) -> None:
-    """Write a Pocket TTS model with two voices, and the encoder that clones others."""
+    """Write a Pocket TTS model with two voices and its encoder."""
     import mlx.core as mx
     from mlx_audio.tts.models.pocket_tts.pocket_tts import Model, ModelConfig
 
@@ -228,7 +228,7 @@ def _torch_layout(model: Any, weights: dict[str, Any]) -> dict[str, Any]:
 
 
 def _codec_layout(model: Any, weights: dict[str, Any]) -> dict[str, Any]:
-    """Return the codec's tensors under the names and in the layouts of published files."""
+    """Return the codec's tensors as published files have them."""
     import mlx.core as mx
 
     laid_out = {}

@@ -1,4 +1,4 @@
-"""The open requests of one speech model, and the turns in which they are computed.
+"""The open requests of one speech model, and their turns.
 
 MLX thread only.
 """
@@ -57,7 +57,10 @@ Speaker = Callable[[Speak], Generator[Sound | None, None, None]]
 
 
 class TurnTaking:
-    """Requests that take turns, a unit each: for models that compute one at a time."""
+    """Requests that take turns, a unit each.
+
+    For models that compute one request at a time.
+    """
 
     max_rows = 4
 

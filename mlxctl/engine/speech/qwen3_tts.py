@@ -1,4 +1,4 @@
-"""Qwen3-TTS: a talker that writes 16 codes for each frame, and a causal decoder.
+"""Qwen3-TTS: a talker that writes codes, and a causal decoder.
 
 MLX thread only. A unit is one frame (80 ms) of every request together, or the sound of some frames of one.
 """
@@ -37,9 +37,9 @@ _ENCODER = "encoder_model."
 
 
 def open_model(path: Path) -> Any:
-    """Return the model at `path` with its speech tokenizer, their parameters not yet read.
+    """Return the model at `path` with its speech tokenizer.
 
-    Raises ValueError for weights that do not fit its layers.
+    Their parameters are not yet read. Raises ValueError for weights that do not fit its layers.
     """
     from mlx_audio.tts.models.qwen3_tts.qwen3_tts import Model, ModelConfig
 
@@ -107,7 +107,7 @@ class _Row:
 
 
 class _Qwen3Batch:
-    """Requests of one model, a frame of all of them in each step.
+    """Requests of one model, a frame of all in each step.
 
     Batching is mlx-audio's session. It draws with one random state for all rows, so drawing is here: each
     row has a key, and its codes do not depend on the other rows.
@@ -233,7 +233,7 @@ class _Qwen3Batch:
             row.is_finished = row.is_finished or len(row.state.generated_codes) >= self._max_frames
 
     def _decode(self, row: _Row) -> list[Spoken]:
-        """Return the sound of the next frames of a row, and its end."""
+        """Return the sound of a row's next frames, and its end."""
         codes = row.state.generated_codes[row.num_decoded : row.num_decoded + _FRAMES_PER_SOUND]
         spoken: list[Spoken] = []
         if codes:
@@ -248,17 +248,20 @@ class _Qwen3Batch:
         return spoken
 
     def _finish(self, state: Any) -> Any:
-        """Note the end of a row's frames; they get their sound one after the other."""
+        """Note the end of a row's frames.
+
+        They get their sound one after the other.
+        """
         self._rows[state.sequence_id].is_finished = True
         return self._session._empty_event(state.sequence_id)  # noqa: SLF001
 
     def _draw_codes(
         self, logits: mx.array, hidden: mx.array, *, generated_tokens_per_seq: list[list[int]]
     ) -> tuple[mx.array, list[mx.array], mx.array]:
-        """Draw the codes of one frame of the rows in `_drawn`, as mlx-audio's `generate` does.
+        """Draw the codes of one frame of the rows in `_drawn`.
 
-        `generated_tokens_per_seq` are the first codes of the rows so far. Returns the first codes (rows, 1),
-        the codes of each group, and all of them (rows, groups).
+        As mlx-audio's `generate` does. `generated_tokens_per_seq` are the first codes of the rows so far.
+        Returns the first codes (rows, 1), the codes of each group, and all of them (rows, groups).
         """
         talker, config = self._model.talker, self._model.config.talker_config
         first = self._draw(self._allowed(logits[:, -1], generated_tokens_per_seq))

@@ -1,4 +1,4 @@
-"""Soprano: a language model whose hidden states a Vocos decoder turns into sound.
+"""Soprano: a language model, whose hidden states a decoder makes audible.
 
 MLX thread only. A unit is one token, or the sound of a sentence.
 """
