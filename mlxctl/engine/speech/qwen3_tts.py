@@ -57,20 +57,23 @@ def open_model(path: Path) -> Any:
 
 
 def _open_speech_tokenizer(path: Path) -> Any:
-    """Return the codec; its encoder is left out where its weights are."""
+    """Return the codec; its encoder is left out where weights are."""
     from mlx_audio.tts.models.qwen3_tts.config import Qwen3TTSTokenizerConfig, filter_dict_for_dataclass
     from mlx_audio.tts.models.qwen3_tts.speech_tokenizer import Qwen3TTSSpeechTokenizer
 
+    def create() -> Any:
+        values = filter_dict_for_dataclass(Qwen3TTSTokenizerConfig, config)
+        return Qwen3TTSSpeechTokenizer(Qwen3TTSTokenizerConfig(**values))
+
     config = read_config(path)
     weights = Qwen3TTSSpeechTokenizer.sanitize(read_tensors(path))
-    if not any(name.startswith(_ENCODER) for name in weights):
-        config.pop("encoder_config", None)
-    codec = Qwen3TTSSpeechTokenizer(
-        Qwen3TTSTokenizerConfig(**filter_dict_for_dataclass(Qwen3TTSTokenizerConfig, config))
-    )
-    # mlx-audio leaves out these flags of training.
+    codec = create()
     own = dict(tree_flatten(codec.parameters()))
+    # mlx-audio leaves out these flags of training.
     weights |= {name: value for name, value in own.items() if name.endswith(".initialized")}
+    if any(name.startswith(_ENCODER) and name not in weights for name in own):
+        del config["encoder_config"]
+        codec = create()
     give_weights(codec, weights, config)
     if codec.encoder_model is not None:
         quantizer = codec.encoder_model.quantizer
