@@ -151,7 +151,10 @@ class ModelSession:
         return await self._engine.transcribe(window, request_id=request_id)
 
     def speak(self, command: Callable[..., Speak]) -> AsyncGenerator[Spoken, None]:
-        """Yield the samples of a text; `command` gets its id. Closing the iterator stops the work."""
+        """Yield the samples of a text; `command` gets its id.
+
+        Closing the iterator stops the work.
+        """
         return self._engine.speak(command)
 
     async def look_up(self, token_ids: Sequence[int], salts: Sequence[Salt]) -> LookedUp:

@@ -13,6 +13,9 @@ FLOAT_BYTES = 4
 QWEN3_TTS_MAX_FRAMES = 1000
 """Most frames of 80 ms of one piece of text: a piece of 300 characters has about 250."""
 
+VOXTRAL_TTS_MAX_FRAMES = 1000
+"""As QWEN3_TTS_MAX_FRAMES."""
+
 
 class SpeechRecipe(msgspec.Struct, frozen=True, kw_only=True):
     """What a speech model can do, by its files.
@@ -37,7 +40,7 @@ class SpeechRecipe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReferenceAudio(msgspec.Struct, frozen=True, kw_only=True):
-    """A recording of a voice, and the `text` that is spoken in it."""
+    """A recording of a voice, and the `text` spoken in it."""
 
     samples: bytes
     sample_rate: int

@@ -83,7 +83,10 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
 
 
 def _check_tokenizer(path: Path, config: Mapping[str, Any], kind: Kind) -> None:
-    """Raise BrokenModel for a model without tokenizer.json, and for speech that is not supported."""
+    """Raise BrokenModel for a model without tokenizer.json.
+
+    Also for a speech model that is not supported.
+    """
     if kind == "text-to-speech":
         raise BrokenModel(
             path,

@@ -10,17 +10,18 @@ from typing import Any
 
 from mlxctl.ir import SpeechRecipe
 from mlxctl.ir.errors import BrokenModel
-from mlxctl.ir.speech import QWEN3_TTS_MAX_FRAMES
+from mlxctl.ir.speech import QWEN3_TTS_MAX_FRAMES, VOXTRAL_TTS_MAX_FRAMES
 from mlxctl.library.files import read_json_object
 from mlxctl.library.names import display_name
 from mlxctl.library.safetensors_headers import read_tensors
 from mlxctl.library.weights import sum_tensors
-from mlxctl.state.installed import missing_for
+from mlxctl.state.installed import file_of, missing_for
 
 CODEC_FOLDER = "speech_tokenizer"
 """The folder of Qwen3-TTS models with the weights of their codec."""
 
-_DEFAULT_VOICE = "alba"
+# mlx-audio's default voices.
+_DEFAULT_VOICE, _VOXTRAL_VOICE = "alba", "casual_male"
 _MAX_VOICES = 1000
 # Policies: a sentence of 300 characters with instructions and a recording of ten seconds, and what mlx-audio
 # writes at most for it.
@@ -30,7 +31,7 @@ _POCKET_CACHE_TOKENS = 2000
 
 
 def speech_family(config: Mapping[str, Any], name: str) -> str | None:
-    """Return the key of the family; None for a model that does not speak here.
+    """Return the key of the family, None for other models.
 
     Conversions of Soprano have the type of their language model: only `name` tells them from others.
     """
@@ -60,7 +61,10 @@ def read_speech_recipe(path: Path, config: Mapping[str, Any]) -> SpeechRecipe | 
 
 
 def speech_weights_bytes(path: Path) -> int:
-    """Return the size of the codec's weight files, which a speech model may have beside its own."""
+    """Return the size of the codec's weight files.
+
+    A speech model may have them beside its own.
+    """
     return sum(file.stat().st_size for file in path.glob(f"{CODEC_FOLDER}/*.safetensors"))
 
 
@@ -126,10 +130,33 @@ def _read_pocket_tts(path: Path, config: Mapping[str, Any]) -> SpeechRecipe:
     )
 
 
+def _read_voxtral_tts(path: Path, config: Mapping[str, Any]) -> SpeechRecipe:
+    if file_of("mistral_common") is None:
+        raise _broken(path, "needs mistral-common (pip install 'mistral-common[audio]')")
+    _require_tokenizer(path, ("tekken.json",))
+    voices = _files(path / "voice_embedding")
+    if not voices:
+        raise _broken(path, "has no voices (voice_embedding/*.safetensors)")
+    # The names and defaults of mlx-audio.
+    sizes = {
+        "num_hidden_layers": config.get("n_layers", 26),
+        "num_key_value_heads": config.get("n_kv_heads", 8),
+        "head_dim": config.get("head_dim", 128),
+    }
+    return SpeechRecipe(
+        family="voxtral_tts",
+        sample_rate=_rate(path, config.get("sample_rate", 24_000)),
+        voices=sorted(voices),
+        default_voice=_VOXTRAL_VOICE if _VOXTRAL_VOICE in voices else min(voices),
+        request_bytes=_cache_bytes(path, sizes, num_tokens=_PROMPT_TOKENS + VOXTRAL_TTS_MAX_FRAMES),
+    )
+
+
 _READERS: dict[str, Callable[[Path, Mapping[str, Any]], SpeechRecipe]] = {
     "qwen3_tts": _read_qwen3_tts,
     "soprano": _read_soprano,
     "pocket_tts": _read_pocket_tts,
+    "voxtral_tts": _read_voxtral_tts,
 }
 _MODEL_TYPES = {"gradium_phonon_tts": "pocket_tts"}
 SPEECH_FAMILIES = tuple(_READERS)
@@ -137,7 +164,10 @@ SPEECH_FAMILIES = tuple(_READERS)
 
 
 def _cache_bytes(path: Path, config: Mapping[str, Any], *, num_tokens: int) -> int:
-    """Return the bytes of keys and values, in the type of the weights."""
+    """Return the bytes of keys and values.
+
+    They have the type of the weights.
+    """
     names = ("num_hidden_layers", "num_key_value_heads", "head_dim")
     layers, heads, width = (_size(path, config, name) for name in names)
     weights = sum_tensors(read_tensors(path), config)

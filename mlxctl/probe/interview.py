@@ -215,9 +215,10 @@ class Interview:
         return b"".join(samples), num_tokens
 
     async def hear(self, samples: bytes, sample_rate: int) -> str | None:
-        """Return the text that the listener hears in samples as those of `speak`.
+        """Return the text that the listener hears in samples.
 
-        None without a listener, and where memory does not suffice for it. Raises as `embed`.
+        Samples are as `speak` returns them. None without a listener, and where memory does not suffice for
+        it. Raises as `embed`.
         """
         facts = self._listener
         if facts is None or facts.transcription is None:

@@ -1,4 +1,4 @@
-"""Test of speech: length, loudness and words of spoken sentences, in two voices.
+"""Test of speech: length, loudness and words of spoken sentences.
 
 A model that says the same for any text fails, and one whose sounds are too short, too long or silent. Words
 are heard by a transcription model of the library, if there is one.
@@ -123,7 +123,10 @@ def record(sentence: str, samples: bytes, sample_rate: int, computing_seconds: f
 
 
 def judge(recordings: Sequence[Recording]) -> tuple[ProbeVerdict, str]:
-    """Return the verdict for the recordings, of which no two are of one sentence in one voice."""
+    """Return the verdict for the recordings.
+
+    No two are of one sentence in one voice.
+    """
     for recording in recordings:
         if (problem := recording.problem) is not None:
             return "no", f"a recording of {recording.sentence!r} is no speech: {problem}"

@@ -36,7 +36,10 @@ def all_targets(library: Library) -> list[ProbeTarget]:
 
 
 def find_listener(library: Library) -> ModelFacts | None:
-    """Return the smallest transcription model of the library, to hear what speech models say."""
+    """Return the smallest transcription model of the library.
+
+    It hears what speech models say.
+    """
     found = []
     for entry in library.entries():
         try:

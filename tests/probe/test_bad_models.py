@@ -119,6 +119,6 @@ def test_unsupported_kind_is_unknown_without_generation(model: Path, store: Capa
     assert hears is not None
     assert hears.reason == (
         "its files say speech-to-text (model_type 'parakeet'); "
-        "only whisper models transcribe here, and only qwen3_tts, soprano, pocket_tts models speak, "
-        "with mlxctl[audio] installed"
+        "only whisper models transcribe here, and only qwen3_tts, soprano, pocket_tts, voxtral_tts models "
+        "speak, with mlxctl[audio] installed"
     )

@@ -46,9 +46,9 @@ def encoder(name: str) -> Path:
 
 
 def speech(name: str) -> Path:
-    """Return the directory of a generated speech model, of `SPEECH_NAMES`, built at the first use.
+    """Return a generated speech model, built at the first use.
 
-    Raises KeyError for an unknown name.
+    It is one of `SPEECH_NAMES`. Raises KeyError for an unknown name.
     """
     return cached_speech_directory(name)
 

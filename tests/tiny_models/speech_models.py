@@ -1,4 +1,4 @@
-"""Generated speech models with random weights, with the file layouts of real ones.
+"""Generated speech models with random weights and real file layouts.
 
 What they say is noise, which ends at a random frame.
 """
@@ -133,7 +133,7 @@ def build_soprano(directory: Path) -> None:
 
 
 def build_pocket_tts(directory: Path) -> None:
-    """Write a Pocket TTS model with two voices, and the encoder that clones others."""
+    """Write a Pocket TTS model with two voices and its encoder."""
     import mlx.core as mx
     from mlx_audio.tts.models.pocket_tts.pocket_tts import Model, ModelConfig
 
@@ -168,12 +168,46 @@ def build_pocket_tts(directory: Path) -> None:
         mx.save_safetensors(str(directory / "voices" / f"{name}.safetensors"), {"audio_prompt": voice})
 
 
+def build_voxtral_tts(directory: Path) -> None:
+    """Write a Voxtral TTS model with two voices; its tokenizer is empty."""
+    import mlx.core as mx
+    from mlx.utils import tree_flatten
+    from mlx_audio.tts.models.voxtral_tts.voxtral_tts import Model, ModelConfig
+
+    sizes = {"dim": 32, "n_layers": 2, "head_dim": 8, "hidden_dim": 64, "n_heads": 4, "n_kv_heads": 2}
+    config = {
+        "model_type": "voxtral_tts", **sizes, "vocab_size": 64, "semantic_codebook_size": 126,
+        "acoustic_codebook_size": 5, "n_acoustic_codebook": 4, "num_codebooks": 5,
+        **{f"acoustic_{name}": 1 if name == "n_layers" else size for name, size in sizes.items()},
+        "tokenizer_dim": 32, "tokenizer_hidden_dim": 64, "tokenizer_n_heads": 4, "tokenizer_n_kv_heads": 4,
+        "tokenizer_head_dim": 8, "tokenizer_semantic_dim": 8, "tokenizer_acoustic_dim": 4,
+        "tokenizer_decoder_transformer_lengths_str": "1,1,1,1",
+    }  # fmt: skip
+    mx.random.seed(3)
+    model = Model(ModelConfig.from_dict(config))
+    # mlx-audio leaves its convolutions and codebooks zero.
+    drawn = [
+        (name, array if array.any() else mx.random.normal(array.shape) / 4)
+        for name, array in tree_flatten(model.parameters())
+    ]
+    model.load_weights(drawn)
+    _save(model, directory, config)
+    marks = {"[REPEAT_AUDIO_TEXT]": 35, "[NEXT_AUDIO_TEXT]": 36}
+    special = [{"token_str": mark, "rank": rank} for mark, rank in marks.items()]
+    _write(directory / "tekken.json", {"special_tokens": special})
+    (directory / "voice_embedding").mkdir()
+    for name in ("ada", "bob"):
+        voice = mx.random.normal((3, sizes["dim"]))
+        mx.save_safetensors(str(directory / "voice_embedding" / f"{name}.safetensors"), {"embedding": voice})
+
+
 BUILDERS: dict[str, Callable[[Path], None]] = {
     "qwen3_tts": build_qwen3_tts,
     "qwen3_tts_design": build_qwen3_tts_design,
     "qwen3_tts_base": build_qwen3_tts_base,
     "soprano": build_soprano,
     "pocket_tts": build_pocket_tts,
+    "voxtral_tts": build_voxtral_tts,
 }
 
 
@@ -194,7 +228,7 @@ def _torch_layout(model: Any, weights: dict[str, Any]) -> dict[str, Any]:
 
 
 def _codec_layout(model: Any, weights: dict[str, Any]) -> dict[str, Any]:
-    """Return the codec's tensors under the names and in the layouts of published files."""
+    """Return the codec's tensors as published files have them."""
     import mlx.core as mx
 
     laid_out = {}

@@ -276,9 +276,9 @@ class EngineClient:
         return await self._requests.jobs.run(self._begin(), next(self._numbers), command, _transcript)
 
     def speak(self, command: Callable[..., Speak]) -> AsyncGenerator[Spoken, None]:
-        """Yield the samples of a text as they are computed; `command` gets its id.
+        """Yield the samples of a text as they are computed.
 
-        Closing the iterator stops the work. Raises as `embed`.
+        `command` gets its id. Closing the iterator stops the work. Raises as `embed`.
         """
         return self._requests.jobs.stream(self._begin(), next(self._numbers), command)
 

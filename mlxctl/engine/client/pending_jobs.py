@@ -81,10 +81,10 @@ class PendingJobs:
     async def stream(
         self, connection: EngineConnection, job_id: int, command: Callable[..., JobCommand]
     ) -> AsyncGenerator[Any, None]:
-        """Send the command of a job and yield its reports, up to the one that `is_last`.
+        """Send the command of a job and yield its reports.
 
-        Closing the iterator cancels the job. Raises what the future of `open` does. What is not read waits
-        in memory: the job bounds it.
+        They end with the one that `is_last`. Closing the iterator cancels the job. Raises what the future of
+        `open` does. What is not read waits in memory: the job bounds it.
         """
         reports: asyncio.Queue[Any] = asyncio.Queue()
 

@@ -1,4 +1,4 @@
-"""The open requests of one speech model, and the turns in which they are computed.
+"""The open requests of one speech model, and their turns.
 
 MLX thread only.
 """
@@ -14,6 +14,9 @@ import numpy as np
 
 from mlxctl.engine.host.failures import FOREIGN_ERRORS, failure_message
 from mlxctl.engine.wire.jobs import Speak, Spoken
+
+SPEECH_ERRORS = (*FOREIGN_ERRORS, ImportError, OSError)
+"""What speaking may raise: mlx-audio also imports and reads voices while it speaks."""
 
 _WORD_BITS = 32
 
@@ -54,7 +57,10 @@ Speaker = Callable[[Speak], Generator[Sound | None, None, None]]
 
 
 class TurnTaking:
-    """Requests that take turns, a unit each: for models that compute one at a time."""
+    """Requests that take turns, a unit each.
+
+    For models that compute one request at a time.
+    """
 
     max_rows = 4
 
@@ -80,7 +86,7 @@ class TurnTaking:
             spoken = report(row.job, sound)
         except StopIteration:
             return [Spoken(job_id=row.job.job_id, is_last=True)]
-        except FOREIGN_ERRORS as error:
+        except SPEECH_ERRORS as error:
             return [failed(row.job, error)]
         self._rows.append(row)
         return [spoken]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlxctl.engine.speech import pocket_tts, qwen3_tts, soprano
+from mlxctl.engine.speech import pocket_tts, qwen3_tts, soprano, voxtral_tts
 from mlxctl.engine.speech.batch import SpeechBatch
 from mlxctl.ir import SpeechRecipe
 
@@ -24,9 +24,14 @@ class SpeechFamily:
 
 FAMILIES = {
     name: SpeechFamily(
-        modules=(family.MODULE, "transformers"),
+        modules=family.MODULES,
         open_model=family.open_model,
         create_batch=family.create_batch,
     )
-    for name, family in (("qwen3_tts", qwen3_tts), ("soprano", soprano), ("pocket_tts", pocket_tts))
+    for name, family in (
+        ("qwen3_tts", qwen3_tts),
+        ("soprano", soprano),
+        ("pocket_tts", pocket_tts),
+        ("voxtral_tts", voxtral_tts),
+    )
 }

@@ -1,4 +1,4 @@
-"""Modules of mlx-audio: their weights, and copies with a state of their own.
+"""Modules of mlx-audio: weights, and copies with their own state.
 
 MLX thread only.
 """
@@ -14,7 +14,10 @@ from mlx.utils import tree_flatten
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Return config.json of the model at `path`, which was checked when it was found."""
+    """Return config.json of the model at `path`.
+
+    It was checked when the model was found.
+    """
     config: dict[str, Any] = json.loads((path / "config.json").read_text(encoding="utf-8"))
     return config
 

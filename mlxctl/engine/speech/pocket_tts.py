@@ -21,7 +21,7 @@ from mlxctl.engine.speech.modules import (
 from mlxctl.engine.wire.jobs import Speak
 from mlxctl.ir import SpeechRecipe
 
-MODULE = "mlx_audio.tts.models.pocket_tts.pocket_tts"
+MODULES = ("mlx_audio.tts.models.pocket_tts.pocket_tts",)
 _VOICE_FOLDERS = ("voices", "embeddings")
 
 

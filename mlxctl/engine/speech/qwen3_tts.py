@@ -1,4 +1,4 @@
-"""Qwen3-TTS: a talker that writes 16 codes for each frame, and a causal decoder.
+"""Qwen3-TTS: a talker that writes codes, and a causal decoder.
 
 MLX thread only. A unit is one frame (80 ms) of every request together, or the sound of some frames of one.
 """
@@ -12,8 +12,7 @@ import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_flatten
 
-from mlxctl.engine.host.failures import FOREIGN_ERRORS
-from mlxctl.engine.speech.batch import Sound, SpeechBatch, failed, report
+from mlxctl.engine.speech.batch import SPEECH_ERRORS, Sound, SpeechBatch, failed, report
 from mlxctl.engine.speech.modules import (
     give_weights,
     open_tokenizer,
@@ -25,7 +24,7 @@ from mlxctl.engine.wire.jobs import Speak, Spoken
 from mlxctl.ir import SpeechRecipe
 from mlxctl.ir.speech import QWEN3_TTS_MAX_FRAMES
 
-MODULE = "mlx_audio.tts.models.qwen3_tts.qwen3_tts"
+MODULES = ("mlx_audio.tts.models.qwen3_tts.qwen3_tts", "transformers")
 # A policy: the first sound comes after a third of a second of speech.
 _FRAMES_PER_SOUND = 4
 _MAX_ROWS = 8
@@ -38,9 +37,9 @@ _ENCODER = "encoder_model."
 
 
 def open_model(path: Path) -> Any:
-    """Return the model at `path` with its speech tokenizer, their parameters not yet read.
+    """Return the model at `path` with its speech tokenizer.
 
-    Raises ValueError for weights that do not fit its layers.
+    Their parameters are not yet read. Raises ValueError for weights that do not fit its layers.
     """
     from mlx_audio.tts.models.qwen3_tts.qwen3_tts import Model, ModelConfig
 
@@ -58,20 +57,23 @@ def open_model(path: Path) -> Any:
 
 
 def _open_speech_tokenizer(path: Path) -> Any:
-    """Return the codec; its encoder is left out where its weights are."""
+    """Return the codec; its encoder is left out where weights are."""
     from mlx_audio.tts.models.qwen3_tts.config import Qwen3TTSTokenizerConfig, filter_dict_for_dataclass
     from mlx_audio.tts.models.qwen3_tts.speech_tokenizer import Qwen3TTSSpeechTokenizer
 
+    def create() -> Any:
+        values = filter_dict_for_dataclass(Qwen3TTSTokenizerConfig, config)
+        return Qwen3TTSSpeechTokenizer(Qwen3TTSTokenizerConfig(**values))
+
     config = read_config(path)
     weights = Qwen3TTSSpeechTokenizer.sanitize(read_tensors(path))
-    if not any(name.startswith(_ENCODER) for name in weights):
-        config.pop("encoder_config", None)
-    codec = Qwen3TTSSpeechTokenizer(
-        Qwen3TTSTokenizerConfig(**filter_dict_for_dataclass(Qwen3TTSTokenizerConfig, config))
-    )
-    # mlx-audio leaves out these flags of training.
+    codec = create()
     own = dict(tree_flatten(codec.parameters()))
+    # mlx-audio leaves out these flags of training.
     weights |= {name: value for name, value in own.items() if name.endswith(".initialized")}
+    if any(name.startswith(_ENCODER) and name not in weights for name in own):
+        del config["encoder_config"]
+        codec = create()
     give_weights(codec, weights, config)
     if codec.encoder_model is not None:
         quantizer = codec.encoder_model.quantizer
@@ -108,7 +110,7 @@ class _Row:
 
 
 class _Qwen3Batch:
-    """Requests of one model, a frame of all of them in each step.
+    """Requests of one model, a frame of all in each step.
 
     Batching is mlx-audio's session. It draws with one random state for all rows, so drawing is here: each
     row has a key, and its codes do not depend on the other rows.
@@ -165,7 +167,7 @@ class _Qwen3Batch:
                 self._begin(one)
                 return [Spoken(job_id=one.job.job_id)]
             return self._decode(one)
-        except FOREIGN_ERRORS as error:
+        except SPEECH_ERRORS as error:
             ended = list(self._rows.values()) if one is None else [one]
             self.drop({row.job.job_id for row in ended})
             return [failed(row.job, error) for row in ended]
@@ -234,7 +236,7 @@ class _Qwen3Batch:
             row.is_finished = row.is_finished or len(row.state.generated_codes) >= self._max_frames
 
     def _decode(self, row: _Row) -> list[Spoken]:
-        """Return the sound of the next frames of a row, and its end."""
+        """Return the sound of a row's next frames, and its end."""
         codes = row.state.generated_codes[row.num_decoded : row.num_decoded + _FRAMES_PER_SOUND]
         spoken: list[Spoken] = []
         if codes:
@@ -249,17 +251,20 @@ class _Qwen3Batch:
         return spoken
 
     def _finish(self, state: Any) -> Any:
-        """Note the end of a row's frames; they get their sound one after the other."""
+        """Note the end of a row's frames.
+
+        They get their sound one after the other.
+        """
         self._rows[state.sequence_id].is_finished = True
         return self._session._empty_event(state.sequence_id)  # noqa: SLF001
 
     def _draw_codes(
         self, logits: mx.array, hidden: mx.array, *, generated_tokens_per_seq: list[list[int]]
     ) -> tuple[mx.array, list[mx.array], mx.array]:
-        """Draw the codes of one frame of the rows in `_drawn`, as mlx-audio's `generate` does.
+        """Draw the codes of one frame of the rows in `_drawn`.
 
-        `generated_tokens_per_seq` are the first codes of the rows so far. Returns the first codes (rows, 1),
-        the codes of each group, and all of them (rows, groups).
+        As mlx-audio's `generate` does. `generated_tokens_per_seq` are the first codes of the rows so far.
+        Returns the first codes (rows, 1), the codes of each group, and all of them (rows, groups).
         """
         talker, config = self._model.talker, self._model.config.talker_config
         first = self._draw(self._allowed(logits[:, -1], generated_tokens_per_seq))

@@ -1,4 +1,4 @@
-"""Soprano: a language model whose hidden states a Vocos decoder turns into sound.
+"""Soprano: a language model, whose hidden states a decoder makes audible.
 
 MLX thread only. A unit is one token, or the sound of a sentence.
 """
@@ -19,7 +19,7 @@ from mlxctl.engine.speech.modules import (
 from mlxctl.engine.wire.jobs import Speak
 from mlxctl.ir import SpeechRecipe
 
-MODULE = "mlx_audio.tts.models.soprano.soprano"
+MODULES = ("mlx_audio.tts.models.soprano.soprano", "transformers")
 # That of mlx-audio's `generate`.
 _MAX_TOKENS = 512
 

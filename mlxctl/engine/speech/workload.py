@@ -1,4 +1,7 @@
-"""Speech in the engine: a unit of work at a time. MLX thread only."""
+"""Speech in the engine: a unit of work at a time.
+
+MLX thread only.
+"""
 
 import time
 from collections import deque
@@ -78,7 +81,10 @@ class SpeechWorkload(Workload):
         return any(job.model == name for job in (*self._waiting, *self._running.values()))
 
     def take(self, command: Speak) -> None:
-        """Queue a text; one that needs more memory than there is fails at once."""
+        """Queue a text.
+
+        One that needs more memory than there is fails at once.
+        """
         batch = self._batches.get(command.model)
         if batch is None:
             self._fail(command, f"speech model {command.model!r} is not loaded")
@@ -105,7 +111,10 @@ class SpeechWorkload(Workload):
         self._decode_seconds = seconds
 
     def _begin_waiting(self) -> None:
-        """Begin the requests for which there are rows and memory, in the order of their arrival."""
+        """Begin the requests for which there are rows and memory.
+
+        In the order of their arrival.
+        """
         for job in list(self._waiting):
             batch = self._batches[job.model]
             if batch.num_rows >= batch.max_rows:
@@ -121,7 +130,7 @@ class SpeechWorkload(Workload):
             batch.add(job)
 
     def _compute(self) -> None:
-        """Compute units of all models in turn, up to the limit of a slice."""
+        """Compute units of all models in turn, for one slice."""
         longest = self._decode_seconds if self._context.decode_load.has_rows() else _ALONE_SECONDS
         until = time.monotonic() + min(self._turn_seconds, longest)
         while True:

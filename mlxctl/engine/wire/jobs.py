@@ -112,9 +112,9 @@ class Speak(JobCommand, frozen=True, kw_only=True):
 
 
 class Spoken(JobReport, frozen=True, kw_only=True):
-    """The next samples of a job, as in SpeechChunk; the last report `is_last`.
+    """The next samples of a job; the last report `is_last`.
 
-    Without samples, and without a failure, the work continues.
+    Samples are as in SpeechChunk. Without samples, and without a failure, the work continues.
     """
 
     samples: bytes = b""

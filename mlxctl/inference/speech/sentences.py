@@ -1,4 +1,4 @@
-"""Cuts text into pieces that a speech model speaks one after the other. Pure.
+"""Cuts text into pieces that are spoken one by one. Pure.
 
 The first sound comes after the first piece, and a short piece is all that a pause, a cancelled request or a
 model that loses its way costs.
