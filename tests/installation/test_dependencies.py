@@ -24,6 +24,12 @@ OPTIONAL = {
     "mlxctl/formats/adapters/media/pdf_files.py": {"pypdfium2"},  # missing_for
     "mlxctl/engine/audio/transcriber.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/audio/workload.py": {"mlx_audio"},  # models/transcription_recipe.py
+    "mlxctl/engine/speech/modules.py": {"mlx_audio", "transformers"},  # library/speech_recipe.py
+    "mlxctl/engine/speech/pocket_tts.py": {"mlx_audio"},  # library/speech_recipe.py
+    "mlxctl/engine/speech/qwen3_tts.py": {"mlx_audio"},  # library/speech_recipe.py
+    "mlxctl/engine/speech/soprano.py": {"mlx_audio"},  # library/speech_recipe.py
+    "mlxctl/engine/speech/voxtral_tts.py": {"mistral_common", "mlx_audio"},  # library/speech_recipe.py
+    "mlxctl/formats/adapters/media/speech_files.py": {"soundfile"},  # file_of
     "mlxctl/engine/embedding/weights.py": {"mlx_embeddings", "mlx_vlm"},  # models/encoders.py: find_encoder
     "mlxctl/engine/generation/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
     "mlxctl/server/policy/jwks.py": {"joserfc"},  # missing_for
