@@ -30,7 +30,8 @@ prefix_cache_disk_bytes prefix_cache_disk_damaged prefix_cache_disk_limit_bytes 
 prefix_cache_evicted_bytes prefix_cache_evicted_chunks prefix_cache_hit_ratio prefix_cache_limit_bytes
 prefix_cache_lookups prefix_cache_oldest_seconds prefix_cache_promotions prefix_cache_tokens
 prefix_match_ratio prefix_match_tokens prompt_tokens prompt_tokens_per_request queue_depth queue_seconds
-rate_limited ready request_seconds requests sequences time_per_output_token_seconds
+rate_limited ready request_seconds requests sequences speech_audio_seconds speech_characters
+speech_first_audio_seconds speech_real_time_factor time_per_output_token_seconds
 time_to_first_token_seconds vision_seconds
 """
 PROMPT = [{"role": "user", "content": "Tell me of the sea and the hills. " * 20}]
