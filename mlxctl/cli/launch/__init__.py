@@ -7,7 +7,6 @@ from mlxctl.cli.launch.background_server import RunningServer, find_or_start
 from mlxctl.cli.launch.clients import CLIENTS, Client, LaunchPlan
 from mlxctl.cli.launch.launched_server import find_launched_server, stop_launched_server
 from mlxctl.cli.launch.model_choice import (
-    AvailableModel,
     check_local_model,
     choose_model,
     library_candidates,
@@ -16,7 +15,6 @@ from mlxctl.cli.launch.model_choice import (
 
 __all__ = [
     "CLIENTS",
-    "AvailableModel",
     "Client",
     "LaunchPlan",
     "RunningServer",

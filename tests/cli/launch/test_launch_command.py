@@ -100,7 +100,7 @@ def test_a_server_is_started_in_the_background_and_the_client_gets_its_model(
         assert done.returncode == 0, done.stderr
         assert done.stdout.rstrip().endswith("exec hello")
         assert f"127.0.0.1:{port}/v1" in done.stdout
-        assert [card["id"] for card in list_models(f"http://127.0.0.1:{port}", None)] == [model.name]
+        assert [each.name for each in list_models(f"http://127.0.0.1:{port}", None)] == [model.name]
         # The same command again, now with a server that has the model under its name.
         again = launch(environment, "codex", "--model", str(model))
         assert f"codex with {model.name} at http://127.0.0.1:{port}" in again.stderr
