@@ -121,14 +121,36 @@ def retry_seconds(error: CapacityError) -> float:
     return min(max(error.retry_after_seconds, 0.5), 10.0)
 
 
-class LocalBackend:
+class _InferenceBackend:
+    """What backends do with their `Inference` once they are open."""
+
+    _opened: "Inference | None" = None
+
+    @property
+    def _inference(self) -> "Inference":
+        assert self._opened is not None, "open() comes first"
+        return self._opened
+
+    async def start(self, request: GenerationRequest) -> "AnswerStream":
+        return await self._inference.generate(request)
+
+    async def observe(self) -> Observation:
+        return await observe(self._inference)
+
+    async def cancel(self, request_id: str) -> list[int]:
+        return await self._inference.cancel(request_id)
+
+    async def cached_entries(self, limit: int) -> "Sequence[CacheEntry]":
+        return await self._inference.cached_entries(limit)
+
+
+class LocalBackend(_InferenceBackend):
     """An engine in a child process, with the model of the settings."""
 
     def __init__(self, settings: Settings) -> None:
         self.address = str(settings.model.path or "the built-in demo model")
         self._settings = settings
         self._services: Services | None = None
-        self._inference: LocalInference | None = None
 
     async def open(self) -> BackendModel:
         """Load the model. Raises ModelError, EngineDied."""
@@ -136,7 +158,7 @@ class LocalBackend:
         await self.close()
         bootstrap, local = await asyncio.to_thread(_import_local)
         self._services = bootstrap(self._settings)
-        self._inference = local(self._services.inference)
+        self._opened = local(self._services.inference)
         await self._services.inference.open()
         await self._inference.wait_ready()
         missing = missing_for("pdf")
@@ -159,20 +181,7 @@ class LocalBackend:
             raise
 
     async def start(self, request: GenerationRequest) -> "AnswerStream":
-        assert self._inference is not None, "open() comes first"
-        return await self._inference.generate(with_document_tags(request))
-
-    async def observe(self) -> Observation:
-        assert self._inference is not None, "open() comes first"
-        return await observe(self._inference)
-
-    async def cancel(self, request_id: str) -> list[int]:
-        assert self._inference is not None, "open() comes first"
-        return self._inference.cancel(request_id)
-
-    async def cached_entries(self, limit: int) -> "Sequence[CacheEntry]":
-        assert self._inference is not None, "open() comes first"
-        return await self._inference.cached_entries(limit)
+        return await super().start(with_document_tags(request))
 
     async def check(self) -> None:
         """Do nothing: the supervisor restarts a local engine by itself."""
@@ -180,7 +189,7 @@ class LocalBackend:
     async def close(self) -> None:
         """Stop the engine of this process."""
         if self._services is not None:
-            services, self._services, self._inference = self._services, None, None
+            services, self._services, self._opened = self._services, None, None
             await services.inference.close(drain_seconds=0.0)
             services.close()
 
@@ -191,7 +200,7 @@ def key_problem(address: str, api_key: str | None) -> AuthenticationFailed:
     return AuthenticationFailed(f"the server at {address} {problem}: use --api-key KEY or MLXCTL_API_KEY")
 
 
-class RemoteBackend:
+class RemoteBackend(_InferenceBackend):
     """A server behind a URL.
 
     `model` is a name that the server lists; None means the first one.
@@ -201,21 +210,21 @@ class RemoteBackend:
         self.address = url
         self._model = model
         self._api_key = api_key
-        self._inference: RemoteInference | None = None
+        self._remote: RemoteInference | None = None
 
     async def open(self) -> BackendModel:
         """List the server's models and choose one.
 
         Raises ServerUnreachable, UnknownModel, AuthenticationFailed, CapacityError.
         """
-        if self._inference is None:
+        if self._remote is None:
             remote = await asyncio.to_thread(_import_remote)
-            self._inference = remote(self.address, api_key=self._api_key)
+            self._opened = self._remote = remote(self.address, api_key=self._api_key)
         try:
-            await self._inference.wait_ready()
+            await self._remote.wait_ready()
         except AuthenticationFailed:
             raise key_problem(self.address, self._api_key) from None
-        model = self._inference.find_model(self._model)
+        model = self._remote.find_model(self._model)
         problem = (
             f"the server at {self.address} cannot read PDF files; install there: pip install 'mlxctl[pdf]'"
             if model.supports_documents is False
@@ -224,15 +233,15 @@ class RemoteBackend:
         return BackendModel.of(model, document_problem=problem)
 
     async def list_models(self) -> Sequence[SelectableModel]:
-        assert self._inference is not None, "open() comes first"
-        await self._inference.wait_ready()
+        assert self._remote is not None, "open() comes first"
+        await self._remote.wait_ready()
         return [
             SelectableModel(
                 name=model.name,
                 note=_note(model.context_length, model.state) if model.can_chat else f"for {model.kind}",
                 is_usable=model.can_chat,
             )
-            for model in self._inference.models()
+            for model in self._remote.models()
         ]
 
     async def switch(self, name: str) -> BackendModel:
@@ -244,29 +253,12 @@ class RemoteBackend:
             self._model = before
             raise
 
-    async def start(self, request: GenerationRequest) -> "AnswerStream":
-        assert self._inference is not None, "open() comes first"
-        return await self._inference.generate(request)
-
-    async def observe(self) -> Observation:
-        assert self._inference is not None, "open() comes first"
-        return await observe(self._inference)
-
-    async def cancel(self, request_id: str) -> list[int]:
-        assert self._inference is not None, "open() comes first"
-        return await self._inference.cancel(request_id)
-
-    async def cached_entries(self, limit: int) -> "Sequence[CacheEntry]":
-        assert self._inference is not None, "open() comes first"
-        return await self._inference.cached_entries(limit)
-
     async def check(self) -> None:
-        assert self._inference is not None, "open() comes first"
         await self._inference.wait_ready()
 
     async def close(self) -> None:
-        if self._inference is not None:
-            await self._inference.close()
+        if self._remote is not None:
+            await self._remote.close()
 
 
 def _list_local_models(settings: Settings) -> list[SelectableModel]:
