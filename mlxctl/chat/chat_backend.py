@@ -5,7 +5,7 @@ Heavy modules are imported in a worker thread when the backend is opened, after 
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -44,15 +44,8 @@ class BackendModel:
     @classmethod
     def of(cls, model: "ModelInfo", *, document_problem: str | None) -> "BackendModel":
         """Copy the properties of a model of an `Inference`."""
-        return cls(
-            name=model.name,
-            context_length=model.context_length,
-            supports_tools=model.supports_tools,
-            supports_thinking=model.supports_thinking,
-            supports_images=model.supports_images,
-            document_problem=document_problem,
-            is_demo=model.is_demo,
-        )
+        known = {each.name: getattr(model, each.name) for each in fields(cls) if hasattr(model, each.name)}
+        return cls(**known, document_problem=document_problem)
 
     def rejection(self, attached: Sequence[Attachment]) -> str | None:
         """Return why the model rejects attachments.
@@ -194,12 +187,6 @@ class LocalBackend(_InferenceBackend):
             services.close()
 
 
-def key_problem(address: str, api_key: str | None) -> AuthenticationFailed:
-    """Return the error of a missing or wrong key, naming the option."""
-    problem = "rejects this API key" if api_key else "requires an API key"
-    return AuthenticationFailed(f"the server at {address} {problem}: use --api-key KEY or MLXCTL_API_KEY")
-
-
 class RemoteBackend(_InferenceBackend):
     """A server behind a URL.
 
@@ -223,7 +210,9 @@ class RemoteBackend(_InferenceBackend):
         try:
             await self._remote.wait_ready()
         except AuthenticationFailed:
-            raise key_problem(self.address, self._api_key) from None
+            from mlxctl.inference.remote.errors import key_problem
+
+            raise key_problem(self.address, has_key=bool(self._api_key)) from None
         model = self._remote.find_model(self._model)
         problem = (
             f"the server at {self.address} cannot read PDF files; install there: pip install 'mlxctl[pdf]'"

@@ -6,7 +6,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from mlxctl.inference.remote.address import ServerAddress, too_slow, unreachable
-from mlxctl.inference.remote.errors import error_message
+from mlxctl.inference.remote.errors import error_message, key_problem
 from mlxctl.inference.remote.server_answers import LineReader, decode_answer, read_answer
 from mlxctl.ir.errors import AuthenticationFailed, CapacityError, InvalidRequest, UnknownResource
 
@@ -86,10 +86,7 @@ class ServerConnection:
         if status < 300:
             return
         if status == 401:
-            problem = "rejects this API key; give another" if self._has_key else "needs an API key; give one"
-            raise AuthenticationFailed(
-                f"the server at {self.root} {problem} with --api-key or MLXCTL_API_KEY"
-            )
+            raise key_problem(self.root, has_key=self._has_key)
         if status == 404 and path.startswith(_MLXCTL_PATHS):
             raise UnknownResource(
                 f"the server at {self.root} has no {path.split('?')[0]}; only `mlxctl serve` does"

@@ -53,6 +53,12 @@ def error_of_response(status: int, body: bytes, *, retry_after: str | None = Non
     return SequenceFailed(message)
 
 
+def key_problem(url: str, *, has_key: bool) -> AuthenticationFailed:
+    """Return the error of a missing or wrong key, naming the option."""
+    problem = "rejects this API key; give another" if has_key else "needs an API key; give one"
+    return AuthenticationFailed(f"the server at {url} {problem} with --api-key or MLXCTL_API_KEY")
+
+
 def error_message(body: bytes) -> str:
     """Return the message of an error body in one line, or ""."""
     return escape_line(shortened(_read(body).message))
