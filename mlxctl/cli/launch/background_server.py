@@ -34,7 +34,7 @@ _POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningServer:
+class FoundServer:
     """A server that lists models.
 
     `pid` is set for one that was started here.
@@ -58,14 +58,14 @@ def find_or_start(
     api_key: str | None,
     arguments: Callable[[], list[str]],
     waiting: Callable[[str], None],
-) -> RunningServer:
+) -> FoundServer:
     """Return the server at `url`, starting one if none answers.
 
     It is started with `arguments` of `mlxctl serve`. `arguments` is called only then. Raises
     AuthenticationFailed, and ClientNotReady with the server's own reason when it ends before it is ready.
     """
     try:
-        return RunningServer(url=url, models=list_models(url, api_key))
+        return FoundServer(url=url, models=list_models(url, api_key))
     except ServerUnreachable:
         pass
     options = arguments()
@@ -84,7 +84,7 @@ def find_or_start(
         pid_file.write(process.pid)
     try:
         _wait_until_ready(url, process, log_file)
-        return RunningServer(url=url, models=list_models(url, api_key), pid=process.pid, log_file=log_file)
+        return FoundServer(url=url, models=list_models(url, api_key), pid=process.pid, log_file=log_file)
     except BaseException:
         process.terminate()
         raise

@@ -14,7 +14,7 @@ from mlxctl.ir.errors import ClientNotReady, UsageError
 from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
-    from mlxctl.cli.launch import Client, RunningServer
+    from mlxctl.cli.launch import Client, FoundServer
     from mlxctl.cli.launch.clients import Endpoint
     from mlxctl.state.settings import Settings
 
@@ -98,7 +98,7 @@ def _find_endpoint(
     model: str | None,
     api_key: str | None,
     may_start: bool,
-) -> "tuple[Endpoint, RunningServer]":
+) -> "tuple[Endpoint, FoundServer]":
     """Return a server with a model that suffices for the client.
 
     A server is started if none answers and `may_start`. Raises MlxctlError.
