@@ -7,6 +7,7 @@ import httpx
 from mlxctl.ir.errors import CapacityError, ServerUnreachable, UsageError
 from mlxctl.ir.host_names import server_root
 from mlxctl.state.certificates import client_context
+from mlxctl.terminal_text import escape_line
 
 _CONNECT_SECONDS = 5.0
 
@@ -77,7 +78,8 @@ def unreachable(url: str, error: httpx.HTTPError | TimeoutError) -> ServerUnreac
         is_refused = "CERTIFICATE" not in str(error)
         reason = "the connection is refused, or there is no such host" if is_refused else str(error)
     else:
-        reason = f"the connection failed ({type(error).__name__})"
+        detail = escape_line(str(error)).rstrip(".") or type(error).__name__
+        reason = f"the connection failed ({detail})"
     return ServerUnreachable(
         url, reason, is_other=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
     )
