@@ -5,7 +5,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from mlxctl.inference.remote.address import ServerAddress, patience, too_slow, unreachable
+from mlxctl.inference.remote.address import ServerAddress, timeouts, too_slow, unreachable
 from mlxctl.inference.remote.errors import error_message, key_problem
 from mlxctl.inference.remote.server_answers import LineReader, decode_answer, read_answer
 from mlxctl.ir.errors import AuthenticationFailed, CapacityError, InvalidRequest, UnknownResource
@@ -50,7 +50,7 @@ class ServerConnection:
         seconds = self._read_seconds if method == "GET" else _ANSWER_SECONDS
         url = f"{self.root}{path}"
         try:
-            with self._client.stream(method, url, json=body, timeout=patience(seconds)) as response:
+            with self._client.stream(method, url, json=body, timeout=timeouts(seconds)) as response:
                 content = read_answer(response, seconds=seconds)
         except httpx.ReadTimeout:
             raise too_slow(self.root, seconds) from None

@@ -43,7 +43,7 @@ class ServerAddress:
         """
         return httpx.Client(
             headers=self._headers,
-            timeout=patience(seconds),
+            timeout=timeouts(seconds),
             trust_env=False,
             verify=client_context(self.root),
         )
@@ -52,7 +52,7 @@ class ServerAddress:
         """Return a client without a limit of connections. Raises SettingsError."""
         return httpx.AsyncClient(
             headers=self._headers,
-            timeout=patience(seconds),
+            timeout=timeouts(seconds),
             trust_env=False,
             verify=client_context(self.root),
             limits=httpx.Limits(max_connections=None),
@@ -85,6 +85,6 @@ def unreachable(url: str, error: httpx.HTTPError | TimeoutError) -> ServerUnreac
     )
 
 
-def patience(seconds: float) -> httpx.Timeout:
+def timeouts(seconds: float) -> httpx.Timeout:
     """Return the limit of each part of an answer; connecting takes a few seconds."""
     return httpx.Timeout(seconds, connect=_CONNECT_SECONDS)
