@@ -86,5 +86,5 @@ def unreachable(url: str, error: httpx.HTTPError | TimeoutError) -> ServerUnreac
 
 
 def timeouts(seconds: float) -> httpx.Timeout:
-    """Return the limit of each part of an answer; connecting takes a few seconds."""
+    """Return the limits of connecting, and of each part of an answer."""
     return httpx.Timeout(seconds, connect=_CONNECT_SECONDS)
