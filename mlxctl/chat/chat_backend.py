@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mlxctl.chat.attachments import Attachment, with_document_tags
 from mlxctl.chat.observation import Observation
@@ -42,10 +42,10 @@ class BackendModel:
     is_demo: bool = False
 
     @classmethod
-    def of(cls, model: "ModelInfo", *, document_problem: str | None) -> "BackendModel":
-        """Copy the properties of a model of an `Inference`."""
+    def of(cls, model: "ModelInfo", **given: Any) -> "BackendModel":
+        """Copy the properties of a model of an `Inference`; others are `given`."""
         known = {each.name: getattr(model, each.name) for each in fields(cls) if hasattr(model, each.name)}
-        return cls(**known, document_problem=document_problem)
+        return cls(**known | given)
 
     def rejection(self, attached: Sequence[Attachment]) -> str | None:
         """Return why the model rejects attachments.
