@@ -36,6 +36,10 @@ class ModelInfo(Protocol):
     def supports_images(self) -> bool | None: ...
     @property
     def is_demo(self) -> bool: ...
+    @property
+    def can_speak(self) -> bool: ...
+    @property
+    def voices(self) -> tuple[str, ...]: ...
 
 
 class AnswerStream(Protocol):
@@ -114,3 +118,6 @@ class Inference(Protocol):
 
     async def cached_entries(self, limit: int) -> Sequence[CacheEntry]:
         """Return the entries of the prefix cache, the most recently used first."""
+
+    async def cancel(self, request_id: str) -> list[int]:
+        """Cancel an open request; return the numbers of its answers."""

@@ -77,7 +77,7 @@ def test_closing_or_cancelling_ends_the_work() -> None:
             await anext(chunks)
         async with aclosing(LocalInference(service).speak(asked(service, TEXT * 50))) as chunks:
             await anext(chunks)
-            LocalInference(service).cancel("2")
+            await LocalInference(service).cancel("2")
             with pytest.raises(RequestCancelled):
                 await collect(chunks)
         stats = await LocalInference(service).stats()

@@ -21,7 +21,7 @@ from mlxctl.ir import ModelSpec, SpeechGenerationTask
 from mlxctl.ir.errors import describe_bytes
 
 # Longest slice while no row decodes: a request that arrives meanwhile waits for it.
-_ALONE_SECONDS = 0.1
+_ALONE_SECONDS = 0.05
 
 
 class SpeechWorkload(Workload):

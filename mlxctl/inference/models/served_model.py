@@ -94,6 +94,16 @@ class ServedModel:
         return self.facts.embedding is not None and self.facts.embedding.scores_pairs
 
     @property
+    def can_speak(self) -> bool:
+        """Whether it speaks text."""
+        return self.facts.speech is not None
+
+    @property
+    def voices(self) -> tuple[str, ...]:
+        """The voices of a speech model."""
+        return tuple(self.facts.speech.voices) if self.facts.speech else ()
+
+    @property
     def supports_images(self) -> bool | None:
         """Whether images are accepted; None until the adapter was read."""
         return None if self.adapter_verdict is None else self.adapter_verdict.takes_images
