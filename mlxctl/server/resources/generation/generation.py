@@ -17,7 +17,7 @@ from mlxctl.server.http.body import read_body
 from mlxctl.server.http.disconnect import call_at_end
 from mlxctl.server.http.open_requests import OpenHttpRequests
 from mlxctl.server.http.rate_limits import admit
-from mlxctl.server.http.stream import PendingAnswers, StartedAnswers, stream_of
+from mlxctl.server.http.stream import StartedReply, StreamedReply
 from mlxctl.server.policy.caller import call_of, with_header_options
 from mlxctl.server.resources.generation.conversations import Conversations, Stored
 from mlxctl.state.settings import ServerSettings
@@ -92,7 +92,7 @@ class GenerationResource:
         self._open_requests.enter(request.scope)
         call = call_of(request)
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
-        async with call.deadline.limit():
+        async with call.within_deadline():
             parsed, shape = await self._inference.preparation.parse(body, self._protocol.parse)
             if isinstance(parsed, Reference):
                 streams, read = parsed.stream, partial(self._read, parsed, body, request, names)
@@ -103,19 +103,22 @@ class GenerationResource:
                 streams, read = parsed.head.stream, partial(_itself, parsed, shape)
             starting = self._start(read, request, response)
             if not streams:
-                started = await starting
-                call_at_end(request.scope, started.cancel)
-                results = await started.answers.results()
+                answers, encoder, store = await starting
+                call_at_end(request.scope, answers.cancel)
+                results = await answers.results()
                 with timed("format"):
-                    response.data = started.encoder.whole(*results)
+                    response.data = encoder.whole(*results)
                 response.content_type = falcon.MEDIA_JSON
-                await started.store()
+                await store()
                 return
-            start = PendingAnswers(starting)
-            call_at_end(request.scope, start.cancel)
-            waiting = partial(self._protocol.create_encoder, shape)
-            seconds = self._settings.ping_interval_seconds
-            chunks = await stream_of(start, waiting, call, ping_interval_seconds=seconds)
+            reply = StreamedReply(
+                starting,
+                call,
+                create_waiting=partial(self._protocol.create_encoder, shape),
+                ping_interval_seconds=self._settings.ping_interval_seconds,
+            )
+            call_at_end(request.scope, reply.cancel)
+            chunks = await reply.chunks()
         response.content_type = self._protocol.stream_media_type
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
         response.stream = chunks
@@ -144,7 +147,7 @@ class GenerationResource:
 
     async def _start(
         self, read: Callable[[], Awaitable[Whole]], request: Request, response: Response
-    ) -> StartedAnswers:
+    ) -> StartedReply:
         call = call_of(request)
         parsed, shape, stored = await read()
         encoder = self._protocol.create_encoder(shape)
@@ -163,8 +166,12 @@ class GenerationResource:
         answers = await self._inference.generate_all(whole, call)
         encoder.start(AnswerStart(model=shown, sampling=answers.sampling, described=described))
         if self._conversations is None:
-            return StartedAnswers(answers, encoder)
-        return StartedAnswers(answers, encoder, partial(self._conversations.store, encoder, stored, request))
+            return answers, encoder, _store_nothing
+        return answers, encoder, partial(self._conversations.store, encoder, stored, request)
+
+
+async def _store_nothing() -> None:
+    pass
 
 
 async def _itself(parsed: PackedRequest, shape: ReplyShape) -> Whole:

@@ -27,7 +27,7 @@ class ResponseTokensResource(GenerationResource):
         """Return the count. Raises RequestError."""
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         call = call_of(request)
-        async with call.deadline.limit():
+        async with call.within_deadline():
             parsed, _, _ = await self.read(body, request, names)
             packed = with_header_options(parsed, request)
             name = await self._inference.models.answering(packed.head.model, call)

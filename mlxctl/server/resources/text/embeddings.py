@@ -43,7 +43,7 @@ class EmbeddingsResource:
         self._open_requests.enter(request.scope)
         call = call_of(request)
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
-        async with call.deadline.limit():
+        async with call.within_deadline():
             packed, shape = await self._inference.preparation.parse(body, self._parse)
             if not packed.head.model:
                 # Text Embeddings Inference and llama.cpp serve one model, so that requests name none.
