@@ -34,8 +34,8 @@ class CallContext:
     It is made once, by the middleware, and passed as an argument to all that acts for the request. `owner`
     has the caller's requests, responses and agents: the key's name, else the client's address; "" is a caller
     without a valid key, on an open route. Requests with one `fairness_key` have one share of rows, queue,
-    bodies and downloads. It may take `timeout_seconds`, queueing included, until `ends_at` in the event loop's
-    time. `text_rules` returns the rules in force for the texts that a model reads and writes.
+    bodies and downloads. The request may take `timeout_seconds`, queueing included: until `ends_at` in the
+    event loop's time. `text_rules` returns the rules in force for the texts that a model reads and writes.
     `review` checks model and prompt before they reach the engine. `reserve` counts bytes that the request
     holds besides its body. `record` gets what happens.
     """
