@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NewType
 
 from mlxctl.formats.adapters.tokens.encoded_segments import OpenSegment
-from mlxctl.ir import AppliedEdit, Guidance, ProcessedImage, SamplingParams
+from mlxctl.ir import AppliedEdit, GenerationRequest, Guidance, ProcessedImage, SamplingParams
+
+NormalizedRequest = NewType("NormalizedRequest", GenerationRequest)
+"""A request with the options that hold for all requests; `ModelAdapter.normalized` makes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

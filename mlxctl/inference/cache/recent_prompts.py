@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mlxctl.formats.adapters.prepared import NormalizedRequest
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
 from mlxctl.ir.allowed_models import AllowedModels
@@ -39,13 +40,13 @@ class RecordedPrompt:
     num_engine_restarts: int
     answer_ids: Sequence[int] = ()
     cache_usage: CacheUsage = NO_CACHE_USAGE
-    _request: GenerationRequest | None = field(default=None, init=False, repr=False)
+    _request: NormalizedRequest | None = field(default=None, init=False, repr=False)
 
     @property
-    def request(self) -> GenerationRequest:
+    def request(self) -> NormalizedRequest:
         """The recorded prompt as a request; unpacked once."""
         if self._request is None:
-            self._request = self.packed.unpack()
+            self._request = NormalizedRequest(self.packed.unpack())
         return self._request
 
     @property
