@@ -1,24 +1,9 @@
 """Routes of llama.cpp, and those of its tokenizer that vLLM has too."""
 
-from typing import Literal
-
-from mlxctl.protocols import OPENAI, PROTOCOLS
-from mlxctl.protocols.compat.llama_cpp.embeddings import (
-    LlamaEmbedding,
-    LlamaEmbeddingRequest,
-    parse_embeddings,
-)
-from mlxctl.protocols.compat.llama_cpp.errors import LlamaError
-from mlxctl.protocols.compat.llama_cpp.schema import (
-    LlamaCompletion,
-    LlamaCompletionRequest,
-    LlamaInfillRequest,
-    LoraAdapter,
-    ServerProperties,
-    Slot,
-)
+from mlxctl.protocols import OPENAI
+from mlxctl.protocols.compat.llama_cpp.routes import LLAMA_CPP
+from mlxctl.protocols.compat.llama_cpp.schema import LoraAdapter, ServerProperties, Slot
 from mlxctl.protocols.openai.responses.compaction import TokenCountOfResponse
-from mlxctl.protocols.registry import LLAMA_CPP
 from mlxctl.protocols.tokenization import (
     Detokenized,
     DetokenizeRequest,
@@ -28,15 +13,13 @@ from mlxctl.protocols.tokenization import (
     TokenizeRequest,
     TokenList,
 )
-from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Query, Route
+from mlxctl.server.http.route import Operation, Query, Route
 from mlxctl.server.resources.compat.llama_cpp import (
     LoraAdaptersResource,
     PropertiesResource,
     SlotResource,
     SlotsResource,
 )
-from mlxctl.server.resources.generation.generation import GenerationResource
-from mlxctl.server.resources.text.embeddings import embeddings_route
 from mlxctl.server.resources.text.tokenization import (
     ChatTokenCountResource,
     DetokenizeResource,
@@ -49,40 +32,7 @@ from mlxctl.server.resources.text.tokenization import (
 _TOKENIZER_ERRORS = (404, 429, 500, 503, 504)
 
 
-def _generation(name: Literal["completion", "infill"], summary: str, body: type, *aliases: str) -> Route:
-    protocol = PROTOCOLS[f"llama_{name}"]
-    operation = Operation(
-        method="post",
-        summary=summary,
-        body=body,
-        answer=LlamaCompletion,
-        other_answers=(list[LlamaCompletion],),
-        events=(LlamaCompletion, LlamaError),
-        errors=GENERATION_ERRORS,
-    )
-    return Route(
-        path=f"/{name}",
-        aliases=aliases,
-        resource=lambda context: GenerationResource(
-            context.services.inference, protocol, context.open_requests, context.settings
-        ),
-        protocol=protocol,
-        access="generate",
-        operations=(operation,),
-    )
-
-
 ROUTES = (
-    _generation("completion", "Continue a prompt (llama.cpp)", LlamaCompletionRequest),
-    _generation("infill", "Fill in the text between a prefix and a suffix (llama.cpp)", LlamaInfillRequest),
-    embeddings_route(
-        "/embedding",
-        "Create embeddings (llama.cpp)",
-        parse_embeddings,
-        body=LlamaEmbeddingRequest,
-        answer=list[LlamaEmbedding],
-        protocol=LLAMA_CPP,
-    ),
     Route(
         path="/v1/chat/completions/input_tokens",
         aliases=("/chat/completions/input_tokens",),

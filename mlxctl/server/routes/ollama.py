@@ -1,41 +1,15 @@
-"""Ollama's routes: chat, generate, embeddings and models."""
+"""Ollama's routes beside generation and embeddings: models and version."""
 
-from collections.abc import Callable
-from typing import Literal
-
-from mlxctl.protocols import OLLAMA, PROTOCOLS
 from mlxctl.protocols.compat.ollama import schema
-from mlxctl.protocols.compat.ollama.encode import parse_embed, parse_old_embed
-from mlxctl.protocols.registry import NDJSON
-from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Route, RouteContext
+from mlxctl.protocols.compat.ollama.routes import OLLAMA
+from mlxctl.protocols.wire_protocol import NDJSON
+from mlxctl.server.http.route import Operation, Route
 from mlxctl.server.resources.compat.ollama import (
     OllamaModelsResource,
     OllamaPullResource,
-    OllamaResource,
     OllamaShowResource,
     OllamaVersionResource,
 )
-from mlxctl.server.resources.text.embeddings import embeddings_route
-
-
-def _generation(route: Literal["chat", "generate"]) -> Callable[[RouteContext], object]:
-    return lambda context: OllamaResource(
-        context.services.inference,
-        PROTOCOLS[f"ollama_{route}"],
-        context.open_requests,
-        context.settings,
-    )
-
-
-def _embeddings(path: str, summary: str, body: type, answer: type, *, is_old: bool) -> Route:
-    return embeddings_route(
-        path,
-        summary,
-        parse_old_embed if is_old else parse_embed,
-        body=body,
-        answer=answer,
-        protocol=OLLAMA,
-    )
 
 
 def _models(path: str, summary: str, answer: type, *, loaded_only: bool) -> Route:
@@ -50,44 +24,7 @@ def _models(path: str, summary: str, answer: type, *, loaded_only: bool) -> Rout
     )
 
 
-def _text(route: Literal["chat", "generate"], summary: str, body: type, answer: type) -> Route:
-    operation = Operation(
-        method="post",
-        summary=summary,
-        body=body,
-        answer=answer,
-        events=(answer, schema.OllamaError),
-        stream_media_type=NDJSON,
-        errors=GENERATION_ERRORS,
-    )
-    return Route(
-        path=f"/api/{route}",
-        resource=_generation(route),
-        protocol=PROTOCOLS[f"ollama_{route}"],
-        access="generate",
-        operations=(operation,),
-    )
-
-
 ROUTES = (
-    _text("chat", "Create a chat answer (Ollama)", schema.OllamaChatRequest, schema.OllamaChatAnswer),
-    _text(
-        "generate", "Continue a prompt (Ollama)", schema.OllamaGenerateRequest, schema.OllamaGenerateAnswer
-    ),
-    _embeddings(
-        "/api/embed",
-        "Create embeddings (Ollama)",
-        schema.OllamaEmbedRequest,
-        schema.OllamaEmbeddings,
-        is_old=False,
-    ),
-    _embeddings(
-        "/api/embeddings",
-        "Create the embedding of one text (Ollama, earlier route)",
-        schema.OllamaOldEmbedRequest,
-        schema.OllamaOldEmbedding,
-        is_old=True,
-    ),
     _models("/api/tags", "List the served models (Ollama)", schema.OllamaModels, loaded_only=False),
     _models("/api/ps", "List the loaded models (Ollama)", schema.OllamaLoadedModels, loaded_only=True),
     Route(

@@ -1,4 +1,4 @@
-"""LM Studio's routes: model lists, and answers with statistics."""
+"""LM Studio's model lists."""
 
 import asyncio
 
@@ -6,11 +6,9 @@ from falcon.asgi import Request, Response
 from msgspec import UNSET
 
 from mlxctl.inference import ServedModel
-from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.models.manager import Models
 from mlxctl.ir.errors import UnknownModel
 from mlxctl.library.catalog import Catalog
-from mlxctl.protocols import ModelSummary
 from mlxctl.protocols.compat.lm_studio.models import (
     LMStudioCapabilities,
     LMStudioInstance,
@@ -23,29 +21,6 @@ from mlxctl.protocols.compat.lm_studio.models import (
 )
 from mlxctl.server.http.answer import answer
 from mlxctl.server.policy.caller import allowed_models, call_of
-
-
-class ModelDescriber:
-    """Describes models in answers."""
-
-    def __init__(self, models: Models, catalog: Catalog) -> None:
-        self._models = models
-        self._catalog = catalog
-
-    async def __call__(self, name: str, call: CallContext) -> ModelSummary:
-        """Describe the model of this name; an unknown one is empty."""
-        own_name = self._models.own_name(name)
-        served = next((each for each in self._models.served(call.models) if each.name == own_name), None)
-        if served is None:
-            return ModelSummary()
-        # The first call reads files, so it runs in a thread.
-        described = await asyncio.to_thread(self._catalog.described, served.name, served.facts.path)
-        packing = described.quantization
-        return ModelSummary(
-            architecture=served.facts.model_type,
-            quantization=None if packing is None else packing.label,
-            context_length=served.context_length,
-        )
 
 
 class LMStudioModelsResource:
