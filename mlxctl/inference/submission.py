@@ -119,7 +119,7 @@ class Submissions:
             recorded,
             answer_ids=answer_ids,
             on_complete=partial(self._preparation.record_answer, session.name, opened),
-            echo=PromptEcho.of(prepared, session.reader),
+            echo=PromptEcho.of(head, prepared, session.reader),
             reported_prompt=prepared.token_ids if head.reports_tokens else None,
         )
 

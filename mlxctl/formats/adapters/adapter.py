@@ -165,7 +165,6 @@ class ModelAdapter(AnswerReader):
             prompt_tail=prompt_tail,
             opened=opened,
             guidance=guidance,
-            scores_prompt=request.scores_prompt,
             images=inputs.images,
             num_long_ttl_tokens=self._encoder.num_long_ttl_tokens(request, inputs.token_ids),
         )
@@ -200,7 +199,6 @@ class ModelAdapter(AnswerReader):
             stop_token_ids=stop_token_ids,
             max_tokens=self._encoder.max_tokens(request, token_ids),
             echo=echo if request.echo else "",
-            scores_prompt=request.scores_prompt,
             guidance=guidance,
         )
 
