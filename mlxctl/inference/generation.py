@@ -1,4 +1,4 @@
-"""One answer in flight: converts tokens from the engine to events, and records them.
+"""One answer in flight: converts the engine's tokens to events.
 
 Event-loop thread only.
 """

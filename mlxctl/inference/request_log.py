@@ -31,7 +31,10 @@ class RequestLog:
         num_prompt_tokens: int,
         on_end: Callable[[], None] = lambda: None,
     ) -> RequestEntry:
-        """Add an entry, also to the record of its request. `on_end` is called once."""
+        """Add an entry, also to the record of its request.
+
+        `on_end` is called once.
+        """
         self._num_started += 1
         entry = RequestEntry(
             self._num_started,

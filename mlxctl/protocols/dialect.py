@@ -1,4 +1,4 @@
-"""A dialect: the routes of another server's API as a table. Pure values."""
+"""The routes of another server's API as a table. Pure values."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -14,7 +14,7 @@ _RETRY_AFTER_DEATH_SECONDS = 2.0
 
 
 class Lease:
-    """Right to use a loaded model, which stays loaded until each holder has released it.
+    """Right to use a loaded model, until each holder has released it.
 
     `on_change` gets the model's name and by how much its number of holders changed.
     """

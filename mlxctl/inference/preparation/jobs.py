@@ -151,7 +151,7 @@ def fitting_prompt_tokens(adapter: ModelAdapter, packed: PackedRequest) -> Packe
 def _normalized(
     adapter: ModelAdapter, request: GenerationRequest
 ) -> tuple[NormalizedRequest, tuple[AppliedEdit, ...]]:
-    """Return the request as the model gets it, and its applied context edits."""
+    """Return the request as the model gets it, with applied context edits."""
     return edit_context(adapter.normalized(request), adapter.count_prompt_tokens)
 
 

@@ -32,7 +32,7 @@ def counts_every_chunk(options: StreamOptions | None) -> bool:
 
 
 class CompletionFields(RefusedFields, kw_only=True):
-    """Base of both bodies: fields of OpenAI and vLLM with the same meaning."""
+    """Base of both bodies: OpenAI's and vLLM's fields."""
 
     n: NumChoices | None = None
     stop: StopString | StopStrings | None = None
@@ -47,7 +47,7 @@ class CompletionFields(RefusedFields, kw_only=True):
 
 
 def shared_options(fields: CompletionFields) -> dict[str, Any]:
-    """Return the fields of a GenerationRequest that a body of both kinds sets in the same way."""
+    """Return what both bodies set of a GenerationRequest."""
     return {
         "stop": (fields.stop,) if isinstance(fields.stop, str) else tuple(fields.stop or ()),
         "stop_token_ids": tuple(fields.stop_token_ids or ()),

@@ -1,4 +1,4 @@
-"""A reply as server-sent events, from the start of its answers to the end.
+"""A reply as server-sent events, from its start to its end.
 
 The generation is cancelled when the stream ends, for whatever reason.
 """
@@ -33,9 +33,9 @@ class EndsWithError(Protocol):
 
 
 class StreamedReply:
-    """Sends one reply: pings until the answers start and in silence, events, the end.
+    """Sends one reply: pings, events, the end.
 
-    `starting` runs in its own task, and the creator registers `cancel` for the end of the request.
+    Pings come until the answers start, and in silence. `starting` runs in its own task, and the creator registers `cancel` for the end of the request.
     `create_waiting` makes an encoder for the time until the answers start. PERF: one timer wakes the stream
     for pings and at the deadline, and is set again when it fires; a timeout around every token would cost a
     tenth of the front's CPU time.
@@ -73,7 +73,10 @@ class StreamedReply:
             self._starting.result()[0].cancel()
 
     async def _start_within_interval(self) -> StartedReply | None:
-        """Wait at most the ping interval for the answers. Raises what starting them raises."""
+        """Wait at most the ping interval for the answers.
+
+        Raises what starting them raises.
+        """
         await asyncio.wait({self._starting}, timeout=self._interval_seconds)
         return self._starting.result() if self._starting.done() else None
 

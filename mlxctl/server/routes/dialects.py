@@ -1,4 +1,4 @@
-"""Routes of dialects that generate text or compute vectors, from the tables of `protocols`."""
+"""Routes for text, embeddings and reranking, from the tables of dialects."""
 
 from mlxctl.protocols import DIALECTS
 from mlxctl.protocols.dialect import GenerationRoute

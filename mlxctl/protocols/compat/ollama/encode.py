@@ -61,7 +61,7 @@ class OllamaShape(ReplyShape):
 
 
 def encode_loaded(shape: OllamaShape, model: str, is_unloaded: bool) -> bytes:
-    """Return the answer to a request that only loads the model, or unloads it."""
+    """Return the answer to a request that only loads or unloads."""
     return OllamaEncoder(shape).loaded(model, is_unloaded=is_unloaded)
 
 
