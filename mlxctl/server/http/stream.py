@@ -35,10 +35,11 @@ class EndsWithError(Protocol):
 class StreamedReply:
     """Sends one reply: pings, events, the end.
 
-    Pings come until the answers start, and in silence. `starting` runs in its own task, and the creator registers `cancel` for the end of the request.
-    `create_waiting` makes an encoder for the time until the answers start. PERF: one timer wakes the stream
-    for pings and at the deadline, and is set again when it fires; a timeout around every token would cost a
-    tenth of the front's CPU time.
+    Pings come until the answers start, and in silence; `create_waiting` makes the encoder for the time until
+    then. `starting` runs in its own task, and the creator registers `cancel` for the end of the request.
+
+    PERF: one timer wakes the stream for pings and at the deadline, and is set again when it fires; a timeout
+    around every token would cost a tenth of the front's CPU time.
     """
 
     def __init__(
