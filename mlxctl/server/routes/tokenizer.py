@@ -1,8 +1,7 @@
-"""Routes of llama.cpp, and those of its tokenizer that vLLM has too."""
+"""Routes of tokenizers and chat templates (vLLM, llama.cpp)."""
 
 from mlxctl.protocols import OPENAI
 from mlxctl.protocols.compat.llama_cpp.routes import LLAMA_CPP
-from mlxctl.protocols.compat.llama_cpp.schema import LoraAdapter, ServerProperties, Slot
 from mlxctl.protocols.openai.responses.compaction import TokenCountOfResponse
 from mlxctl.protocols.tokenization import (
     Detokenized,
@@ -14,12 +13,6 @@ from mlxctl.protocols.tokenization import (
     TokenList,
 )
 from mlxctl.server.http.route import Operation, Query, Route
-from mlxctl.server.resources.compat.llama_cpp import (
-    LoraAdaptersResource,
-    PropertiesResource,
-    SlotResource,
-    SlotsResource,
-)
 from mlxctl.server.resources.text.tokenization import (
     ChatTokenCountResource,
     DetokenizeResource,
@@ -46,50 +39,6 @@ ROUTES = (
                 body=TemplateRequest,
                 answer=TokenCountOfResponse,
                 errors=_TOKENIZER_ERRORS,
-            ),
-        ),
-    ),
-    Route(
-        path="/slots",
-        resource=lambda context: SlotsResource(context.services.inference),
-        protocol=LLAMA_CPP,
-        access="requests:read",
-        operations=(
-            Operation(
-                method="get",
-                summary="List places for requests, with the open requests in them (llama.cpp)",
-                answer=list[Slot],
-                query=(Query(name="fail_on_no_slot", schema={"type": "string"}),),
-                errors=(503,),
-            ),
-        ),
-    ),
-    Route(
-        path="/slots/{slot}",
-        resource=lambda _: SlotResource(),
-        protocol=LLAMA_CPP,
-        access="cache:write",
-        operations=(
-            Operation(
-                method="post",
-                summary="Always refused: the prefix cache keeps prompts by itself",
-                answer=Slot,
-            ),
-        ),
-    ),
-    Route(
-        path="/lora-adapters",
-        resource=lambda context: LoraAdaptersResource(context.services.inference.models),
-        protocol=LLAMA_CPP,
-        access="adapters:write",
-        operations=(
-            Operation(
-                method="get", summary="List the mounted LoRA adapters (llama.cpp)", answer=list[LoraAdapter]
-            ),
-            Operation(
-                method="post",
-                summary="Always refused: each request decides the scales of its adapters",
-                answer=list[LoraAdapter],
             ),
         ),
     ),
@@ -138,21 +87,6 @@ ROUTES = (
                 body=TemplateRequest,
                 answer=RenderedPrompt,
                 errors=_TOKENIZER_ERRORS,
-            ),
-        ),
-    ),
-    Route(
-        path="/props",
-        resource=lambda context: PropertiesResource(context.services.inference),
-        protocol=LLAMA_CPP,
-        access="caller",
-        operations=(
-            Operation(
-                method="get",
-                summary="Get the properties of a model (llama.cpp)",
-                answer=ServerProperties,
-                query=(Query(name="model", schema={"type": "string"}),),
-                errors=(404,),
             ),
         ),
     ),
