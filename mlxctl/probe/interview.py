@@ -135,7 +135,7 @@ class Interview:
         await self._wait_for_engine()
         try:
             async with asyncio.timeout(self._deadline_seconds):
-                prepared = [await asyncio.to_thread(adapter.prepare_input, request) for request in requests]
+                prepared = [await asyncio.to_thread(prepare, adapter, request) for request in requests]
                 pairs = zip(requests, prepared, strict=True)
                 return list(await asyncio.gather(*(self._generate(adapter, *pair) for pair in pairs)))
         except TimeoutError:
@@ -212,6 +212,11 @@ class Interview:
             result=read(adapter, request, prepared, token_ids, reason),
             duration_seconds=time.monotonic() - started,
         )
+
+
+def prepare(adapter: ModelAdapter, request: GenerationRequest) -> PreparedInput:
+    """Prepare a request as inference does. Raises InvalidRequest, ContextTooLong."""
+    return adapter.prepare_input(adapter.normalized(request))
 
 
 def read(

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 from mlxctl.formats.adapters import ModelAdapter
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, ToolDelivery, text_message
 from mlxctl.probe.call_judgment import CallJudgment, judge
-from mlxctl.probe.interview import GREEDY, Interview, ProbeTranscript, read
+from mlxctl.probe.interview import GREEDY, Interview, ProbeTranscript, prepare, read
 from mlxctl.probe.parser_sweep import ParserResult, ToolAnswers, begins_call, first_working, read_with_all
 from mlxctl.probe.questions import TOOL_QUESTIONS, ToolQuestion
 
@@ -124,7 +124,7 @@ class ToolCheck:
         self, adapter: ModelAdapter, question: ToolQuestion, transcript: ProbeTranscript
     ) -> CallJudgment:
         # The format decides the wording of injected tools, so the prompt may have changed.
-        if adapter.prepare_input(transcript.request).token_ids != transcript.prepared.token_ids:
+        if prepare(adapter, transcript.request).token_ids != transcript.prepared.token_ids:
             transcript = await self._ask(adapter, question)
         return judge(
             read(adapter, transcript.request, transcript.prepared, transcript.token_ids).message, question
