@@ -93,9 +93,7 @@ def _architecture(family: Family, config: dict[str, Any]) -> Any:
     )
 
 
-def _draw(
-    name: str, parameter: mx.array, key: mx.array, family: Family, config: dict[str, Any]
-) -> mx.array:
+def _draw(name: str, parameter: mx.array, key: mx.array, family: Family, config: dict[str, Any]) -> mx.array:
     width, shape = config["hidden_size"], parameter.shape
     if not mx.issubdtype(parameter.dtype, mx.floating):
         # Which experts a token has is drawn; other whole numbers follow from the configuration.

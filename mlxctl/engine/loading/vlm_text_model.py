@@ -61,7 +61,9 @@ class VlmTextModel(nn.Module):  # type: ignore[misc]
             return {}
         # The offset of a pooling layer (`ratio`) counts pools.
         offset = next(
-            layer.offset for layer in leaves(cache) if hasattr(layer, "offset") and not hasattr(layer, "ratio")
+            layer.offset
+            for layer in leaves(cache)
+            if hasattr(layer, "offset") and not hasattr(layer, "ratio")
         )
         num_rows, num_tokens = token_ids.shape
         first = mx.maximum(mx.array(offset), 0).reshape(-1, 1)
@@ -112,7 +114,9 @@ def load_vlm_text_model(path: Path) -> Generator[int, None, tuple[VlmTextModel, 
 def _refuse_other_files(path: Path, config: dict[str, Any]) -> None:
     """Raise ValueError where the weights are not all in the directory's safetensors files."""
     if (path / "offload_index.json").exists():
-        raise ValueError("its experts are split for offloading (offload_index.json): use the original weights")
+        raise ValueError(
+            "its experts are split for offloading (offload_index.json): use the original weights"
+        )
     storage = (config.get("text_config") or {}).get("ple_storage")
     if isinstance(storage, dict) and (manifest := storage.get("manifest")):
         # SEC: a configuration must not choose which files of this machine are read.
