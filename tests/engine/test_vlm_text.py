@@ -1,4 +1,4 @@
-"""Text models whose classes only mlx-vlm has: their tokens are those of mlx-vlm's own generation.
+"""Text models of mlx-vlm's classes give the tokens of mlx-vlm's own generation.
 
 Prompts are longer than the windows, pools and budgets of the tiny models.
 """
@@ -102,7 +102,7 @@ def load(path: Path) -> LoadedWeights:
 
 
 def copy_of(name: str, directory: Path, **config: Any) -> Path:
-    """Return a copy of a tiny model with other fields in its config.json."""
+    """Return a copy of a tiny model with another config.json."""
     path = Path(shutil.copytree(tiny_models.model(name), directory / "model"))
     known = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps(known | config))
@@ -168,12 +168,10 @@ def test_failing_class_ends_the_request_only(monkeypatch: pytest.MonkeyPatch) ->
 
     async def run() -> None:
         async with running_engine(models=[spec(tiny_models.model("flint"))]) as client:
-            with (
-                monkeypatch.context() as patch,
-                pytest.raises(SequenceFailed, match="prefill failed: no kernel"),
-            ):
+            with monkeypatch.context() as patch:
                 patch.setattr(LanguageModel, "__call__", fail)
-                await ask(client, PROMPTS[0])
+                with pytest.raises(SequenceFailed, match="prefill failed: no kernel"):
+                    await ask(client, PROMPTS[0])
             assert (await ask(client, PROMPTS[0])).token_ids == own_generation("flint")[0]
 
     asyncio.run(run())
@@ -184,7 +182,7 @@ def fail(*_: object, **__: object) -> None:
 
 
 class Opaque(mlx_lm.models.cache.KVCache):  # type: ignore[misc]
-    """A cache whose state is more than it tells, and that joins no batch."""
+    """A cache with a state that it does not tell."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -223,7 +221,7 @@ def test_unknown_cache_is_served_alone_and_without_reuse(
 
 def test_model_that_reads_following_tokens_is_refused() -> None:
     class Diffusion:
-        def __call__(self, token_ids: mx.array, cache: Any) -> mx.array:  # noqa: ARG002
+        def __call__(self, token_ids: mx.array, cache: Any) -> mx.array:
             return mx.broadcast_to(token_ids.sum(), (*token_ids.shape, 8)).astype(mx.float32)
 
     with pytest.raises(ValueError, match="does not write token by token"):

@@ -1,4 +1,4 @@
-"""What the caches of a model's class can do, tried with the model.
+"""What a model's caches can do, tried with the model.
 
 MLX thread only. For cache classes that are not those of `mlx_lm.models.cache`: models bring their own, with
 pools, index keys or compressed states. Each ability is compared with a sequence that is computed alone; what
@@ -57,7 +57,7 @@ ALL_ABILITIES = CacheAbilities()
 
 
 def is_foreign(caches: kv.Caches) -> bool:
-    """Whether some layer's cache is of a class that mlx-lm's cache module does not define."""
+    """Whether some cache class is not of mlx-lm's cache module."""
     return any(
         type(layer).__module__.split(".")[0] != "mlxctl" and type(layer).__module__ != "mlx_lm.models.cache"
         for layer in leaves(caches)
@@ -65,9 +65,9 @@ def is_foreign(caches: kv.Caches) -> bool:
 
 
 def holds_only_keys_and_values(caches: kv.Caches) -> bool:
-    """Whether each layer has one cache of keys and values, a window of them, or a recurrent state.
+    """Whether each layer has keys and values once, or a recurrent state.
 
-    More than that, such as index keys or pools, belongs to attention that selects tokens. Whether its choice
+    A window of them is the same. More than that, such as index keys or pools, belongs to attention that selects tokens. Whether its choice
     depends on the padding of a batch shows only in prompts that are longer than its budget.
     """
     for layer in caches:
@@ -80,7 +80,7 @@ def holds_only_keys_and_values(caches: kv.Caches) -> bool:
 
 
 def try_caches(model: Any, create_caches: Callable[[], kv.Caches], *, vocabulary_size: int) -> CacheAbilities:
-    """Compare sequences that are restored or computed in a batch with the same ones alone.
+    """Compare restored and batched sequences with the same ones alone.
 
     Takes about 20 passes of at most 41 tokens. Raises ValueError for a model that does not write token by
     token: later tokens change the output of earlier ones, as in diffusion models.
@@ -131,7 +131,7 @@ class _Trial:
         kept = self._read(tokens[:middle])
         layout = CacheLayout(kept)
         records = [layout.cut(kept, 0, middle)]
-        stored = decode(
+        stored: Any = decode(
             b"".join(encode(layout.snapshot(kept), chunk=_KEY, position=middle)), chunk=_KEY, position=middle
         )
         restored = self._create_caches()
@@ -164,7 +164,7 @@ class _Trial:
         return self._agrees(batch, [0, 1], [0, 0])
 
     def _agrees(self, batch: kv.Caches, rows: Sequence[int], steps: Sequence[int]) -> bool:
-        """Compute the next token of each row; whether the logits are those of the rows alone."""
+        """Whether the next logits of rows are those of the rows alone."""
         tokens = [self._rows[row][_LENGTHS[row] + step :][:1] for row, step in zip(rows, steps, strict=True)]
         logits = self._pass(batch, tokens)[:, -1]
         wanted = [self._alone[row][step] for row, step in zip(rows, steps, strict=True)]
