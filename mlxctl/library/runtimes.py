@@ -31,8 +31,8 @@ def find_runtimes(model_type: str) -> tuple[str, ...] | None:
 SELECTIVE_BATCHES = frozenset({"glm5_next", "hy_v4"})
 """Types with attention that selects tokens, whose batches are exact.
 
-They give the tokens of single sequences. Compared beyond their budgets (`tests/engine/test_vlm_text.py`): a model's own budget is too long to try it at
-each load. Blocks of the others begin at the padding of a batch.
+They give the tokens of single sequences. Compared beyond their budgets (`tests/engine/test_vlm_text.py`): a
+model's own budget is too long to try it at each load. Blocks of the others begin at the padding of a batch.
 """
 
 SELECTIVE_PREFIXES = SELECTIVE_BATCHES | {"minimax_m3", "qwen4_exp"}

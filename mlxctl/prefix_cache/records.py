@@ -212,7 +212,8 @@ def _keeps_positions(kind: type) -> bool:
 def whole_state(layer: Any) -> Any:
     """Return all that a layer holds which cannot be cut.
 
-    It is a tree of arrays and plain values. mlx-lm's `state` is complete. mlx-vlm's caches keep numbers beside it, and have a method for this.
+    It is a tree of arrays and plain values. mlx-lm's `state` is complete. mlx-vlm's caches keep numbers
+    beside it, and have a method for this.
     """
     if hasattr(layer, "prefix_cache_snapshot"):
         return layer.prefix_cache_snapshot()

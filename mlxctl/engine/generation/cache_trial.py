@@ -67,8 +67,9 @@ def is_foreign(caches: kv.Caches) -> bool:
 def holds_only_keys_and_values(caches: kv.Caches) -> bool:
     """Whether each layer has keys and values once, or a recurrent state.
 
-    A window of them is the same. More than that, such as index keys or pools, belongs to attention that selects tokens. Whether its choice
-    depends on the padding of a batch shows only in prompts that are longer than its budget.
+    A window of them is the same. More than that, such as index keys or pools, belongs to attention that
+    selects tokens. Whether its choice depends on the padding of a batch shows only in prompts that are longer
+    than its budget.
     """
     for layer in caches:
         parts = list(leaves([layer]))
