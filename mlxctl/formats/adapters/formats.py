@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from mlxctl.formats.adapters.family_profile import FamilyProfile
 from mlxctl.formats.adapters.media.images import ImagePlacement, open_image_placement
 from mlxctl.formats.adapters.parser_choice import (
+    described_parsers,
     find_thinking_parser,
     find_tool_parser,
     known_thinking_parser,
@@ -17,7 +18,7 @@ from mlxctl.formats.adapters.templates.probe_time import limited_probes
 from mlxctl.formats.adapters.templates.shape import TemplateShape, probe_shape
 from mlxctl.formats.adapters.tokens.stop_tokens import find_stop_tokens
 from mlxctl.formats.adapters.tokens.vocabulary import Vocabulary
-from mlxctl.formats.parsers import ThinkingParser, ToolParser, tool_parser
+from mlxctl.formats.parsers import TemplateParsers, ThinkingParser, ToolParser, tool_parser
 from mlxctl.ir import AdapterVerdict, DeliveryVerdict, ModelCapabilities, ModelFacts
 
 # The efforts of a template that writes any value unchanged.
@@ -76,9 +77,12 @@ def detect_formats(
     template = ChatTemplate(facts, facts.tool_template) if default and facts.tool_template else default
     placeholder = None if vision is None else vision.placeholder
     shape = TemplateShape() if template is None else probe_shape(template, placeholder=placeholder)
-    chosen, delivery = _choose_tools(template, shape, profile, capabilities, vocabulary)
+    described = described_parsers(facts)
+    chosen, delivery = _choose_tools(template, shape, profile, capabilities, vocabulary, described)
     tools = with_native_formats(chosen, profile.tool_parser_ids, template, vocabulary)
-    thinking = known_thinking_parser(capabilities) or find_thinking_parser(default, vocabulary)
+    thinking = known_thinking_parser(capabilities, described) or find_thinking_parser(default, vocabulary)
+    if thinking.id == "null" and capabilities.thinking is None and described.thinking.markers:
+        thinking = described.thinking
 
     def writer_of(template: ChatTemplate, shape: TemplateShape, delivery: DeliveryVerdict) -> PromptWriter:
         return PromptWriter(
@@ -158,15 +162,19 @@ def _choose_tools(
     profile: FamilyProfile,
     capabilities: ModelCapabilities,
     vocabulary: Vocabulary,
+    described: TemplateParsers,
 ) -> tuple[ToolParser, DeliveryVerdict]:
     """Choose the format of calls, and how tools reach the model.
 
-    In the system prompt, unless the template offers them and writes calls that a parser reads.
+    In the system prompt, unless the template offers them and writes calls that a parser reads. Where none of
+    ours does, the model's files say how it calls.
     """
     if template is None:
         return tool_parser("null"), "none"
-    known = known_tool_parser(capabilities)
+    known = known_tool_parser(capabilities, described)
     own = known or find_tool_parser(profile.tool_parser_ids, template, shape, vocabulary)
+    if own.id == "null":
+        own = described.tools
     is_native = shape.takes_tools and bool(own.opener)
     delivery: DeliveryVerdict = capabilities.tool_delivery or ("template" if is_native else "injected")
     if delivery == "injected":
