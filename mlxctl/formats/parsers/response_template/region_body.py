@@ -65,8 +65,7 @@ class RegionBody:
         self._num_seen = len(text)
         if self._header is not None and self._begin is None:
             self._header.feed(new)
-            self._take_header(self._header)
-            if self._begin is None:
+            if not self._take_header(self._header):
                 is_over = self._header.is_dead or len(text) > _MAX_HEADER_CHARS
                 return start, (_REJECTED if is_over else ())
             new, before = text[self._begin :], self._begin
@@ -81,8 +80,7 @@ class RegionBody:
         if self._header is not None and self._begin is None:
             self._header.feed(new)
             self._header.finish()
-            self._take_header(self._header)
-            if self._begin is None:
+            if not self._take_header(self._header):
                 return _REJECTED
             new = rest[self._begin :]
         body_end = len(rest)
@@ -94,10 +92,12 @@ class RegionBody:
             body_end = closer.start()
         return self._signals(rest[self._begin : body_end])
 
-    def _take_header(self, header: Scanner) -> None:
+    def _take_header(self, header: Scanner) -> bool:
+        """Whether the header is whole; the body then begins after it."""
         if header.match is not None:
             self._captures = header.match.groups
             self._begin = header.match.end - self._marker_length
+        return header.match is not None
 
     def _find_end(self, text: str, new: str, before: int) -> tuple[int, int] | None:
         """Return where the body ends, and where its closing marker does."""
