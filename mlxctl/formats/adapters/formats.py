@@ -10,6 +10,7 @@ from mlxctl.formats.adapters.parser_choice import (
     find_tool_parser,
     known_thinking_parser,
     known_tool_parser,
+    thinking_source,
     with_native_formats,
 )
 from mlxctl.formats.adapters.prompt import PromptWriter
@@ -80,9 +81,9 @@ def detect_formats(
     described = described_parsers(facts)
     chosen, delivery = _choose_tools(template, shape, profile, capabilities, vocabulary, described)
     tools = with_native_formats(chosen, profile.tool_parser_ids, template, vocabulary)
-    thinking = known_thinking_parser(capabilities, described) or find_thinking_parser(default, vocabulary)
-    if thinking.id == "null" and capabilities.thinking is None and described.thinking.markers:
-        thinking = described.thinking
+    thinking = known_thinking_parser(capabilities, described) or _find_thinking(
+        default, vocabulary, described
+    )
 
     def writer_of(template: ChatTemplate, shape: TemplateShape, delivery: DeliveryVerdict) -> PromptWriter:
         return PromptWriter(
@@ -118,6 +119,19 @@ def detect_formats(
         stop_token_ids=ends - {vocabulary.id_of(thinking.closer)},
         verdict=_verdict(facts.family, shape, tools, thinking, writer, delivery, vision, vision_problem),
     )
+
+
+def _find_thinking(
+    template: ChatTemplate | None, vocabulary: Vocabulary, described: TemplateParsers
+) -> ThinkingParser:
+    """Choose the format of thinking.
+
+    Where the template writes none that we know, the model's files say how it thinks: its vocabulary may have
+    markers that it was not trained on.
+    """
+    found = find_thinking_parser(template, vocabulary)
+    is_written = template is not None and bool(found.opener) and found.opener in thinking_source(template)
+    return found if is_written or not described.thinking.markers else described.thinking
 
 
 def _verdict(

@@ -143,8 +143,8 @@ def test_answers_are_read_as_by_transformers(name: str, thought: str, words: str
 
 PIECES = [
     "a", " ", "\n", "<", "</", "<tool_call>", "</tool_call>", "<function=f>", "</function>", "<think>",
-    "</think>", "<parameter=x>", "</parameter>", '{"name": "f", "arguments": {}}', "<|tool_call>call:f", "{", "}",
-    "<tool_call|>", "<|START_ACTION|>", "[]", "<|END_ACTION|>", '<|"|>', "<|im_end|>",
+    "</think>", "<parameter=x>", "</parameter>", '{"name": "f", "arguments": {}}', "<|tool_call>call:f", "{",
+    "}", "<tool_call|>", "<|START_ACTION|>", "[]", "<|END_ACTION|>", '<|"|>', "<|im_end|>",
 ]  # fmt: skip
 
 
@@ -214,7 +214,7 @@ def test_pattern_beyond_the_subset_is_refused_in_a_line(pattern: str) -> None:
     ],
 )
 def test_malformed_template_is_refused(template: Any) -> None:
-    with pytest.raises(ValueError) as refused:  # noqa: PT011 -- each has its own message
+    with pytest.raises(ValueError) as refused:
         read_response_template({"response_template": template})
     assert len(str(refused.value).splitlines()) == 1
 

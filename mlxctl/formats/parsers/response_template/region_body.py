@@ -47,12 +47,12 @@ class RegionBody:
         self._region, self._tools = region, opening.tools
         self._captures: Mapping[str, str] = {}
         self._num_seen = 0
-        # Where the body begins, None as long as the header is not whole.
-        self._begin: int | None = 0
+        # Where the body begins, once the header is whole.
+        self._begin = 0
         self._marker_length = len(opening.marker)
         self._header: Scanner | None = None
         if region.opening is not None:
-            self._begin, self._header = None, Scanner(region.opening, is_anchored=True)
+            self._header = Scanner(region.opening, is_anchored=True)
             self._header.feed(opening.marker)
         self._closers = MarkerSet(region.closers)
         self._longest = max(map(len, region.closers), default=0)
@@ -63,11 +63,12 @@ class RegionBody:
         text = text[start:]
         new, before = text[self._num_seen :], self._num_seen
         self._num_seen = len(text)
-        if self._header is not None and self._begin is None:
+        if self._header is not None:
             self._header.feed(new)
             if not self._take_header(self._header):
                 is_over = self._header.is_dead or len(text) > _MAX_HEADER_CHARS
                 return start, (_REJECTED if is_over else ())
+            self._header = None
             new, before = text[self._begin :], self._begin
         found = self._find_end(text, new, before)
         if found is None:
@@ -77,7 +78,7 @@ class RegionBody:
     def finish(self, rest: str) -> Sequence[Signal]:
         """Read what is left: an open region ends with the answer."""
         new = rest[self._num_seen :]
-        if self._header is not None and self._begin is None:
+        if self._header is not None:
             self._header.feed(new)
             self._header.finish()
             if not self._take_header(self._header):
@@ -88,7 +89,7 @@ class RegionBody:
             self._end.feed(new)
             if self._end.finish() is not None:
                 body_end = self._take_end(self._end)[0]
-        elif closer := self._closers.find(rest, self._begin or 0, is_final=True):
+        elif closer := self._closers.find(rest, self._begin, is_final=True):
             body_end = closer.start()
         return self._signals(rest[self._begin : body_end])
 
@@ -103,7 +104,7 @@ class RegionBody:
         """Return where the body ends, and where its closing marker does."""
         if self._end is None:
             # A marker may have begun in the text before.
-            found = self._closers.find(text, max(self._begin or 0, before - self._longest))
+            found = self._closers.find(text, max(self._begin, before - self._longest))
             return None if found is None else (found.start(), found.end())
         self._end.feed(new)
         return None if self._end.match is None else self._take_end(self._end)
@@ -111,7 +112,7 @@ class RegionBody:
     def _take_end(self, end: Scanner) -> tuple[int, int]:
         assert end.match is not None
         self._captures = {**self._captures, **end.match.groups}
-        begin = self._begin or 0
+        begin = self._begin
         return begin + end.match.start, begin + end.match.end
 
     def _signals(self, body: str) -> Sequence[Signal]:
