@@ -51,6 +51,8 @@ def _tools_found(attempt: ToolAttempt, parsed: ParserResult, own_parser_id: str)
     how = (
         "in its own format"
         if is_own
+        else f"in the format {parsed.parser_id}, which it follows best"
+        if attempt.delivery == "injected"
         else f"in a format found by trying all parsers; its files say {own_parser_id}"
     )
     without_tools = "; it also calls when nothing is offered" if parsed.calls_without_tools else ""
