@@ -88,20 +88,21 @@ def try_caches(model: Any, create_caches: Callable[[], kv.Caches], *, vocabulary
     """
     trial = _Trial(model, create_caches, vocabulary_size)
     trial.check_causality()
-    can_batch = _passes(trial.can_batch)
+    can_batch = bool(_attempted(trial.can_batch))
     return CacheAbilities(
         can_batch=can_batch,
-        can_pad=can_batch and _passes(trial.can_pad),
-        can_reuse=_passes(trial.can_reuse),
-        whole_bytes_per_token=trial.whole_bytes_per_token(),
+        can_pad=can_batch and bool(_attempted(trial.can_pad)),
+        can_reuse=bool(_attempted(trial.can_reuse)),
+        whole_bytes_per_token=_attempted(trial.whole_bytes_per_token),
     )
 
 
-def _passes(attempt: Callable[[], bool]) -> bool:
+def _attempted(attempt: Callable[[], int]) -> int:
+    """Return what the attempt does; 0 if the class cannot."""
     try:
         return attempt()
     except (*FOREIGN_ERRORS, NotImplementedError):
-        return False
+        return 0
 
 
 class _Trial:
