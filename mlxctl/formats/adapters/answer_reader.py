@@ -11,7 +11,13 @@ from mlxctl.formats.adapters.prepared import PreparedInput
 from mlxctl.formats.adapters.processor import StreamProcessor
 from mlxctl.formats.adapters.tokens.logprobs import prompt_logprobs
 from mlxctl.formats.adapters.tokens.token_table import TokenBytes
-from mlxctl.formats.parsers import combined, thinking_parser, tool_parser
+from mlxctl.formats.parsers import (
+    RESPONSE_TEMPLATE_ID,
+    TemplateParsers,
+    combined,
+    thinking_parser,
+    tool_parser,
+)
 from mlxctl.ir import GenerationRequest, ModelFacts, TokenLogprob, TokenScore
 from mlxctl.ir.errors import BrokenModel
 
@@ -59,7 +65,8 @@ class AnswerReader:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        described = described_parsers(self.facts)
+        is_described = RESPONSE_TEMPLATE_ID in (*state["_tools"], state["_thinking"])
+        described = described_parsers(self.facts) if is_described else TemplateParsers()
         first, *others = map(described.tool_parser, state["_tools"])
         self._tools, self._thinking = combined(first, others), described.thinking_parser(state["_thinking"])
 
