@@ -41,7 +41,7 @@ class ToolAttempt:
 
     @property
     def num_wrong(self) -> int:
-        """Number of answers that are no right call; all of them without a parser."""
+        """Number of answers that are no right call."""
         num_right = 0 if self.parsed is None else self.parsed.judgments.count("called")
         return len(self.answers.with_tools) - num_right
 
