@@ -6,7 +6,7 @@ Pure. Content parsers and transforms are those of Transformers; what cannot be r
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mlxctl.formats.parsers.argument_values import value_as_json
@@ -183,7 +183,6 @@ class CallTransform:
 
     shape: Any = None
     is_for_each: bool = False
-    names: frozenset[str] = field(default_factory=frozenset)
 
     def calls(self, value: Any, captures: Mapping[str, str], tools: ToolSchemas) -> list[tuple[str, str]]:
         """Return names and JSON arguments. Raises ValueError."""
@@ -219,11 +218,11 @@ class CallTransform:
 
 def read_transform(value: Any, is_for_each: Any, groups: frozenset[str]) -> CallTransform:
     """Return a template's transform; `groups` are those of its patterns. Raises ValueError."""
-    names = frozenset(_placeholders(value, 0))
-    unknown = sorted({name.partition(".")[0] for name in names} - groups - {"content"})
+    names = {name.partition(".")[0] for name in _placeholders(value, 0)}
+    unknown = sorted(names - groups - {"content"})
     if unknown and not is_for_each:
         raise ValueError(f"transform names {unknown[0]!r}, which no pattern captures")
-    return CallTransform(shape=value, is_for_each=bool(is_for_each), names=names)
+    return CallTransform(shape=value, is_for_each=bool(is_for_each))
 
 
 def _placeholders(value: Any, depth: int) -> Iterator[str]:
