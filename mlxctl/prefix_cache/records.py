@@ -213,10 +213,12 @@ def whole_state(layer: Any) -> Any:
     """Return all that a layer holds which cannot be cut.
 
     It is a tree of arrays and plain values. mlx-lm's `state` is complete. mlx-vlm's caches keep numbers
-    beside it, and have a method for this.
+    beside it, and have a method for this. Where `state` can only be read, it is all attributes.
     """
     if hasattr(layer, "prefix_cache_snapshot"):
         return layer.prefix_cache_snapshot()
+    if not _takes_state(type(layer)):
+        return dict(vars(layer))
     return (layer.state, layer.meta_state) if hasattr(layer, "meta_state") else layer.state
 
 
@@ -224,10 +226,17 @@ def set_whole_state(layer: Any, state: Any) -> None:
     """Give an empty layer what `whole_state` returned."""
     if hasattr(layer, "prefix_cache_restore"):
         layer.prefix_cache_restore(state)
+    elif not _takes_state(type(layer)):
+        vars(layer).update(state)
     elif hasattr(layer, "meta_state"):
         layer.state, layer.meta_state = state
     else:
         layer.state = state
+
+
+def _takes_state(kind: type) -> bool:
+    found = getattr(kind, "state", None)
+    return not isinstance(found, property) or found.fset is not None
 
 
 def growing_arrays(layer: Any) -> list[mx.array]:
