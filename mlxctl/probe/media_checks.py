@@ -1,8 +1,8 @@
 """Findings on modalities that are not tested here, from the model's files."""
 
+from mlxctl.formats.vision.registry import VISION_MODEL_TYPES
 from mlxctl.library.detection import Detection, Kind
 from mlxctl.library.transcription_recipe import TRANSCRIPTION_MODEL_TYPES
-from mlxctl.library.vision_recipe import VISION_MODEL_TYPES
 from mlxctl.state.stores import QUESTIONS, Finding
 
 _MODALITIES: dict[str, tuple[Kind, ...]] = {

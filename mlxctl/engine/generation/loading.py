@@ -19,7 +19,8 @@ from mlxctl.engine.loading.imports import import_in_thread
 from mlxctl.engine.loading.loader import LOAD_ERRORS, error_line, load_lm_model, parameter_bytes, read_weights
 from mlxctl.engine.speculation.draft_model import draft_model_problem
 from mlxctl.engine.vision.encoders import create_vision_encoder
-from mlxctl.engine.vision.language_model import VisionLanguageModel
+from mlxctl.engine.vision.language_model import VisionLanguageModel, decoder_of
+from mlxctl.formats.vision.registry import VISION_FAMILIES
 from mlxctl.ir import ModelSpec, ProcessedImage, TextGenerationTask, VisionRecipe
 from mlxctl.ir.model_spec import DraftModelSpec
 
@@ -99,18 +100,22 @@ def _with_vision(
 ) -> Generator[int, None, LoadedWeights]:
     for _ in import_in_thread("mlx_vlm.utils", f"mlx_vlm.models.{weights.model.model_type}"):
         yield weights.weights_bytes
+    decoder = decoder_of(weights.model)
     with nullcontext() if spec.trust_remote_code else _no_code_of_models():
-        tower = _open_tower(spec.path, weights.model.language_model.model.embed_tokens)
+        tower = _open_tower(spec.path, decoder)
     for num_bytes in read_weights(tower):
         yield weights.weights_bytes + num_bytes
     tower.eval()
     num_bytes = weights.weights_bytes + parameter_bytes(tower)
     return replace(
-        weights, model=_join_vision(weights.model, tower, recipe), has_vision=True, weights_bytes=num_bytes
+        weights,
+        model=_join_vision(weights.model, tower, decoder, recipe),
+        has_vision=True,
+        weights_bytes=num_bytes,
     )
 
 
-def _open_tower(path: Path, embed_tokens: Any) -> Any:
+def _open_tower(path: Path, decoder: Any) -> Any:
     """Return mlx-vlm's model at `path` without its text layers.
 
     Parameters are not yet read.
@@ -118,7 +123,7 @@ def _open_tower(path: Path, embed_tokens: Any) -> Any:
     from mlx_vlm.utils import load_model
 
     model = load_model(path, lazy=True)
-    model.language_model = SimpleNamespace(model=SimpleNamespace(embed_tokens=embed_tokens))
+    model.language_model = SimpleNamespace(model=decoder)
     return model
 
 
@@ -145,32 +150,37 @@ def _no_code_of_models() -> Iterator[None]:
         utils.get_model_and_args = find_classes
 
 
-def _join_vision(text_model: Any, tower: Any, recipe: VisionRecipe) -> VisionLanguageModel:
+def _join_vision(text_model: Any, tower: Any, decoder: Any, recipe: VisionRecipe) -> VisionLanguageModel:
     """Return both parts as one model. Raises ValueError where their shapes differ.
 
     The shapes are those of an empty image's features, which are not evaluated.
     """
-    embed_tokens = text_model.language_model.model.embed_tokens
-    encoder = create_vision_encoder(recipe, tower)
+    encoder = create_vision_encoder(recipe, tower, decoder)
     image, token_ids = _empty_image(recipe)
-    features = encoder(image, token_ids)
+    features = encoder.encode(image, token_ids)
     encoder.recorder.take()
-    wanted = embed_tokens(token_ids).shape
+    wanted = decoder.embed_tokens(token_ids).shape
     for states in (features.states, *features.deep):
         if states.shape != wanted:
             raise ValueError(
                 f"the features of an image have shape {states.shape}, its token embeddings {wanted}"
             )
-    return VisionLanguageModel(text_model, embed_tokens, encoder, recipe, num_deep=len(features.deep))
+    return VisionLanguageModel(text_model, encoder, recipe, num_deep=len(features.deep))
 
 
 def _empty_image(recipe: VisionRecipe) -> tuple[ProcessedImage, mx.array]:
     """Return the smallest black image and its tokens."""
-    side = recipe.side or recipe.cell_size
-    num_cells = (side // recipe.cell_size) ** 2
-    token_ids = [recipe.image_token_id] * num_cells + [0] * (recipe.kind == "pixtral")
-    num_tokens, pixels = len(token_ids), bytes(3 * side * side)
+    from PIL import Image
+
+    cut = VISION_FAMILIES[recipe.family].cut(Image.new("RGB", (recipe.cell_size,) * 2), recipe)
+    token_ids: list[int] = []
+    for piece in cut.layout:
+        token_ids += [recipe.image_token_id] * piece if isinstance(piece, int) else [0]
     image = ProcessedImage.of(
-        pixels, height=side, width=side, start=0, num_tokens=num_tokens, num_positions=num_tokens
+        b"".join(tile.tobytes() for tile in cut.tiles),
+        tiles=tuple((tile.height, tile.width) for tile in cut.tiles),
+        start=0,
+        num_tokens=len(token_ids),
+        num_positions=len(token_ids),
     )
     return image, mx.array(token_ids, dtype=mx.uint32)

@@ -213,7 +213,7 @@ def test_vision_problem_is_in_the_error() -> None:
 def test_missing_image_tokens_disable_vision() -> None:
     assert FACTS.vision is not None
     verdict = create_adapter(
-        replace(FACTS, vision=replace(FACTS.vision, kind="gemma")), name="pixtral_colors"
+        replace(FACTS, vision=replace(FACTS.vision, family="gemma3")), name="pixtral_colors"
     ).verdict
     assert (verdict.takes_images, verdict.vision_problem) == (
         False,
