@@ -3,9 +3,10 @@
 MLX thread only.
 """
 
+import json
 import time
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Generator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,12 +18,14 @@ from mlxctl.engine.generation.measurement import bytes_per_token, measure
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.imports import import_in_thread
 from mlxctl.engine.loading.loader import LOAD_ERRORS, error_line, load_lm_model, parameter_bytes, read_weights
+from mlxctl.engine.loading.vlm_text_model import load_vlm_text_model, no_code_of_models
 from mlxctl.engine.speculation.draft_model import draft_model_problem
 from mlxctl.engine.vision.encoders import create_vision_encoder
 from mlxctl.engine.vision.language_model import VisionLanguageModel, decoder_of
 from mlxctl.formats.vision.registry import VISION_FAMILIES
 from mlxctl.ir import ModelSpec, ProcessedImage, TextGenerationTask, VisionRecipe
 from mlxctl.ir.model_spec import DraftModelSpec
+from mlxctl.library.runtimes import missing_runtime, text_package
 
 
 def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
@@ -33,7 +36,7 @@ def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
     """
     assert isinstance(spec.task, TextGenerationTask)
     started = time.monotonic()
-    model, config = load_lm_model(spec.path, trust_remote_code=spec.trust_remote_code)
+    model, config = yield from _open_model(spec)
     yield from read_weights(model)
     weights = measure(model, started, options=spec.task.options, config=config)
     draft = spec.task.options.draft
@@ -50,6 +53,18 @@ def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
     except LOAD_ERRORS as error:
         return replace(weights, vision_problem=f"its vision part cannot be loaded: {error_line(error)}")
     return replace(weights, load_seconds=time.monotonic() - started)
+
+
+def _open_model(spec: ModelSpec) -> Generator[int, None, tuple[Any, dict[str, Any]]]:
+    """Return the model and its configuration: mlx-lm's class if it has one, else mlx-vlm's."""
+    config = json.loads((spec.path / "config.json").read_text(encoding="utf-8-sig"))
+    model_type = str(config.get("model_type"))
+    if not (spec.trust_remote_code and config.get("model_file")):
+        if problem := missing_runtime(model_type):
+            raise ValueError(problem)
+        if text_package(model_type) == "mlx-vlm":
+            return (yield from load_vlm_text_model(spec.path))
+    return load_lm_model(spec.path, trust_remote_code=spec.trust_remote_code)
 
 
 def _with_draft_model(weights: LoadedWeights, draft: DraftModelSpec) -> Generator[int, None, LoadedWeights]:
@@ -98,10 +113,15 @@ def _with_mtp_head(weights: LoadedWeights, path: Path) -> Generator[int, None, L
 def _with_vision(
     weights: LoadedWeights, spec: ModelSpec, recipe: VisionRecipe
 ) -> Generator[int, None, LoadedWeights]:
-    for _ in import_in_thread("mlx_vlm.utils", f"mlx_vlm.models.{weights.model.model_type}"):
+    for _ in import_in_thread("mlx_vlm.utils"):
+        yield weights.weights_bytes
+    from mlx_vlm.utils import get_model_type
+
+    model_type = get_model_type(json.loads((spec.path / "config.json").read_text(encoding="utf-8-sig")))
+    for _ in import_in_thread(f"mlx_vlm.models.{model_type}"):
         yield weights.weights_bytes
     decoder = decoder_of(weights.model)
-    with nullcontext() if spec.trust_remote_code else _no_code_of_models():
+    with nullcontext() if spec.trust_remote_code else no_code_of_models():
         tower = _open_tower(spec.path, decoder)
     for num_bytes in read_weights(tower):
         yield weights.weights_bytes + num_bytes
@@ -125,29 +145,6 @@ def _open_tower(path: Path, decoder: Any) -> Any:
     model = load_model(path, lazy=True)
     model.language_model = SimpleNamespace(model=decoder)
     return model
-
-
-@contextmanager
-def _no_code_of_models() -> Iterator[None]:
-    """Make mlx-vlm refuse a config.json that names Python code.
-
-    It has no option for that.
-    """
-    from mlx_vlm import utils
-
-    find_classes = utils.get_model_and_args
-
-    def find_own_classes(config: dict[str, Any], model_path: Path | None = None) -> Any:  # noqa: ARG001
-        # SEC: the config that was just read, since the file may have changed after it was checked.
-        if config.get("model_file"):
-            raise ValueError("its config.json names Python code (model_file)")
-        return find_classes(config=config)
-
-    utils.get_model_and_args = find_own_classes
-    try:
-        yield
-    finally:
-        utils.get_model_and_args = find_classes
 
 
 def _join_vision(text_model: Any, tower: Any, decoder: Any, recipe: VisionRecipe) -> VisionLanguageModel:
