@@ -57,4 +57,5 @@ def _read_files(path: Path, config: Mapping[str, Any], vision: Mapping[str, Any]
     for values in (read_json_object(path, "preprocessor_config.json") or {}, processor):
         inner = values.get("image_processor", values)
         image_processor |= inner if isinstance(inner, Mapping) else {}
-    return VisionFiles(config, text_part(config), vision, image_processor, processor)
+    tokenizer = read_json_object(path, "tokenizer_config.json") or {}
+    return VisionFiles(config, text_part(config), vision, image_processor, processor, tokenizer)

@@ -93,9 +93,7 @@ def _architecture(family: Family, config: dict[str, Any]) -> Any:
     )
 
 
-def _draw(
-    name: str, parameter: mx.array, key: mx.array, family: Family, config: dict[str, Any]
-) -> mx.array:
+def _draw(name: str, parameter: mx.array, key: mx.array, family: Family, config: dict[str, Any]) -> mx.array:
     width, shape = config["hidden_size"], parameter.shape
     if not mx.issubdtype(parameter.dtype, mx.floating):
         # Which experts a token has is drawn; other whole numbers follow from the configuration.
@@ -156,6 +154,7 @@ def _tokenizer_config(family: Family) -> dict[str, Any]:
         "eos_token": family.end_tokens[0],
         "model_max_length": text_part(family.config)["max_position_embeddings"],
         "clean_up_tokenization_spaces": False,
+        **({"extra_special_tokens": family.named_tokens} if family.named_tokens else {}),
     }
 
 

@@ -143,7 +143,8 @@ def _open_tower(path: Path, decoder: Any) -> Any:
     from mlx_vlm.utils import load_model
 
     model = load_model(path, lazy=True)
-    model.language_model = SimpleNamespace(model=decoder)
+    # Where its classes look for the embedding table.
+    model.language_model = SimpleNamespace(model=decoder, embed_tokens=decoder.embed_tokens)
     return model
 
 

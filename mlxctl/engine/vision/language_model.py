@@ -58,7 +58,12 @@ class VisionLanguageModel:
         self._contexts = ForwardContextHolder()
         self.decoder = encoder.decoder
         layers = self.decoder.layers
-        self._frequencies = use_three_axis_rope(layers, recipe.axes, self._contexts) if recipe.axes else None
+        self._takes_positions = getattr(text_model, "takes_positions", False)
+        self._frequencies = (
+            use_three_axis_rope(layers, recipe.axes, self._contexts)
+            if recipe.axes and not self._takes_positions
+            else None
+        )
         add_deep_features(layers, num_deep, self._contexts)
         encoder.adapt(self._contexts)
 
@@ -69,8 +74,9 @@ class VisionLanguageModel:
 
     def __call__(self, token_ids: mx.array, *, cache: Any, shifts: mx.array | None = None) -> mx.array:
         """Return logits for token ids (rows, tokens); `shifts` (rows,) move positions."""
+        more = {"shifts": shifts} if self._takes_positions else {}
         with self._contexts.on(ForwardContext(shifts=shifts)):
-            logits: mx.array = self._text_model(token_ids, cache=cache)
+            logits: mx.array = self._text_model(token_ids, cache=cache, **more)
         return logits
 
     def make_cache(self) -> list[Any]:
@@ -110,7 +116,8 @@ class VisionLanguageModel:
         self.decoder.embed_tokens = GivenStates(table, features.states[None])
         try:
             with self._contexts.on(context):
-                self._text_model(token_ids[None], cache=cache)
+                more = {"position_ids": context.positions} if self._takes_positions else {}
+                self._text_model(token_ids[None], cache=cache, **more)
         finally:
             self.decoder.embed_tokens = table
 
@@ -120,6 +127,9 @@ class VisionLanguageModel:
         """Return the context of the pass over a slice."""
         parts = list(prompt_segments(images, start, end))
         deep, together = tuple(states[None] for states in features.deep), _together(parts)
+        if self._takes_positions:
+            positions = three_axis_positions(images, start, end, cell_size=self._cell_size)
+            return ForwardContext(positions=mx.array(positions)[:, None], deep=deep, together=together)
         if self._frequencies is None:
             return ForwardContext(deep=deep, together=together)
         if all(part.image is None for part in parts):

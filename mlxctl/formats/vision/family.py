@@ -25,6 +25,7 @@ class VisionFiles:
     vision: Mapping[str, Any]
     image_processor: Mapping[str, Any]
     processor: Mapping[str, Any]
+    tokenizer: Mapping[str, Any]
     size: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -53,6 +54,7 @@ class VisionFamily:
 
     `shown` is the text of an image in the chat template, and `read` the text that replaces it; {} is the
     cell's token, which `cut` expands. `tokens` are texts that have to be tokens of the vocabulary.
+    `rewritten` are further texts of a prompt with images, each with the text that replaces it.
     """
 
     name: str
@@ -62,10 +64,15 @@ class VisionFamily:
     shown: str = "{}"
     read: str = "{}"
     tokens: Sequence[str] = ()
+    rewritten: Sequence[tuple[str, str]] = ()
 
 
-def image_token_id(files: VisionFiles) -> int:
-    """Return the id of a cell's token. Raises UnclearError."""
+def image_token_id(files: VisionFiles, text: str = "") -> int:
+    """Return the id of a cell's token, which is `text`. Raises UnclearError."""
+    added = files.tokenizer.get("added_tokens_decoder")
+    for token_id, token in added.items() if text and isinstance(added, Mapping) else ():
+        if isinstance(token, Mapping) and token.get("content") == text and token_id.isdecimal():
+            return int(token_id)
     names = ("image_token_index", "image_token_id", "media_placeholder_token_id")
     found = next((name for name in names if files.config.get(name) is not None), "image_token_id")
     return whole(files.config, found)

@@ -1,5 +1,6 @@
 """LFM2-VL: one picture, or tiles of a large one with a thumbnail."""
 
+import itertools
 import math
 from typing import Any
 
@@ -13,6 +14,7 @@ from mlxctl.formats.vision.family import (
     image_token_id,
     whole,
 )
+from mlxctl.formats.vision.tiles import closest_grid, split_in_tiles
 from mlxctl.ir import VisionRecipe
 
 # Larger images than this times the largest picture are cut into tiles.
@@ -48,15 +50,17 @@ def _cut(image: Any, recipe: VisionRecipe) -> ImageCut:
     num_cells = (height // cell) * (width // cell)
     if not _is_large(image, recipe):
         return ImageCut(layout=[_START, num_cells, _END], tiles=[small])
-    columns, rows = _grid(width=image.width, height=image.height, side=side)
+    area = image.width * image.height
+    columns, rows = closest_grid(
+        image,
+        fewest=_FEWEST_TILES,
+        most=_MOST_TILES,
+        is_better=lambda number, _: area > 0.5 * side * side * number,
+    )
     large = image.resize((columns * side, rows * side), resample=recipe.resample)
-    places = [(row, column) for row in range(rows) for column in range(columns)]
-    tiles = [
-        large.crop((column * side, row * side, (column + 1) * side, (row + 1) * side))
-        for row, column in places
-    ]
+    tiles = split_in_tiles(large, side)
     layout: list[int | str] = [_START]
-    for row, column in places:
+    for row, column in itertools.product(range(rows), range(columns)):
         layout += [f"<|img_row_{row + 1}_col_{column + 1}|>", math.ceil(side / cell) ** 2]
     return ImageCut(layout=[*layout, _THUMBNAIL, num_cells, _END], tiles=[*tiles, small])
 
@@ -81,29 +85,6 @@ def _is_large(image: Any, recipe: VisionRecipe) -> bool:
     height, width = (max(patch, round(side / cell) * cell) for side in (image.height, image.width))
     is_large: bool = height * width > recipe.sizes["max_whole_pixels"]
     return is_large
-
-
-def _grid(*, width: int, height: int, side: int) -> tuple[int, int]:
-    """Return columns and rows of tiles, closest to the image's proportions.
-
-    Of grids that are equally close, the one whose area fits.
-    """
-    numbers = range(1, _MOST_TILES + 1)
-    grids = sorted(
-        {
-            (columns, rows)
-            for columns in numbers
-            for rows in numbers
-            if _FEWEST_TILES <= columns * rows <= _MOST_TILES
-        },
-        key=lambda grid: grid[0] * grid[1],
-    )
-    best, least = (1, 1), math.inf
-    for columns, rows in grids:
-        distance = abs(width / height - columns / rows)
-        if distance < least or (distance == least and width * height > 0.5 * side * side * columns * rows):
-            best, least = (columns, rows), distance
-    return best
 
 
 FAMILY = VisionFamily(

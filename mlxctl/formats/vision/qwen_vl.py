@@ -25,33 +25,45 @@ _START, _END = "<|vision_start|>", "<|vision_end|>"
 
 
 def _recipe(files: VisionFiles) -> VisionRecipe:
-    fewest = whole(files.size, "shortest_edge", usual=_FEWEST_PIXELS)
-    most = whole(files.size, "longest_edge", usual=_MOST_PIXELS)
     return VisionRecipe(
         family="qwen_vl",
         image_token_id=image_token_id(files),
         cell_size=whole(files.vision, "patch_size") * whole(files.vision, "spatial_merge_size", usual=2),
-        sizes={
-            "min_pixels": whole(files.image_processor, "min_pixels", usual=fewest),
-            "max_pixels": whole(files.image_processor, "max_pixels", usual=most),
-        },
+        sizes=pixel_limits(files),
         axes=_axes(files),
         **colors(files, CLIP_COLORS, BICUBIC),
     )
 
 
-def _axes(files: VisionFiles) -> tuple[int, ...]:
-    """Return the axis of each RoPE frequency.
+def pixel_limits(
+    files: VisionFiles, *, fewest: int = _FEWEST_PIXELS, most: int = _MOST_PIXELS
+) -> dict[str, int]:
+    """Return how many pixels an image has, at least and at most. Raises UnclearError.
 
-    Three runs one after the other, or, since Qwen3, interleaved until a run ends.
+    `fewest` and `most` are used where the files have no limits.
     """
-    sections = mrope_sections(files)
+    fewest = whole(files.size, "shortest_edge", usual=fewest)
+    most = whole(files.size, "longest_edge", usual=most)
+    return {
+        "min_pixels": whole(files.image_processor, "min_pixels", usual=fewest),
+        "max_pixels": whole(files.image_processor, "max_pixels", usual=most),
+    }
+
+
+def _axes(files: VisionFiles) -> tuple[int, ...]:
+    """Return the axis of each RoPE frequency; since Qwen3, interleaved until a run ends."""
     if not str(files.config.get("model_type")).startswith("qwen3"):
-        return tuple(axis for axis, number in enumerate(sections) for _ in range(number))
+        return runs_of_axes(files)
+    sections = _mrope_sections(files)
     return tuple(index % 3 if index < 3 * sections[index % 3] else 0 for index in range(sum(sections)))
 
 
-def mrope_sections(files: VisionFiles) -> list[int]:
+def runs_of_axes(files: VisionFiles) -> tuple[int, ...]:
+    """Return the axis of each RoPE frequency: three runs one after the other. Raises UnclearError."""
+    return tuple(axis for axis, number in enumerate(_mrope_sections(files)) for _ in range(number))
+
+
+def _mrope_sections(files: VisionFiles) -> list[int]:
     """Return how many RoPE frequencies follow each axis. Raises UnclearError."""
     rope = files.text.get("rope_scaling") or files.text.get("rope_parameters")
     sections = rope.get("mrope_section") if isinstance(rope, Mapping) else None

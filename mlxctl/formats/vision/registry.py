@@ -2,10 +2,26 @@
 
 from collections.abc import Mapping
 
-from mlxctl.formats.vision import gemma3, gemma3n, gemma4, kimi_vl, lfm2_vl, pixtral, qwen_vl
+from mlxctl.formats.vision import (
+    dots_ocr,
+    gemma3,
+    gemma3n,
+    gemma4,
+    glm4v,
+    idefics3,
+    internvl,
+    kimi_vl,
+    lfm2_vl,
+    paddleocr_vl,
+    pixtral,
+    qwen_vl,
+)
 from mlxctl.formats.vision.family import VisionFamily
 
-_MODULES = (gemma3, gemma3n, gemma4, kimi_vl, lfm2_vl, pixtral, qwen_vl)
+_MODULES = (
+    dots_ocr, gemma3, gemma3n, gemma4, glm4v, idefics3, internvl, kimi_vl, lfm2_vl, paddleocr_vl, pixtral,
+    qwen_vl,
+)  # fmt: skip
 VISION_FAMILIES: Mapping[str, VisionFamily] = {module.FAMILY.name: module.FAMILY for module in _MODULES}
 _BY_MODEL_TYPE = {
     model_type: family for family in VISION_FAMILIES.values() for model_type in family.model_types

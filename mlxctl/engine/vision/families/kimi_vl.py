@@ -20,7 +20,7 @@ class Encoder(VisionEncoder):
         size = int(self.model.config.vision_config.patch_size)
         grid = (tiles[0].shape[0] // size, tiles[0].shape[1] // size)
         states = self.model.vision_tower(
-            patches_of(tiles[0], size),
+            patches_of(tiles[0], size).transpose(0, 2, 3, 1),
             output_hidden_states=True,
             grid_thw=mx.array([grid]),
             grid_shapes=[grid],

@@ -47,11 +47,17 @@ class ImagePlacement:
         self._family = family
         self._vocabulary = vocabulary
         cell = vocabulary.added[recipe.image_token_id].text
-        self.placeholder, self._read = family.shown.format(cell), family.read.format(cell)
+        self.placeholder = family.shown.format(cell)
+        self._replaced = [
+            (old.format(cell), new.format(cell))
+            for old, new in (*family.rewritten, (family.shown, family.read))
+        ]
 
     def frame(self, text: str) -> str:
         """Replace each placeholder by one cell between its frame tokens."""
-        return text.replace(self.placeholder, self._read)
+        for old, new in self._replaced:
+            text = text.replace(old, new)
+        return text
 
     def insert(self, token_ids: Sequence[int], images: Sequence[ImagePart]) -> PromptTokens:
         """Replace each cell by the tokens of its image.
