@@ -3,6 +3,7 @@
 Slow: for workers.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,16 +15,16 @@ from mlxctl.formats.vision.registry import VISION_FAMILIES
 from mlxctl.ir import ImagePart, ModelFacts, ProcessedImage, VisionRecipe
 from mlxctl.ir.errors import InvalidRequest
 
-# Limit for the pixels of a request's images, which are sent to the engine in one frame.
-_MAX_BYTES = 96 * 1024 * 1024
+# Limit for the pixels of a request's images, which are sent to the engine in one frame: 85 megapixels.
+_MAX_BYTES = 256 * 1024 * 1024
 
 
 def open_image_placement(
-    facts: ModelFacts, vocabulary: Vocabulary
+    facts: ModelFacts, vocabulary: Vocabulary, *, max_pixels: int | None = None
 ) -> tuple["ImagePlacement | None", str | None]:
     """Return how the model places images, or the reason why it cannot.
 
-    Both are None for a model that is not a vision model.
+    Both are None for a model that is not a vision model. Larger images than `max_pixels` are scaled down.
     """
     if facts.vision is None:
         return None, facts.vision_problem
@@ -33,7 +34,7 @@ def open_image_placement(
     missing = next((text for text in family.tokens if vocabulary.id_of(text) is None), None)
     if missing is not None:
         return None, f"its tokenizer has no token {missing} for images"
-    return ImagePlacement(facts.vision, family, vocabulary), None
+    return ImagePlacement(facts.vision, family, vocabulary, max_pixels=max_pixels), None
 
 
 class ImagePlacement:
@@ -42,10 +43,18 @@ class ImagePlacement:
     Thread-safe.
     """
 
-    def __init__(self, recipe: VisionRecipe, family: VisionFamily, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self,
+        recipe: VisionRecipe,
+        family: VisionFamily,
+        vocabulary: Vocabulary,
+        *,
+        max_pixels: int | None = None,
+    ) -> None:
         self._recipe = recipe
         self._family = family
         self._vocabulary = vocabulary
+        self._max_pixels = max_pixels
         cell = vocabulary.added[recipe.image_token_id].text
         self.placeholder = family.shown.format(cell)
         self._replaced = [
@@ -76,15 +85,27 @@ class ImagePlacement:
             if token_id != self._recipe.image_token_id:
                 written.append(token_id)
                 continue
-            decoded = decode_image(opened[len(processed)], len(processed) + 1)
+            number = len(processed)
+            decoded = self._bounded(decode_image(opened[number], images[number].param))
             cells, image = self._cut(decoded, start=len(written))
             written += cells
             processed.append(image)
             if sum(len(image.pixels) for image in processed) > _MAX_BYTES:
-                raise InvalidRequest(
-                    "the images are too large together; send fewer, or smaller ones", param="messages"
+                message = (
+                    f"the images have more than {_MAX_BYTES // 3} pixels together, as the model reads them: "
+                    "send fewer, or smaller ones (vision.max_image_pixels scales them down)"
                 )
+                raise InvalidRequest(message, param="messages")
         return PromptTokens(token_ids=tuple(written), images=tuple(processed))
+
+    def _bounded(self, decoded: Any) -> Any:
+        """Return an image with at most `max_pixels`, in its proportions."""
+        num_pixels = decoded.width * decoded.height
+        if self._max_pixels is None or num_pixels <= self._max_pixels:
+            return decoded
+        scale = math.sqrt(self._max_pixels / num_pixels)
+        size = (max(1, int(decoded.width * scale)), max(1, int(decoded.height * scale)))
+        return decoded.resize(size, resample=self._recipe.resample)
 
     def _cut(self, decoded: Any, *, start: int) -> tuple[list[int], ProcessedImage]:
         cut = self._family.cut(decoded, self._recipe)
