@@ -42,16 +42,10 @@ Pools of deepseek_v4 depend on where a pass ends.
 """
 
 
-# mlx-lm's class of these types does not read their weights: it lacks names that the text model has alone.
-_UNREADABLE = frozenset({"kimi_vl"})
-
-
 def text_package(model_type: str) -> str:
     """Return the package whose class serves text models of a type: mlx-vlm only where mlx-lm has none."""
     packages = find_runtimes(model_type) or ()
-    if "mlx-vlm" in packages and ("mlx-lm" not in packages or model_type in _UNREADABLE):
-        return "mlx-vlm"
-    return "mlx-lm"
+    return "mlx-vlm" if "mlx-vlm" in packages and "mlx-lm" not in packages else "mlx-lm"
 
 
 def missing_runtime(model_type: str) -> str | None:

@@ -64,7 +64,14 @@ def _open_model(spec: ModelSpec) -> Generator[int, None, tuple[Any, dict[str, An
             raise ValueError(problem)
         if text_package(model_type) == "mlx-vlm":
             return (yield from load_vlm_text_model(spec.path))
-    return load_lm_model(spec.path, trust_remote_code=spec.trust_remote_code)
+    try:
+        return load_lm_model(spec.path, trust_remote_code=spec.trust_remote_code)
+    except LOAD_ERRORS:
+        assert isinstance(spec.task, TextGenerationTask)
+        if spec.task.vision is None:
+            raise
+        # Some classes of mlx-lm do not read the names that mlx-vlm's conversions have.
+        return (yield from load_vlm_text_model(spec.path))
 
 
 def _with_draft_model(weights: LoadedWeights, draft: DraftModelSpec) -> Generator[int, None, LoadedWeights]:
