@@ -29,27 +29,33 @@ def find_runtimes(model_type: str) -> tuple[str, ...] | None:
 
 
 SELECTIVE_BATCHES = frozenset({"glm5_next", "hy_v4"})
-"""Types of mlx-vlm whose attention selects tokens, and whose batches give the tokens of single sequences.
+"""Types with attention that selects tokens, whose batches are exact.
 
-Compared beyond their budgets (`tests/engine/test_vlm_text.py`): a model's own budget is too long to try it at
-each load. Blocks of the others begin at the padding of a batch.
+They give the tokens of single sequences. Compared beyond their budgets (`tests/engine/test_vlm_text.py`): a
+model's own budget is too long to try it at each load. Blocks of the others begin at the padding of a batch.
 """
 
 SELECTIVE_PREFIXES = SELECTIVE_BATCHES | {"minimax_m3", "qwen4_exp"}
-"""Likewise, whose restored prefixes give the tokens of a prompt that is computed whole.
+"""Likewise, whose restored prefixes are exact.
 
-Pools of deepseek_v4 depend on where a pass ends.
+They give the tokens of a prompt that is computed whole. Pools of deepseek_v4 depend on where a pass ends.
 """
 
 
 def text_package(model_type: str) -> str:
-    """Return the package whose class serves text models of a type: mlx-vlm only where mlx-lm has none."""
+    """Return the package with the class of a text model.
+
+    mlx-vlm only where mlx-lm has none.
+    """
     packages = find_runtimes(model_type) or ()
     return "mlx-vlm" if "mlx-vlm" in packages and "mlx-lm" not in packages else "mlx-lm"
 
 
 def missing_runtime(model_type: str) -> str | None:
-    """Return why no installed package loads text models of a type, and what to do; None if one does."""
+    """Return why no package loads a text model, and the fix.
+
+    None if one does.
+    """
     packages = find_runtimes(model_type) or ()
     if "mlx-lm" in packages or "mlx-vlm" in packages:
         return None

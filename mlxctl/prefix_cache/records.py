@@ -1,10 +1,10 @@
 """Records: arrays cut from a sequence's caches and restored into new ones.
 
-MLX thread only. The only module that reads cache objects of mlx-lm and mlx-vlm. Layers whose keys and values grow with
-the sequence, quantized or not, are cut by position; layers of one shape are stacked into one array, since the
-number of live buffers is limited: 2 arrays a chunk (6 if quantized), not 2 a layer. All other layers
-(recurrent, convolution, sliding window) are stored whole, as a state at one position. Records are contiguous
-and evaluated: a view would keep the buffer alive that it was cut from.
+MLX thread only. The only module that reads cache objects of mlx-lm and mlx-vlm. Layers whose keys and values
+grow with the sequence, quantized or not, are cut by position; layers of one shape are stacked into one array,
+since the number of live buffers is limited: 2 arrays a chunk (6 if quantized), not 2 a layer. All other
+layers (recurrent, convolution, sliding window) are stored whole, as a state at one position. Records are
+contiguous and evaluated: a view would keep the buffer alive that it was cut from.
 """
 
 from collections.abc import Iterator, Sequence
@@ -183,12 +183,12 @@ def leaves(caches: Sequence[Any]) -> Iterator[Any]:
 
 def grows(layer: Any) -> bool:
     """Whether the layer keeps every token and can be cut anywhere."""
-    return _keeps_positions(type(layer))
+    return _keeps_positions(type(layer))  # type: ignore[arg-type]
 
 
 @cache
 def _keeps_positions(kind: type) -> bool:
-    """Whether caches of a class are keys and values by position, and nothing else.
+    """Whether a class holds keys and values by position only.
 
     Tried with one that is given arrays with room, as a restored prefix has.
     """
@@ -210,9 +210,10 @@ def _keeps_positions(kind: type) -> bool:
 
 
 def whole_state(layer: Any) -> Any:
-    """Return all that a layer holds which cannot be cut, as a tree of arrays and plain values.
+    """Return all that a layer holds which cannot be cut.
 
-    mlx-lm's `state` is complete. mlx-vlm's caches keep numbers beside it, and have a method for this.
+    It is a tree of arrays and plain values. mlx-lm's `state` is complete. mlx-vlm's caches keep numbers
+    beside it, and have a method for this.
     """
     if hasattr(layer, "prefix_cache_snapshot"):
         return layer.prefix_cache_snapshot()

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from mlxctl.formats.adapters import ModelAdapter
+from mlxctl.formats.adapters import ModelAdapter, described_parsers
+from mlxctl.formats.parsers import RESPONSE_TEMPLATE_ID
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, ToolDelivery, text_message
 from mlxctl.probe.call_judgment import CallJudgment, judge
 from mlxctl.probe.interview import GREEDY, Interview, ProbeTranscript, read
@@ -25,12 +26,13 @@ class ToolAttempt:
 
     `failure` is: calls that were not requested (`made_up`), complete calls that no parser reads (`unparsed`),
     no answer before the limit (`cut_off`), calls that are begun and not completed (`broken`), no calls
-    (`no_call`).
+    (`no_call`). `described` is what the parser of the model's `response_template` reads.
     """
 
     delivery: ToolDelivery
     answers: ToolAnswers
     parsed: ParserResult | None = None
+    described: ParserResult | None = None
     failure: ToolFailure = "no_call"
 
 
@@ -80,6 +82,7 @@ class ToolCheck:
             with_tools=((first, await self._ask(adapter, first)), (second, await self._ask(adapter, second))),
             without_tools=await self._ask(adapter, first, is_offered=False),
             thinking_parser_id=adapter.verdict.thinking_parser_id,
+            described=described_parsers(self._interview.facts),
         )
         results = read_with_all(answers, own_parser_id=self.own_parser_id)
         # Another parser may skip a made-up call as text; that does not decide about the model's own format.
@@ -93,7 +96,8 @@ class ToolCheck:
             results = read_with_all(answers, own_parser_id=self.own_parser_id)
         for parsed in results:
             if parsed.can_call_tools and await self._is_confirmed(parsed, delivery, answers):
-                return ToolAttempt(delivery=delivery, answers=answers, parsed=parsed)
+                described = next((each for each in results if each.parser_id == RESPONSE_TEMPLATE_ID), None)
+                return ToolAttempt(delivery=delivery, answers=answers, parsed=parsed, described=described)
         return ToolAttempt(delivery=delivery, answers=answers, failure=_failure_of(results, answers))
 
     async def _ask(

@@ -1,10 +1,11 @@
 """Tiny models for tests, in the format that `mlx_lm.load` reads.
 
 `model(name)` is a generated model with random weights, of `NAMES` (text), `VISION_NAMES` (images too),
-`VLM_TEXT_NAMES` (text, of classes that only mlx-vlm has) or "embedder". `encoder(name)` is a generated encoder of `ENCODER_NAMES`. Both are built at the first use and
-cached outside the repository (see `directory_cache`). `trained(name)` is a trained model of the repository:
-tool calls (see `train`), colors of images (`pixtral_colors`, `qwen2_5_vl_colors`; see `color_vision`),
-transcription (`whisper_words`). The demo model of the package is trained too.
+`VLM_TEXT_NAMES` (text, of classes that only mlx-vlm has) or "embedder". `encoder(name)` is a generated
+encoder of `ENCODER_NAMES`. Both are built at the first use and cached outside the repository (see
+`directory_cache`). `trained(name)` is a trained model of the repository: tool calls (see `train`), colors of
+images (`pixtral_colors`, `qwen2_5_vl_colors`; see `color_vision`), transcription (`whisper_words`). The demo
+model of the package is trained too.
 """
 
 from pathlib import Path

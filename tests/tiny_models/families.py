@@ -20,9 +20,9 @@ class Family:
     only printable ASCII and never end; `zero_centred_norms` is Gemma's way to store norm weights. A
     `headless` model is an embedding model: its weights are saved as by sentence-transformers, without head
     and without `model.` before their names, its tokenizer ends every text with the last end token, and
-    `beside` are further files, as JSON values. A model that `sees` has a vision part as in mlx-vlm; the
-    class of one that `is_of_mlx_vlm` is in mlx-vlm only. `token_ids` are fields of its configuration, with the tokens
-    whose ids they have, and `named_tokens` are fields of the tokenizer's.
+    `beside` are further files, as JSON values. A model that `sees` has a vision part as in mlx-vlm; the class
+    of one that `is_of_mlx_vlm` is in mlx-vlm only. `token_ids` are fields of its configuration, with the
+    tokens whose ids they have, and `named_tokens` are fields of the tokenizer's.
     """
 
     name: str

@@ -50,8 +50,8 @@ _CONFIGS = {
             "glm5_next_text",
             num_key_value_heads=4, qk_rope_head_dim=0, first_k_dense_replace=1,
             layer_types=["linear_attention", "full_attention", "linear_attention", "full_attention"],
-            indexer_types=["full", "full", "full", "shared"], index_topk=16, index_kpool=4, linear_head_dim=16,
-            linear_num_heads=4, hc_mult=2, hc_sinkhorn_iters=4, **_ROUTED, **_LATENT,
+            indexer_types=["full", "full", "full", "shared"], index_topk=16, index_kpool=4,
+            linear_head_dim=16, linear_num_heads=4, hc_mult=2, hc_sinkhorn_iters=4, **_ROUTED, **_LATENT,
         ),
         "vision_config": {
             "model_type": "glm5_next_vision", "out_hidden_size": 64, "projection_intermediate_size": 64,

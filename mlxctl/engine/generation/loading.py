@@ -56,7 +56,10 @@ def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
 
 
 def _open_model(spec: ModelSpec) -> Generator[int, None, tuple[Any, dict[str, Any]]]:
-    """Return the model and its configuration: mlx-lm's class if it has one, else mlx-vlm's."""
+    """Return the model and its configuration.
+
+    The class is mlx-lm's if it has one, else mlx-vlm's.
+    """
     config = json.loads((spec.path / "config.json").read_text(encoding="utf-8-sig"))
     model_type = str(config.get("model_type"))
     if not (spec.trust_remote_code and config.get("model_file")):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -73,7 +74,7 @@ def measure(
         vocabulary_size=vocabulary_size,
         weights_bytes=weights_bytes,
         pass_memory=memory or UNBOUNDED_PASSES,
-        kv_bytes_per_token=sum(map(bytes_per_token, leaves(caches))),
+        kv_bytes_per_token=_kv_bytes_per_token(caches, abilities),
         kv_windows=_windows(caches),
         state_bytes=_state_bytes(caches),
         layer_bytes_per_token=max(
@@ -100,11 +101,18 @@ def _abilities(
     if holds_only_keys_and_values(caches):
         return abilities
     in_batches = getattr(model, "selects_in_batches", True)
-    return CacheAbilities(
+    return replace(
+        abilities,
         can_batch=abilities.can_batch and in_batches,
         can_pad=abilities.can_pad and in_batches,
         can_reuse=abilities.can_reuse and getattr(model, "selects_in_prefixes", True),
     )
+
+
+def _kv_bytes_per_token(caches: kv.Caches, abilities: CacheAbilities) -> int:
+    whole = abilities.whole_bytes_per_token
+    layers = [layer for layer in leaves(caches) if not whole or grows(layer) or hasattr(layer, "max_size")]
+    return whole + sum(map(bytes_per_token, layers))
 
 
 def bytes_per_token(layer: Any) -> int:

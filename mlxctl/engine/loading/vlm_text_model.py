@@ -1,4 +1,4 @@
-"""Text models of mlx-vlm's classes, and the language part of its multimodal ones.
+"""Text models of mlx-vlm's classes, and language parts of multimodal ones.
 
 MLX thread only. Python code of a model directory is never run.
 """
@@ -15,6 +15,7 @@ import mlx.nn as nn
 from mlxctl.engine.backend import current_backend
 from mlxctl.engine.loading.imports import import_in_thread
 from mlxctl.library.runtimes import SELECTIVE_BATCHES, SELECTIVE_PREFIXES
+from mlxctl.library.text_config import text_part
 from mlxctl.prefix_cache.records import leaves
 
 
@@ -74,9 +75,9 @@ class VlmTextModel(nn.Module):  # type: ignore[misc]
         return hasattr(self.language_model, "_rope_deltas")
 
     def _positions(self, token_ids: mx.array, cache: Any, shifts: mx.array | None) -> dict[str, mx.array]:
-        """Return the positions of the tokens, for a class with positions of images.
+        """Return the tokens' positions, for a class with positions of images.
 
-        Such a class remembers those of the last prompt in itself: another one's, where requests take turns.
+        It remembers those of the last prompt in itself: another one's, where requests take turns.
         """
         if not self.takes_positions or cache is None:
             return {}
@@ -111,9 +112,9 @@ def _exact_partitions() -> Iterator[None]:
 
 
 def load_vlm_text_model(path: Path) -> Generator[int, None, tuple[VlmTextModel, dict[str, Any]]]:
-    """Return the text model at `path` and its configuration; weights are not yet read.
+    """Return the text model at `path` and its configuration.
 
-    Yields while its packages are imported. Raises LOAD_ERRORS.
+    Weights are not yet read. Yields while its packages are imported. Raises LOAD_ERRORS.
     """
     config = json.loads((path / "config.json").read_text(encoding="utf-8-sig"))
     _refuse_other_files(path, config)
@@ -135,16 +136,16 @@ def load_vlm_text_model(path: Path) -> Generator[int, None, tuple[VlmTextModel, 
 
 
 def _refuse_other_files(path: Path, config: dict[str, Any]) -> None:
-    """Raise ValueError where the weights are not all in the directory's safetensors files."""
+    """Raise ValueError if weights are in files that are not read whole."""
     if (path / "offload_index.json").exists():
         raise ValueError(
             "its experts are split for offloading (offload_index.json): use the original weights"
         )
-    storage = (config.get("text_config") or {}).get("ple_storage")
-    if isinstance(storage, dict) and (manifest := storage.get("manifest")):
-        # SEC: a configuration must not choose which files of this machine are read.
-        if path.resolve() not in (path / str(manifest)).resolve().parents:
-            raise ValueError("ple_storage in its config.json names a file outside of the directory")
+    storage = text_part(config).get("ple_storage")
+    manifest = storage.get("manifest") if isinstance(storage, dict) else None
+    # SEC: a configuration must not choose which files of this machine are read.
+    if manifest and path.resolve() not in (path / str(manifest)).resolve().parents:
+        raise ValueError("ple_storage in its config.json names a file outside of the directory")
 
 
 @contextmanager
