@@ -26,7 +26,7 @@ _PAIRS = (("blue", "red"), ("red", "green"))
 
 
 async def check_vision(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Ask for the color of each image, then for those of two in a message.
+    """Ask for the color of each image, then of two in a message.
 
     A color in the thinking counts, too.
     """
@@ -67,7 +67,7 @@ def _request(interview: Interview, question: str, *colors: str) -> GenerationReq
 
 
 def judge_pairs(results: list[TextResult]) -> tuple[ProbeVerdict, str]:
-    """Return the verdict for the answers to the pairs of images, in order."""
+    """Return the verdict for the answers to the pairs of images."""
     num_right = 0
     for result, pair in zip(results, _PAIRS, strict=True):
         answer = (result.text or result.thinking).casefold()

@@ -80,9 +80,9 @@ def test_text_model_has_no_vision_problem(model: Path) -> None:
 
 
 def test_unsupported_vision_type_has_a_problem(model: Path) -> None:
-    change(model, "config.json", model_type="idefics3")
+    change(model, "config.json", model_type="mllama")
     facts = read_model(model)
-    assert (facts.vision, facts.vision_problem) == (None, "images of idefics3 models are not supported")
+    assert (facts.vision, facts.vision_problem) == (None, "images of mllama models are not supported")
 
 
 def test_vision_model_without_packages_serves_text(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Towers that merge the patches of a picture to cells, as Qwen2-VL's does. MLX thread only."""
+"""Towers that merge patches to cells, as Qwen2-VL's does. MLX thread only."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -59,7 +59,10 @@ def _cut(image: Any, recipe: VisionRecipe) -> ImageCut:
 
 
 def _longest_edge(image: Any, edge: int) -> tuple[int, int]:
-    """Return the width and height with this longest side; the other one is even."""
+    """Return the width and height with this longest side.
+
+    The other one is even.
+    """
     ratio = image.width / image.height
     if image.width >= image.height:
         width, height = edge, int(edge / ratio)

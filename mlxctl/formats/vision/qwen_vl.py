@@ -38,9 +38,9 @@ def _recipe(files: VisionFiles) -> VisionRecipe:
 def pixel_limits(
     files: VisionFiles, *, fewest: int = _FEWEST_PIXELS, most: int = _MOST_PIXELS
 ) -> dict[str, int]:
-    """Return how many pixels an image has, at least and at most. Raises UnclearError.
+    """Return how many pixels an image has, at least and at most.
 
-    `fewest` and `most` are used where the files have no limits.
+    Raises UnclearError. `fewest` and `most` are used where the files have no limits.
     """
     fewest = whole(files.size, "shortest_edge", usual=fewest)
     most = whole(files.size, "longest_edge", usual=most)
@@ -51,7 +51,10 @@ def pixel_limits(
 
 
 def _axes(files: VisionFiles) -> tuple[int, ...]:
-    """Return the axis of each RoPE frequency; since Qwen3, interleaved until a run ends."""
+    """Return the axis of each RoPE frequency.
+
+    Since Qwen3 they are interleaved until a run ends.
+    """
     if not str(files.config.get("model_type")).startswith("qwen3"):
         return runs_of_axes(files)
     sections = _mrope_sections(files)
@@ -59,7 +62,7 @@ def _axes(files: VisionFiles) -> tuple[int, ...]:
 
 
 def runs_of_axes(files: VisionFiles) -> tuple[int, ...]:
-    """Return the axis of each RoPE frequency: three runs one after the other. Raises UnclearError."""
+    """Return the axis of each RoPE frequency, in three runs. Raises UnclearError."""
     return tuple(axis for axis, number in enumerate(_mrope_sections(files)) for _ in range(number))
 
 

@@ -128,7 +128,18 @@ def _converted_by_macos(image: ImagePart, name: str) -> bytes:
         source, target = Path(directory, "image.heic"), Path(directory, "image.jpg")
         source.write_bytes(image.data)
         # 95 % loses less than the file itself has lost.
-        command = [_SIPS, "-s", "format", "jpeg", "-s", "formatOptions", "95", source, "--out", target]
+        command = [
+            str(_SIPS),
+            "-s",
+            "format",
+            "jpeg",
+            "-s",
+            "formatOptions",
+            "95",
+            str(source),
+            "--out",
+            str(target),
+        ]
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=_SIPS_SECONDS)  # noqa: S603
             return target.read_bytes()
