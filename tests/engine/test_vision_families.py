@@ -22,6 +22,8 @@ from mlxctl.formats.vision.registry import VISION_FAMILIES
 from mlxctl.ir import ImagePart, TextPart
 from mlxctl.library import read_model
 from tests import tiny_models
+from tests.tiny_models.families import attention, qwen3_family
+from tests.tiny_models.writer import build
 
 from .harness import result_of
 from .vision_harness import noise, prepared
@@ -44,6 +46,33 @@ def test_prompt_and_answer_equal_mlx_vlm(name: str, monkeypatch: pytest.MonkeyPa
     token_ids, answer = theirs(model, images)
     assert list(prompt.token_ids) == token_ids
     assert ours(model, prompt) == answer
+
+
+def test_gemma3n_is_read_under_the_names_of_both_packages(tmp_path: Path) -> None:
+    text = attention(
+        "gemma3n_text",
+        tie_word_embeddings=True, rope_local_base_freq=10_000.0, sliding_window=16, laurel_rank=8,
+        layer_types=["sliding_attention", "full_attention"] * 2, altup_active_idx=0, altup_num_inputs=2,
+        altup_coef_clip=120.0, altup_correct_scale=True, hidden_size_per_layer_input=8,
+        vocab_size_per_layer_input=510, num_kv_shared_layers=2, activation_sparsity_pattern=[0.0] * 4,
+        final_logit_softcapping=30.0,
+    )  # fmt: skip
+    text["intermediate_size"] = [128] * 4
+    for name in ("own", "renamed"):
+        (tmp_path / name).mkdir()
+        build(qwen3_family("gemma3n", {"model_type": "gemma3n", "text_config": text}), tmp_path / name)
+    weights: dict[str, Any] = dict(mx.load(str(tmp_path / "own" / "model.safetensors")))  # type: ignore[arg-type]
+    renamed = {
+        key.replace("model.language_model.", "language_model.model."): value for key, value in weights.items()
+    }
+    assert renamed.keys().isdisjoint(weights)
+    mx.save_safetensors(str(tmp_path / "renamed" / "model.safetensors"), renamed, metadata={"format": "mlx"})
+    ids = mx.array([[5, 6, 7, 8]])
+    one, other = (
+        result_of(load_text_model(read_model(tmp_path / name).spec("m"))).model(ids)
+        for name in ("own", "renamed")
+    )
+    assert mx.array_equal(one, other)
 
 
 def ours(model: Path, prompt: PreparedInput) -> list[int]:

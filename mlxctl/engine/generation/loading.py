@@ -67,14 +67,37 @@ def _open_model(spec: ModelSpec) -> Generator[int, None, tuple[Any, dict[str, An
             raise ValueError(problem)
         if text_package(model_type) == "mlx-vlm":
             return (yield from load_vlm_text_model(spec.path))
+    # mlx-vlm's class of this type reads shared keys at wrong positions.
+    options = {"get_model_classes": _renaming_classes} if model_type == "gemma3n" else {}
     try:
-        return load_lm_model(spec.path, trust_remote_code=spec.trust_remote_code)
+        return load_lm_model(spec.path, trust_remote_code=spec.trust_remote_code, **options)
     except LOAD_ERRORS:
         assert isinstance(spec.task, TextGenerationTask)
         if spec.task.vision is None:
             raise
         # Some classes of mlx-lm do not read the names that mlx-vlm's conversions have.
         return (yield from load_vlm_text_model(spec.path))
+
+
+def _renaming_classes(config: dict[str, Any]) -> tuple[Any, Any]:
+    """Return mlx-lm's classes, which read the names of mlx-vlm's conversions too."""
+    from mlx_lm.utils import _get_classes
+
+    model_class, args_class = _get_classes(config)
+
+    class Renaming(model_class):  # type: ignore[misc, valid-type]
+        def sanitize(self, weights: dict[str, mx.array]) -> Any:
+            own = all(name.startswith("model.") for name in weights)
+            return super().sanitize(
+                weights
+                if own
+                else {
+                    "model." + name.replace("language_model.model.", "language_model."): value
+                    for name, value in weights.items()
+                }
+            )
+
+    return Renaming, args_class
 
 
 def _with_draft_model(weights: LoadedWeights, draft: DraftModelSpec) -> Generator[int, None, LoadedWeights]:
