@@ -26,7 +26,7 @@ _PAIRS = (("blue", "red"), ("red", "green"))
 
 
 async def check_vision(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Ask for the color of each image, then of two in a message.
+    """Ask for the color of each image, then of two together.
 
     A color in the thinking counts, too.
     """
