@@ -59,6 +59,7 @@ class VisionLanguageModel:
         self.decoder = encoder.decoder
         layers = self.decoder.layers
         self._takes_positions = getattr(text_model, "takes_positions", False)
+        self.reads_tokens = getattr(text_model, "reads_tokens", False)
         self._frequencies = (
             use_three_axis_rope(layers, recipe.axes, self._contexts)
             if recipe.axes and not self._takes_positions
