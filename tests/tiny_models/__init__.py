@@ -12,9 +12,11 @@ from pathlib import Path
 
 from .directory_cache import cached_directory, cached_encoder_directory
 from .families import FAMILIES
+from .seers import SEERS
 from .vlm_text import VLM_TEXT
 
 NAMES = tuple(name for name, family in FAMILIES.items() if not (family.headless or family.sees))
+SEER_NAMES = tuple(family.name for family in SEERS)
 VISION_NAMES = tuple(name for name, family in FAMILIES.items() if family.sees)
 VLM_TEXT_NAMES = tuple(VLM_TEXT)
 ENCODER_NAMES = ("bert", "xlm_roberta", "modernbert", "embeddinggemma", "llama_bidirec")
@@ -35,7 +37,7 @@ def model(name: str) -> Path:
 
     Raises KeyError for an unknown name.
     """
-    return cached_directory((FAMILIES | VLM_TEXT)[name])
+    return cached_directory((FAMILIES | VLM_TEXT | {family.name: family for family in SEERS})[name])
 
 
 def encoder(name: str) -> Path:
@@ -55,6 +57,7 @@ __all__ = [
     "CROSS_ENCODER_NAMES",
     "ENCODER_NAMES",
     "NAMES",
+    "SEER_NAMES",
     "TRAINED_NAMES",
     "VISION_NAMES",
     "VLM_TEXT_NAMES",

@@ -22,7 +22,7 @@ class Family:
     and without `model.` before their names, its tokenizer ends every text with the last end token, and
     `beside` are further files, as JSON values. A model that `sees` has a vision part as in mlx-vlm; the class
     of one that `is_of_mlx_vlm` is in mlx-vlm only. `token_ids` are fields of its configuration, with the
-    tokens whose ids they have.
+    tokens whose ids they have, and `named_tokens` are fields of the tokenizer's.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Family:
     sees: bool = False
     is_of_mlx_vlm: bool = False
     token_ids: dict[str, str] = field(default_factory=dict)
+    named_tokens: dict[str, str] = field(default_factory=dict)
 
 
 _CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")

@@ -154,6 +154,7 @@ def _tokenizer_config(family: Family) -> dict[str, Any]:
         "eos_token": family.end_tokens[0],
         "model_max_length": text_part(family.config)["max_position_embeddings"],
         "clean_up_tokenization_spaces": False,
+        **({"extra_special_tokens": family.named_tokens} if family.named_tokens else {}),
     }
 
 

@@ -33,10 +33,26 @@ class VlmTextModel(nn.Module):  # type: ignore[misc]
         self.selects_in_batches = model_type in SELECTIVE_BATCHES
         self.selects_in_prefixes = model_type in SELECTIVE_PREFIXES
 
-    def __call__(self, token_ids: mx.array, cache: Any = None) -> mx.array:
-        """Return logits (rows, tokens, vocabulary) for token ids (rows, tokens)."""
+    def __call__(
+        self,
+        token_ids: mx.array,
+        cache: Any = None,
+        *,
+        shifts: mx.array | None = None,
+        position_ids: mx.array | None = None,
+    ) -> mx.array:
+        """Return logits (rows, tokens, vocabulary) for token ids (rows, tokens).
+
+        Where it `takes_positions`, `shifts` (rows,) are added to those of the tokens, or `position_ids` (3,
+        rows, tokens) replace them.
+        """
+        positions = (
+            self._positions(token_ids, cache, shifts)
+            if position_ids is None
+            else {"position_ids": position_ids}
+        )
         with _exact_partitions():
-            output = self.language_model(token_ids, cache=cache, **self._positions(token_ids, cache))
+            output = self.language_model(token_ids, cache=cache, **positions)
         logits: mx.array = output.logits
         return logits
 
@@ -53,12 +69,17 @@ class VlmTextModel(nn.Module):  # type: ignore[misc]
         """The decoder layers."""
         return self.language_model.layers
 
-    def _positions(self, token_ids: mx.array, cache: Any) -> dict[str, mx.array]:
+    @property
+    def takes_positions(self) -> bool:
+        """Whether its class has positions of images."""
+        return hasattr(self.language_model, "_rope_deltas")
+
+    def _positions(self, token_ids: mx.array, cache: Any, shifts: mx.array | None) -> dict[str, mx.array]:
         """Return the tokens' positions, for a class with positions of images.
 
         It remembers those of the last prompt in itself: another one's, where requests take turns.
         """
-        if not hasattr(self.language_model, "_rope_deltas") or cache is None:
+        if not self.takes_positions or cache is None:
             return {}
         # The offset of a pooling layer (`ratio`) counts pools.
         offset = next(
@@ -68,7 +89,9 @@ class VlmTextModel(nn.Module):  # type: ignore[misc]
         )
         num_rows, num_tokens = token_ids.shape
         first = mx.maximum(mx.array(offset), 0).reshape(-1, 1)
-        return {"position_ids": mx.broadcast_to(first + mx.arange(num_tokens), (num_rows, num_tokens))}
+        if shifts is not None:
+            first = first + shifts.reshape(-1, 1)
+        return {"position_ids": mx.broadcast_to(first + mx.arange(num_tokens), (3, num_rows, num_tokens))}
 
 
 @contextmanager

@@ -68,7 +68,12 @@ class ModelAdapter(AnswerReader):
         )
         size = _vocabulary_size(facts, self.vocabulary)
         formats = detect_formats(
-            facts, self.vocabulary, vocabulary_size=size, profile=profile, capabilities=capabilities
+            facts,
+            self.vocabulary,
+            vocabulary_size=size,
+            profile=profile,
+            capabilities=capabilities,
+            max_image_pixels=request_defaults.max_image_pixels,
         )
         self._defaults = sampling_defaults(facts)
         self._falls_back = request_defaults.uses_fallback_sampling and not shapes_sampling(self._defaults)

@@ -66,13 +66,14 @@ def detect_formats(
     vocabulary_size: int,
     profile: FamilyProfile,
     capabilities: ModelCapabilities,
+    max_image_pixels: int | None = None,
 ) -> ModelFormats:
     """Detect a model's formats from its template and vocabulary.
 
     `profile` has the facts of the family; `capabilities` take precedence over profile and files. Raises
     BrokenModel for a template that cannot be used, or whose probes take too long.
     """
-    vision, vision_problem = open_image_placement(facts, vocabulary)
+    vision, vision_problem = open_image_placement(facts, vocabulary, max_pixels=max_image_pixels)
     default = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)
     # Everything about tools depends on the template for requests with tools.
     template = ChatTemplate(facts, facts.tool_template) if default and facts.tool_template else default
