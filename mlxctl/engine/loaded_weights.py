@@ -17,7 +17,8 @@ class LoadedWeights:
     `model` must stay on the MLX thread. `create_caches` returns empty caches of a sequence, one per layer,
     quantized to `kv_bits`; `kv_windows` are those of its layers with sliding windows, `state_bytes` those of
     a row's recurrent states; its largest growing layer takes `layer_bytes_per_token`. `can_pad_prompts` is
-    False where padding would change the state of recurrent layers. `dimensions` is the length of an embedding
+    False where padding would change the state of recurrent layers, `can_reuse` where prefixes cannot be
+    restored; `cache_limits` says in words what is not used. `dimensions` is the length of an embedding
     model's vectors. `model` is a VisionLanguageModel where `has_vision`; `vision_problem` is why its vision
     part could not be loaded. `draft_model` and `mtp_head` are None without one; their weights and their keys
     and values are included in the sizes. `state_recorder` records the model's final hidden states for the
@@ -32,6 +33,8 @@ class LoadedWeights:
     can_batch: bool
     load_seconds: float
     can_pad_prompts: bool = True
+    can_reuse: bool = True
+    cache_limits: str | None = None
     create_caches: Callable[[], list[Any]] = list
     kv_bits: KVPrecision = None
     kv_windows: tuple[KVWindow, ...] = ()

@@ -11,7 +11,9 @@ from pathlib import Path
 from mlxctl.engine.wire.reports import DiskFigures
 from mlxctl.ir import KVFormat, ModelSpec, TextGenerationTask
 from mlxctl.ir.cache_policy import CachePolicy
+from mlxctl.library.files import read_json_object
 from mlxctl.library.fingerprint import fingerprint
+from mlxctl.library.runtimes import text_package
 from mlxctl.prefix_cache.cache import PrefixCache, StorageFormat
 from mlxctl.prefix_cache.disk.reader import FetchedRecord
 from mlxctl.prefix_cache.disk.tier import DiskTier
@@ -179,7 +181,9 @@ def prefix_namespaces(spec: ModelSpec) -> NamespaceOf:
     """
     home = spec.path.resolve()
     kv_format = spec.task.options.kv_format if isinstance(spec.task, TextGenerationTask) else None
-    model = blake2b(b"%d:" % _RECORDS_VERSION + (version_of("mlx-lm") or "").encode())
+    config = read_json_object(home, "config.json") or {}
+    package = text_package(str(config.get("model_type")))
+    model = blake2b(b"%d:" % _RECORDS_VERSION + (version_of(package) or "").encode())
     model.update(fingerprint(home).encode())
     _add_weights(model, sorted(home.glob("*.safetensors")))
 

@@ -1,16 +1,17 @@
-"""One answer in flight: converts tokens from the engine to events.
+"""One answer in flight: converts the engine's tokens to events.
 
 Event-loop thread only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from mlxctl.engine import RowUpdate, Score, TokenStream
 from mlxctl.formats.adapters import StreamProcessor
-from mlxctl.inference.answer_record import AnswerRecord
+from mlxctl.inference.cache.recent_prompts import RecordedPrompt
 from mlxctl.inference.prompt_echo import PromptEcho
+from mlxctl.inference.request_entry import RequestEntry
 from mlxctl.ir import (
     Collector,
     GeneratedTokens,
@@ -30,29 +31,35 @@ class Generation:
     list is Finished. Raises EngineError if the engine cannot finish the answer. Waiting for the next list may
     be cancelled and resumed. The holder must `cancel` it at the end, however the answer ended.
 
-    An `echo` comes before generated text. With `reported_prompt` the tokens are reported; the first report
-    has the prompt's.
+    The `entry` gets the answer's figures, the `prompt` its cache usage and, at the end, its tokens, which
+    `on_complete` gets then, too. An `echo` comes before generated text. With `reported_prompt` the tokens are
+    reported; the first report has the prompt's.
     """
 
     def __init__(
         self,
         tokens: TokenStream,
         processor: StreamProcessor,
-        record: AnswerRecord,
-        echo: PromptEcho | None,
+        entry: RequestEntry,
+        prompt: RecordedPrompt,
         *,
-        num_prompt_tokens: int,
+        answer_ids: list[int],
+        on_complete: Callable[[Sequence[int]], None],
+        echo: PromptEcho | None = None,
         reported_prompt: Sequence[int] | None = None,
     ) -> None:
-        self.num_prompt_tokens = num_prompt_tokens
+        """`answer_ids` is empty at first and gets the answer's tokens."""
         self._tokens = tokens
         self._processor = processor
-        self._record = record
+        self._entry = entry
+        self._prompt = prompt
+        self._answer_ids = answer_ids
+        self._on_complete = on_complete
         self._echo = echo
         self._is_over = False
         self._reports_tokens = reported_prompt is not None
         self._unreported_prompt = tuple(reported_prompt or ())
-        record.on_cancel(tokens.abort)
+        entry.on_cancel = tokens.abort
 
     def __aiter__(self) -> "Generation":
         return self
@@ -74,7 +81,7 @@ class Generation:
         try:
             return await self._tokens.next()
         except MlxctlError as error:
-            self._record.fail(error)
+            self._entry.fail(error)
             raise
 
     @property
@@ -95,7 +102,7 @@ class Generation:
         if not self._is_over:
             self._is_over = True
             self._tokens.cancel()
-            self._record.refuse()
+            self._entry.refuse()
 
     async def result(self) -> TextResult:
         """Wait for the end and return the whole answer."""
@@ -103,7 +110,7 @@ class Generation:
         async for events in self:
             for event in events:
                 collector.add(event)
-        prefill_seconds, decode_seconds = self._record.seconds
+        prefill_seconds, decode_seconds = self._entry.seconds
         return replace(collector.result(), prefill_seconds=prefill_seconds, decode_seconds=decode_seconds)
 
     def nudge(self) -> None:
@@ -116,18 +123,19 @@ class Generation:
     def cancel(self) -> None:
         """Stop the sequence if it still runs. Idempotent."""
         self._tokens.cancel()
-        self._record.stop()
+        self._entry.end("stopped")
 
     def _events(self, updates: list[RowUpdate]) -> list[StreamEvent]:
         events: list[StreamEvent] = []
         last = updates[-1]
         token_ids = [token_id for update in updates for token_id in update.token_ids]
-        self._record.add(updates)
+        self._entry.add(updates)
+        self._answer_ids += token_ids
         for update in updates:
             self._processor.num_accepted_draft_tokens += update.num_accepted_draft_tokens
             self._processor.num_rejected_draft_tokens += update.num_rejected_draft_tokens
             if update.num_processed is not None:
-                self._processor.cache_usage = update.cache_usage
+                self._processor.cache_usage = self._prompt.cache_usage = update.cache_usage
         if self._echo is not None:
             self._echo.add(updates)
             events += self._echo.take()
@@ -144,7 +152,9 @@ class Generation:
             # A stop string ended it; the engine matches only tokens.
             self._end(events)
         elif last.finish_reason is not None:
-            self._record.complete()
+            if not self._prompt.is_off:
+                self._prompt.answer_ids = self._answer_ids
+            self._on_complete(self._answer_ids)
             reason: Literal["stop", "length"] = "length" if last.finish_reason == "length" else "stop"
             events += self._processor.finish(reason)
             self._end(events)
@@ -160,18 +170,19 @@ class Generation:
 
     def _progress(self, num_processed: int, num_cached: int) -> list[StreamEvent]:
         # The last chunk is not reported: the first token follows it at once.
-        if num_processed >= self.num_prompt_tokens - 1:
+        num_prompt_tokens = self._entry.num_prompt
+        if num_processed >= num_prompt_tokens - 1:
             return []
         return [
             PromptProgress(
-                num_processed=num_processed, num_cached=num_cached, num_prompt_tokens=self.num_prompt_tokens
+                num_processed=num_processed, num_cached=num_cached, num_prompt_tokens=num_prompt_tokens
             )
         ]
 
     def _end(self, events: list[StreamEvent]) -> None:
         self._is_over = True
         self._tokens.cancel()
-        self._record.finish(events)
+        self._entry.finish(events)
 
 
 def _scored(updates: list[RowUpdate]) -> list[tuple[int, Score]]:

@@ -6,7 +6,7 @@ from functools import partial
 from mlxctl.engine import RowUpdate
 from mlxctl.formats.adapters import PreparedInput
 from mlxctl.formats.adapters.answer_reader import AnswerReader
-from mlxctl.ir import TextDelta, TokenLogprob, TokenScore
+from mlxctl.ir import GenerationRequest, TextDelta, TokenLogprob, TokenScore
 
 DescribeScores = Callable[[Sequence[TokenScore]], tuple[TokenLogprob, ...]]
 
@@ -27,14 +27,16 @@ class PromptEcho:
         self._is_emitted = False
 
     @classmethod
-    def of(cls, prepared: PreparedInput, reader: AnswerReader) -> "PromptEcho | None":
+    def of(
+        cls, request: GenerationRequest, prepared: PreparedInput, reader: AnswerReader
+    ) -> "PromptEcho | None":
         """Create the echo for a prepared prompt.
 
         None unless the request asks for one.
         """
-        if not prepared.echo and not prepared.scores_prompt:
+        if not prepared.echo and not request.scores_prompt:
             return None
-        describe = partial(reader.prompt_logprobs, prepared) if prepared.scores_prompt else None
+        describe = partial(reader.prompt_logprobs, prepared) if request.scores_prompt else None
         return cls(prepared.echo, prepared.token_ids, describe)
 
     def add(self, updates: Iterable[RowUpdate]) -> None:

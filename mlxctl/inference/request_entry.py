@@ -5,13 +5,14 @@ Event-loop thread only.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from mlxctl.engine import PrefillFigures
-from mlxctl.ir.errors import EngineError, RequestCancelled
+from mlxctl.engine import PrefillFigures, RowUpdate
+from mlxctl.ir import Finished, StreamEvent
+from mlxctl.ir.errors import EngineError, MlxctlError, RequestCancelled
 
 MAX_EVENTS = 64
 """Number of prefill slices, and of interruptions, of one request that are recorded."""
@@ -156,6 +157,20 @@ class RequestEntry:
         self.ended: float | None = None
         self._on_end, self._clock, self._started = on_end, clock, clock()
 
+    def add(self, updates: Iterable[RowUpdate]) -> None:
+        """Record updates of the engine."""
+        num_tokens = 0
+        for update in updates:
+            num_tokens += len(update.token_ids)
+            if update.num_processed is not None:
+                usage = update.cache_usage
+                self.prefilled(update.num_processed, usage.num_cached_tokens, hit=usage.hit)
+                self.prefill = update.prefill or self.prefill
+            if update.interruption is not None or update.has_resumed:
+                self.interrupted(update.interruption)
+        if num_tokens:
+            self.generated(num_tokens)
+
     def prefilled(self, num_prefilled: int, num_cached: int, *, hit: str | None = None) -> None:
         """Record the number of prefilled tokens and the cached ones among them."""
         self.state, self.num_prefilled, self.num_cached, self.hit = "reading", num_prefilled, num_cached, hit
@@ -175,6 +190,23 @@ class RequestEntry:
         if self.first is None:
             self.state, self.first, self.num_prefilled = "answering", self._clock(), self.num_prompt
         self.num_generated += num_tokens
+
+    def finish(self, events: Iterable[StreamEvent]) -> None:
+        """Record the end of an answer, of which `events` are the last."""
+        for event in events:
+            if isinstance(event, Finished):
+                self.finish_reason = event.reason
+                self.num_thinking = event.usage.num_thinking_tokens
+        self.end("finished")
+
+    def refuse(self) -> None:
+        """Record that a guardrail ended the answer."""
+        self.finish_reason = "refusal"
+        self.end("finished")
+
+    def fail(self, error: MlxctlError) -> None:
+        """Record that the engine cannot finish the answer."""
+        self.end("stopped" if isinstance(error, RequestCancelled) else "failed")
 
     def end(self, state: Literal["finished", "stopped", "failed"]) -> None:
         """Record the end. Idempotent: the first end counts."""

@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable
+from functools import partial
 
 from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.request_entry import RequestEntry, RequestView
@@ -22,15 +23,25 @@ class RequestLog:
         self._open: dict[int, RequestEntry] = {}
         self._ended: deque[RequestEntry] = deque(maxlen=max_ended)
 
-    def begin(self, model: str, call: CallContext, *, num_prompt_tokens: int) -> RequestEntry:
-        """Add an entry, also to the record of its request."""
+    def begin(
+        self,
+        model: str,
+        call: CallContext,
+        *,
+        num_prompt_tokens: int,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> RequestEntry:
+        """Add an entry, also to the record of its request.
+
+        `on_end` is called once.
+        """
         self._num_started += 1
         entry = RequestEntry(
             self._num_started,
             model,
             num_prompt_tokens=num_prompt_tokens,
             caller=call.owner,
-            on_end=self._record_end,
+            on_end=partial(self._record_end, on_end),
             clock=self._clock,
         )
         self._open[entry.number] = entry
@@ -56,7 +67,8 @@ class RequestLog:
                 return [entry]
         return [entry for entry in self._open.values() if entry.request_id == request_id != ""]
 
-    def _record_end(self, entry: RequestEntry) -> None:
+    def _record_end(self, on_end: Callable[[], None], entry: RequestEntry) -> None:
         del self._open[entry.number]
         self._ended.append(entry)
         self.totals[entry.model].add(entry.view())
+        on_end()

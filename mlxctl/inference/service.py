@@ -226,7 +226,8 @@ class InferenceService:
         return answers if rules is None else GuardedAnswers(answers, rules)
 
     async def _start(self, screened: Screened[PackedRequest], call: CallContext) -> Answers:
-        request = await self._with_images(self.models.lora.apply(screened.content, call.models), call)
+        request = self.models.lora.apply(screened.content, call.models)
+        request = await self.tokenization.with_images(request, call)
         session, lease = await self.models.use(request.head.model, call)
         try:
             prepared: jobs.Preparation = await self.preparation.run_on(
@@ -244,16 +245,6 @@ class InferenceService:
             lease.release()
         num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared.inputs)
         return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared.inputs[0].sampling)
-
-    async def _with_images(self, request: PackedRequest, call: CallContext) -> PackedRequest:
-        """Return the request with its remote images.
-
-        None is fetched for a model that takes none, which refuses them later.
-        """
-        if not request.remote_images:
-            return request
-        reader = await self.models.reader(request.head.model, call)
-        return await self.images.fetch(request, call) if reader.verdict.takes_images else request
 
     async def embed(self, packed: PackedTexts, call: CallContext) -> EmbeddingResult:
         """Return a vector for each text: all or none.

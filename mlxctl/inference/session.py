@@ -94,7 +94,7 @@ class ModelSession:
             lifetime=self._engine.lifetime(request.cache, prepared.num_long_ttl_tokens),
             guidance=prepared.guidance,
             images=list(prepared.images),
-            scores_prompt=prepared.scores_prompt,
+            scores_prompt=request.scores_prompt,
             adapters=request.adapters or (),
         )
         return self._engine.submit(command, fairness_key=fairness_key)

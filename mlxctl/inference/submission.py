@@ -6,7 +6,6 @@ from functools import partial
 
 from mlxctl.engine import EngineClient
 from mlxctl.inference.active_agents import ActiveAgents
-from mlxctl.inference.answer_record import AnswerRecord
 from mlxctl.inference.answers import choice_of
 from mlxctl.inference.cache import CacheView
 from mlxctl.inference.call_context import CallContext, PromptFacts
@@ -88,8 +87,10 @@ class Submissions:
         head, prepared = request.head, choice_of(preparation.inputs[number], index)
         processor = session.create_stream_processor(head, prepared)
         tokens = session.submit(head, prepared, request_id=call.request_id, fairness_key=call.fairness_key)
-        num_prompt_tokens = len(prepared.token_ids)
-        entry = self._log.begin(head.model, call, num_prompt_tokens=num_prompt_tokens)
+        lease.share()
+        entry = self._log.begin(
+            head.model, call, num_prompt_tokens=len(prepared.token_ids), on_end=lease.release
+        )
         entry.session_id, entry.num_images = head.cache.session_id, len(prepared.images)
         entry.adapter = "+".join(choice.name for choice in head.adapters or ()) or None
         # The exact tokens of an answer matter to the prefix cache only.
@@ -111,19 +112,14 @@ class Submissions:
         entry.agent = self._agents.name_of(head, preparation.opening, owner=call.owner)
         if entry.agent is not None:
             self._agents.record(entry.agent, recorded, head.cache.namespace, owner=call.owner)
-        record = AnswerRecord(
+        return Generation(
+            tokens,
+            processor,
             entry,
             recorded,
             answer_ids=answer_ids,
             on_complete=partial(self._preparation.record_answer, session.name, opened),
-            on_end=lease.share().release,
-        )
-        return Generation(
-            tokens,
-            processor,
-            record,
-            PromptEcho.of(prepared, session.reader),
-            num_prompt_tokens=num_prompt_tokens,
+            echo=PromptEcho.of(head, prepared, session.reader),
             reported_prompt=prepared.token_ids if head.reports_tokens else None,
         )
 

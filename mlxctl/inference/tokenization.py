@@ -73,12 +73,21 @@ class Tokenization:
             raise InvalidRequest(message, param="messages") from None
         return read
 
+    async def with_images(self, request: PackedRequest, call: CallContext) -> PackedRequest:
+        """Return the request with its remote images.
+
+        None is fetched for a model that takes none, which refuses them later.
+        """
+        if not request.remote_images:
+            return request
+        reader = await self._models.reader(request.head.model, call)
+        return await self._images.fetch(request, call) if reader.verdict.takes_images else request
+
     async def _on_prompt(
         self, function: Callable[..., Any], request: PackedRequest, call: CallContext, *more: Any
     ) -> Any:
         """Run a function on a prompt in a preparation process."""
         request = self._models.lora.apply(await self.with_documents(request, call), call.models)
+        request = await self.with_images(request, call)
         reader = await self._models.reader(request.head.model, call)
-        if reader.verdict.takes_images:
-            request = await self._images.fetch(request, call)
         return await self._preparation.run_on(function, request, *more, model=reader.name)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         TopLogprob,
         Usage,
     )
-    from mlxctl.ir.images import ProcessedImage, VisionKind, VisionRecipe
+    from mlxctl.ir.images import ProcessedImage, VisionRecipe
     from mlxctl.ir.kv_cache_size import KVFormat
     from mlxctl.ir.messages import (
         AudioPart,
@@ -190,7 +190,6 @@ __all__ = [
     "TranscriptionResult",
     "TranscriptionTask",
     "Usage",
-    "VisionKind",
     "VisionRecipe",
     "collect",
     "text_message",

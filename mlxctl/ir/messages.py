@@ -22,11 +22,12 @@ class TextPart:
 class ImagePart:
     """An image as encoded bytes (PNG, JPEG, …).
 
-    Never a path or a URL.
+    Never a path or a URL. The field `param` of the request holds it.
     """
 
     data: bytes
     media_type: str
+    param: str = field(default="messages", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

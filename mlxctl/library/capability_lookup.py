@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct, ValidationError, convert
 
-from mlxctl.formats.parsers import THINKING_PARSER_IDS, TOOL_PARSER_IDS
+from mlxctl.formats.parsers import RESPONSE_TEMPLATE_ID, THINKING_PARSER_IDS, TOOL_PARSER_IDS
 from mlxctl.ir import ModelCapabilities, ProbeVerdict
 from mlxctl.ir.conversation_size import ConversationSize
 from mlxctl.ir.errors import BrokenModel, SettingsError, StoreError
@@ -29,9 +29,9 @@ from mlxctl.state.stores import (
 
 _DELIVERIES = ("template", "injected")
 _CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("tools", "parser"): TOOL_PARSER_IDS,
+    ("tools", "parser"): (*TOOL_PARSER_IDS, RESPONSE_TEMPLATE_ID),
     ("tools", "delivery"): _DELIVERIES,
-    ("thinking", "parser"): THINKING_PARSER_IDS,
+    ("thinking", "parser"): (*THINKING_PARSER_IDS, RESPONSE_TEMPLATE_ID),
 }
 
 _log = logging.getLogger(__name__)

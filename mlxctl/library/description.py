@@ -23,7 +23,7 @@ from mlxctl.library.layer_plan import plan_layers
 from mlxctl.library.mtp_heads import MTP_HEAD_TYPE
 from mlxctl.library.names import display_name
 from mlxctl.library.quantization import Quantization, find_quantization
-from mlxctl.library.runtimes import find_runtimes
+from mlxctl.library.runtimes import find_runtimes, missing_runtime
 from mlxctl.library.safetensors_headers import read_tensors
 from mlxctl.library.speech_recipe import CODEC_FOLDER
 from mlxctl.library.text_config import text_part
@@ -183,10 +183,7 @@ def _with_serving_facts(described: ModelDescription) -> tuple[ModelDescription, 
     if described.runtimes == () and not has_own_error:
         return (
             described,
-            (
-                f"model {described.name!r}: no installed package has code for model_type "
-                f"{described.model_type!r}"
-            ),
+            f"model {described.name!r}: {missing_runtime(str(described.model_type))}",
         )
     kinds = ("text", "vision", "embeddings", "text-to-speech", "unknown")
     if described.detection.kind in kinds or has_own_error:

@@ -15,20 +15,21 @@ Kept = Literal["all", "window", "state", "nothing"]
 # Only these free tokens that leave the window.
 _WINDOWED = frozenset(
     {
-        "afmoe", "cohere2", "exaone4", "exaone_moe", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text",
-        "gemma4", "gemma4_text", "gemma4_unified", "gpt_oss", "laguna", "llama", "mellum", "ministral3",
-        "mistral", "mistral3", "olmo3",
+        "afmoe", "cohere2", "exaone4", "exaone_moe", "flint", "gemma3", "gemma3_text", "gemma3n",
+        "gemma3n_text", "gemma4", "gemma4_text", "gemma4_unified", "gpt_oss", "laguna", "llama", "mellum",
+        "ministral3", "mistral", "mistral3", "olmo3",
     }
 )  # fmt: skip
 # These use a window only where `layer_types` names one.
-_WINDOW_ONLY_IF_NAMED = frozenset({"llama", "ministral3", "mistral", "mistral3"})
+_WINDOW_ONLY_IF_NAMED = frozenset({"flint", "llama", "ministral3", "mistral", "mistral3"})
 # Their caches have other rules: two caches per layer, repeated layers, heads that differ by layer.
 _OWN_RULES = frozenset(
     {
         "afm7", "baichuan_m1", "bailing_hybrid", "bailing_moe_linear", "bailing_moe_v3", "deepseek_v32",
-        "deepseek_v41", "falcon_h1", "gear", "glm_moe_dsa", "kimi_k3", "kimi_linear", "llama4", "llama4_text",
-        "longcat_flash", "longcat_flash_ngram", "mimo_v2_flash", "minimax_m3_vl", "muse_glimmer",
-        "muse_spark", "nanbeige", "nemotron-nas", "openelm", "plamo2", "plamo3", "recurrent_gemma", "step3p5",
+        "deepseek_v4", "deepseek_v41", "falcon_h1", "gear", "glm5_next", "glm_moe_dsa", "hy_v4", "kimi_k3",
+        "kimi_linear", "llama4", "llama4_text", "longcat_flash", "longcat_flash_ngram", "mimo_v2_flash",
+        "minimax_m3", "minimax_m3_vl", "muse_glimmer", "muse_spark", "nanbeige", "nemotron-nas", "openelm",
+        "plamo2", "plamo3", "qwen4_exp", "recurrent_gemma", "step3p5", "step3p7",
     }
 )  # fmt: skip
 _STATE_ONLY = frozenset({"mamba", "mamba2", "falcon_mamba", "rwkv7"})

@@ -28,6 +28,44 @@ def find_runtimes(model_type: str) -> tuple[str, ...] | None:
     return tuple(package for package, types in known.items() if model_type in types) if known else None
 
 
+SELECTIVE_BATCHES = frozenset({"glm5_next", "hy_v4"})
+"""Types with attention that selects tokens, whose batches are exact.
+
+They give the tokens of single sequences. Compared beyond their budgets (`tests/engine/test_vlm_text.py`): a
+model's own budget is too long to try it at each load. Blocks of the others begin at the padding of a batch.
+"""
+
+SELECTIVE_PREFIXES = SELECTIVE_BATCHES | {"minimax_m3", "qwen4_exp"}
+"""Likewise, whose restored prefixes are exact.
+
+They give the tokens of a prompt that is computed whole. Pools of deepseek_v4 depend on where a pass ends.
+"""
+
+
+def text_package(model_type: str) -> str:
+    """Return the package with the class of a text model.
+
+    mlx-vlm only where mlx-lm has none.
+    """
+    packages = find_runtimes(model_type) or ()
+    return "mlx-vlm" if "mlx-vlm" in packages and "mlx-lm" not in packages else "mlx-lm"
+
+
+def missing_runtime(model_type: str) -> str | None:
+    """Return why no package loads a text model, and the fix.
+
+    None if one does.
+    """
+    packages = find_runtimes(model_type) or ()
+    if "mlx-lm" in packages or "mlx-vlm" in packages:
+        return None
+    if file_of("mlx_vlm") is None:
+        fix = "install mlx-vlm, which has more types (pip install 'mlxctl[vision]')"
+    else:
+        fix = "update mlx-lm and mlx-vlm, or choose a model of another type"
+    return f"no installed package has code for model_type {model_type!r}: {fix}"
+
+
 @cache
 def _model_types(package: str) -> frozenset[str]:
     module, folders, tables = _PACKAGES[package]

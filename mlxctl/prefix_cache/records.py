@@ -1,21 +1,22 @@
 """Records: arrays cut from a sequence's caches and restored into new ones.
 
-MLX thread only. The only module that reads cache objects of mlx-lm. Layers whose keys and values grow with
-the sequence, quantized or not, are cut by position; layers of one shape are stacked into one array, since the
-number of live buffers is limited: 2 arrays a chunk (6 if quantized), not 2 a layer. All other layers
-(recurrent, convolution, sliding window) are stored whole, as a state at one position. Records are contiguous
-and evaluated: a view would keep the buffer alive that it was cut from.
+MLX thread only. The only module that reads cache objects of mlx-lm and mlx-vlm. Layers whose keys and values
+grow with the sequence, quantized or not, are cut by position; layers of one shape are stacked into one array,
+since the number of live buffers is limited: 2 arrays a chunk (6 if quantized), not 2 a layer. All other
+layers (recurrent, convolution, sliding window) are stored whole, as a state at one position. Records are
+contiguous and evaluated: a view would keep the buffer alive that it was cut from.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 
-# Cache classes of one sequence and of a batch.
-_GROWING = frozenset({"KVCache", "SpareRowsKVCache", "PreallocatedQuantizedKVCache", "BatchQuantizedKVCache"})
+# Our cache classes, of one sequence and of a batch.
+_GROWING = frozenset({"SpareRowsKVCache", "PreallocatedQuantizedKVCache", "BatchQuantizedKVCache"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class CacheLayout:
     def snapshot_bytes(self, caches: Sequence[Any], *, row: int | None = None) -> int:
         """Return the size of a state record."""
         layers = list(leaves(caches))
-        states = [layers[index].state for index in self._whole]
+        states = [whole_state(layers[index]) for index in self._whole]
         arrays = [leaf for _, leaf in tree_flatten(states) if isinstance(leaf, mx.array)]
         return sum(array.nbytes // (1 if row is None else max(1, array.shape[0])) for array in arrays)
 
@@ -124,7 +125,7 @@ class CacheLayout:
         """Return a copy of the states of layers that cannot be cut."""
         layers = list(leaves(caches))
         whole = [layers[index] if row is None else layers[index].extract(row) for index in self._whole]
-        states = tuple(tree_map(_copied, layer.state) for layer in whole)
+        states = tuple(tree_map(_copied, whole_state(layer)) for layer in whole)
         mx.eval([leaf for _, leaf in tree_flatten(list(states)) if isinstance(leaf, mx.array)])
         return StateRecord(states)
 
@@ -156,7 +157,7 @@ class CacheLayout:
         for layer_index, layer_state in zip(
             self._whole, state.states if state is not None else (), strict=bool(state)
         ):
-            layers[layer_index].state = tree_map(_copied, layer_state)
+            set_whole_state(layers[layer_index], tree_map(_copied, layer_state))
         if not is_lazy:
             mx.eval(
                 [
@@ -182,7 +183,60 @@ def leaves(caches: Sequence[Any]) -> Iterator[Any]:
 
 def grows(layer: Any) -> bool:
     """Whether the layer keeps every token and can be cut anywhere."""
-    return type(layer).__name__ in _GROWING
+    return _keeps_positions(type(layer))  # type: ignore[arg-type]
+
+
+@cache
+def _keeps_positions(kind: type) -> bool:
+    """Whether a class holds keys and values by position only.
+
+    Tried with one that is given arrays with room, as a restored prefix has.
+    """
+    if kind.__name__ in _GROWING:
+        return True
+    try:
+        tried = kind()
+        if set(vars(tried)) != {"keys", "values", "offset"}:
+            return False
+        token = mx.ones((1, 1, 1, 1))
+        tried.update_and_fetch(token, token)
+        tried.keys, tried.values = mx.zeros((1, 1, 4, 1)), mx.zeros((1, 1, 4, 1))
+        held = tried.update_and_fetch(token, token)
+        is_cut = tried.trim(1) == 1 and (tried.offset, tried.size()) == (1, 1)
+        return is_cut and [array[0, 0, :, 0].tolist() for array in held] == [[0, 1], [0, 1]]
+    except (TypeError, ValueError, AttributeError):
+        # A class of another shape.
+        return False
+
+
+def whole_state(layer: Any) -> Any:
+    """Return all that a layer holds which cannot be cut.
+
+    It is a tree of arrays and plain values. mlx-lm's `state` is complete. mlx-vlm's caches keep numbers
+    beside it, and have a method for this. Where `state` can only be read, it is all attributes.
+    """
+    if hasattr(layer, "prefix_cache_snapshot"):
+        return layer.prefix_cache_snapshot()
+    if not _takes_state(type(layer)):
+        return dict(vars(layer))
+    return (layer.state, layer.meta_state) if hasattr(layer, "meta_state") else layer.state
+
+
+def set_whole_state(layer: Any, state: Any) -> None:
+    """Give an empty layer what `whole_state` returned."""
+    if hasattr(layer, "prefix_cache_restore"):
+        layer.prefix_cache_restore(state)
+    elif not _takes_state(type(layer)):
+        vars(layer).update(state)
+    elif hasattr(layer, "meta_state"):
+        layer.state, layer.meta_state = state
+    else:
+        layer.state = state
+
+
+def _takes_state(kind: type) -> bool:
+    found = getattr(kind, "state", None)
+    return not isinstance(found, property) or found.fset is not None
 
 
 def growing_arrays(layer: Any) -> list[mx.array]:

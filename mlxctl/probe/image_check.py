@@ -17,30 +17,25 @@ from mlxctl.ir import (
     ThinkingOptions,
 )
 from mlxctl.probe.interview import GREEDY, Interview
-from mlxctl.probe.questions import COLOR_QUESTION, COLORS
+from mlxctl.probe.questions import COLOR_QUESTION, COLORS, COLORS_QUESTION
 from mlxctl.state.stores import Finding
 
 _MAX_TOKENS = 256
 _SIDE = 64
+_PAIRS = (("blue", "red"), ("red", "green"))
 
 
 async def check_vision(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Ask for the color of each image.
+    """Ask for the color of each image, then of two together.
 
     A color in the thinking counts, too.
     """
     adapter = interview.adapter(known)
-    transcripts = []
-    for color in COLORS.values():
-        image = ImagePart(data=one_color_png(color), media_type="image/png")
-        request = GenerationRequest(
-            model=interview.model,
-            messages=(Message(role="user", parts=(image, TextPart(text=COLOR_QUESTION))),),
-            sampling=GREEDY,
-            thinking=ThinkingOptions(enabled=False),
-            max_tokens=_MAX_TOKENS,
-        )
-        transcripts.append(await interview.ask(adapter, request))
+    transcripts = [
+        await interview.ask(adapter, _request(interview, COLOR_QUESTION, color)) for color in COLORS
+    ]
+    pairs = [await interview.ask(adapter, _request(interview, COLORS_QUESTION, *pair)) for pair in _PAIRS]
+    pair_verdict, pair_reason = judge_pairs([transcript.result for transcript in pairs])
     verdict, reason = judge([transcript.result for transcript in transcripts])
     num_tokens = len(transcripts[0].prepared.token_ids)
     return (
@@ -51,7 +46,35 @@ async def check_vision(interview: Interview, known: ModelCapabilities) -> tuple[
             value={"side": _SIDE, "num_prompt_tokens": num_tokens},
             exchanges=tuple(transcript.evidence() for transcript in transcripts),
         ),
+        Finding(
+            question="multi_image",
+            verdict=pair_verdict,
+            reason=pair_reason,
+            exchanges=tuple(transcript.evidence() for transcript in pairs),
+        ),
     )
+
+
+def _request(interview: Interview, question: str, *colors: str) -> GenerationRequest:
+    images = (ImagePart(data=one_color_png(COLORS[color]), media_type="image/png") for color in colors)
+    return GenerationRequest(
+        model=interview.model,
+        messages=(Message(role="user", parts=(*images, TextPart(text=question))),),
+        sampling=GREEDY,
+        thinking=ThinkingOptions(enabled=False),
+        max_tokens=_MAX_TOKENS,
+    )
+
+
+def judge_pairs(results: list[TextResult]) -> tuple[ProbeVerdict, str]:
+    """Return the verdict for the answers to the pairs of images."""
+    num_right = 0
+    for result, pair in zip(results, _PAIRS, strict=True):
+        answer = (result.text or result.thinking).casefold()
+        named = sorted((color for color in COLORS if color in answer), key=answer.index)
+        num_right += named == list(pair)
+    reason = f"named the colors of {num_right} pairs of {len(_PAIRS)} in order"
+    return ("yes" if num_right == len(_PAIRS) else "no"), reason
 
 
 def judge(results: list[TextResult]) -> tuple[ProbeVerdict, str]:

@@ -144,7 +144,7 @@ class Interview:
         await self._wait_for_engine()
         try:
             async with asyncio.timeout(self._deadline_seconds):
-                prepared = [await asyncio.to_thread(adapter.prepare_input, request) for request in requests]
+                prepared = [await asyncio.to_thread(prepare, adapter, request) for request in requests]
                 pairs = zip(requests, prepared, strict=True)
                 return list(await asyncio.gather(*(self._generate(adapter, *pair) for pair in pairs)))
         except TimeoutError:
@@ -284,6 +284,11 @@ def _wav(samples: bytes, sample_rate: int) -> bytes:
         writer.writeframes(values.astype("<i2").tobytes())
         writer.close()
         return file.getvalue()
+
+
+def prepare(adapter: ModelAdapter, request: GenerationRequest) -> PreparedInput:
+    """Prepare a request as inference does. Raises InvalidRequest, ContextTooLong."""
+    return adapter.prepare_input(adapter.normalized(request))
 
 
 def read(

@@ -1,20 +1,24 @@
 """Findings on modalities that are not tested here, from the model's files."""
 
+from mlxctl.formats.vision.registry import VISION_MODEL_TYPES
 from mlxctl.library.detection import Detection, Kind
 from mlxctl.library.speech_recipe import SPEECH_FAMILIES
 from mlxctl.library.transcription_recipe import TRANSCRIPTION_MODEL_TYPES
-from mlxctl.library.vision_recipe import VISION_MODEL_TYPES
 from mlxctl.state.stores import QUESTIONS, Finding
 
 _MODALITIES: dict[str, tuple[Kind, ...]] = {
     "vision": ("vision",),
+    "multi_image": ("vision",),
     "embeddings": ("embeddings",),
     "reranking": ("reranker",),
     "audio": ("speech-to-text", "text-to-speech"),
 }
+_IMAGES_NOT_RUN = (
+    f"images are tested only with {', '.join(VISION_MODEL_TYPES)} models here, with mlxctl[vision] installed"
+)
 _NOT_RUN = {
-    "vision": f"images are tested only with {', '.join(VISION_MODEL_TYPES)} models here, with "
-    "mlxctl[vision] installed",
+    "vision": _IMAGES_NOT_RUN,
+    "multi_image": _IMAGES_NOT_RUN,
     "embeddings": "only embedding models are tested for vectors",
     "reranking": "only cross-encoders are tested for scores",
     "audio": f"only {', '.join(TRANSCRIPTION_MODEL_TYPES)} models transcribe here, and only "

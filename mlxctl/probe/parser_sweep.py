@@ -1,9 +1,9 @@
 """Parsing of raw answers with every tool parser. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from mlxctl.formats.parsers import TOOL_PARSER_IDS, extract, thinking_parser, tool_parser
+from mlxctl.formats.parsers import TOOL_PARSER_IDS, TemplateParsers, extract, tool_parser
 from mlxctl.ir import Message
 from mlxctl.probe.call_judgment import CallJudgment, can_call_tools, is_undecided, judge
 from mlxctl.probe.interview import ProbeTranscript
@@ -12,11 +12,15 @@ from mlxctl.probe.questions import ToolQuestion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAnswers:
-    """Answers to tool questions, and to the first of them without tools."""
+    """Answers to tool questions, and to the first of them without tools.
+
+    `described` are the parsers of the model's `response_template`.
+    """
 
     with_tools: tuple[tuple[ToolQuestion, ProbeTranscript], ...]
     without_tools: ProbeTranscript
     thinking_parser_id: str
+    described: TemplateParsers = field(default_factory=TemplateParsers)
 
     @property
     def transcripts(self) -> tuple[ProbeTranscript, ...]:
@@ -54,7 +58,7 @@ def read_with_all(answers: ToolAnswers, *, own_parser_id: str) -> list[ParserRes
 
     The model's own is first, then by least text left over.
     """
-    parser_ids = [parser_id for parser_id in TOOL_PARSER_IDS if parser_id != "null"]
+    parser_ids = [parser_id for parser_id in answers.described.tool_ids if parser_id != "null"]
     results = [_read(answers, parser_id) for parser_id in parser_ids]
     return sorted(results, key=lambda parsed: (parsed.parser_id != own_parser_id, parsed.num_left_over))
 
@@ -82,8 +86,8 @@ def _extract(
 ) -> Message:
     return extract(
         transcript.output,
-        tools=tool_parser(parser_id),
-        thinking=thinking_parser(answers.thinking_parser_id),
+        tools=answers.described.tool_parser(parser_id),
+        thinking=answers.described.thinking_parser(answers.thinking_parser_id),
         tool_specs=(question.tool,),
         prompt_tail=transcript.prepared.prompt_tail,
     )

@@ -65,8 +65,9 @@ def _check_template(found: NamedDirectory, facts: ModelFacts, described: ModelDe
     if facts.chat_template is None:
         raise BrokenModel(found.path, f"model {found.name!r} has no chat template, so it cannot be probed")
     adapter = create_adapter(facts, name=found.name)
+    request = GenerationRequest(model=found.name, messages=(text_message("user", "Hello!"),))
     try:
-        adapter.prepare_input(GenerationRequest(model=found.name, messages=(text_message("user", "Hello!"),)))
+        adapter.prepare_input(adapter.normalized(request))
     except RequestError as error:
         raise BrokenModel(
             found.path, f"model {found.name!r} cannot be probed: {' '.join(str(error).split())}"

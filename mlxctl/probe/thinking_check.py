@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from mlxctl.formats.adapters import ModelAdapter
-from mlxctl.formats.parsers import THINKING_PARSER_IDS, extract, thinking_parser
+from mlxctl.formats.adapters import ModelAdapter, described_parsers
+from mlxctl.formats.parsers import TemplateParsers, ThinkingParser, extract
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ProbeVerdict, ThinkingOptions, text_message
 from mlxctl.probe.interview import GREEDY, Interview, ProbeTranscript
 from mlxctl.probe.questions import THINKING_QUESTIONS
@@ -19,12 +19,12 @@ async def check_thinking(interview: Interview, known: ModelCapabilities) -> tupl
     supports thinking and that did not think stays unknown, and is served as its template says.
     """
     own = interview.adapter()
-    own_parser_id = own.verdict.thinking_parser_id
+    own_parser_id, described = own.verdict.thinking_parser_id, described_parsers(interview.facts)
     transcripts: list[ProbeTranscript] = []
     parser_id = None
     for question in THINKING_QUESTIONS:
         transcripts.append(await _ask(interview, own, question, is_on=True))
-        parser_id = _find_parser(transcripts[-1], own_parser_id)
+        parser_id = _find_parser(transcripts[-1], own_parser_id, described)
         if parser_id is not None or not own.supports_thinking:
             break
     if parser_id is None:
@@ -45,7 +45,7 @@ async def check_thinking(interview: Interview, known: ModelCapabilities) -> tupl
             value={"parser": parser_id},
             exchanges=(evidence,),
         ),
-        _toggle(transcripts[-1], plain, parser_id),
+        _toggle(transcripts[-1], plain, described.thinking_parser(parser_id)),
     )
 
 
@@ -60,15 +60,17 @@ async def _ask(interview: Interview, adapter: ModelAdapter, question: str, *, is
     return await interview.ask(adapter, request)
 
 
-def _find_parser(transcript: ProbeTranscript, own_parser_id: str) -> str | None:
+def _find_parser(transcript: ProbeTranscript, own_parser_id: str, described: TemplateParsers) -> str | None:
     """Return the parser that finds thinking, preferring the model's own."""
-    others = (parser_id for parser_id in THINKING_PARSER_IDS if parser_id != own_parser_id)
-    return next((parser_id for parser_id in (own_parser_id, *others) if _thinks(transcript, parser_id)), None)
+    ids = dict.fromkeys((own_parser_id, *described.thinking_ids))
+    return next(
+        (parser_id for parser_id in ids if _thinks(transcript, described.thinking_parser(parser_id))), None
+    )
 
 
-def _thinks(transcript: ProbeTranscript, parser_id: str) -> bool:
+def _thinks(transcript: ProbeTranscript, parser: ThinkingParser) -> bool:
     """Whether the model closed a thinking block, or opened one itself."""
-    parser, tail = thinking_parser(parser_id), transcript.prepared.prompt_tail
+    tail = transcript.prepared.prompt_tail
     if (
         not parser.opener
         or not extract(transcript.output, thinking=parser, prompt_tail=tail).thinking.strip()
@@ -101,16 +103,16 @@ def _no_thinking(own: ModelAdapter, transcripts: Sequence[ProbeTranscript]) -> t
     )
 
 
-def _toggle(transcript_on: ProbeTranscript, plain: ProbeTranscript, parser_id: str) -> Finding:
+def _toggle(transcript_on: ProbeTranscript, plain: ProbeTranscript, parser: ThinkingParser) -> Finding:
     """Judge the thinking switch of a model that thinks."""
     verdict: ProbeVerdict = "no"
     if transcript_on.prepared.token_ids == plain.prepared.token_ids:
         reason = "its prompt is the same with thinking on and off"
-    elif _thinks(plain, parser_id):
+    elif _thinks(plain, parser):
         reason = "it also thinks when switched off"
     elif not plain.result.text.strip():
         verdict, reason = "unknown", "switched off, it gave no answer"
     else:
         verdict, reason = "yes", "switched off, it answers at once"
-    exchanges = (plain.evidence(parser_id=parser_id),)
+    exchanges = (plain.evidence(parser_id=parser.id),)
     return Finding(question="thinking_toggle", verdict=verdict, reason=reason, exchanges=exchanges)

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from mlxctl.formats.adapters import ModelAdapter
+from mlxctl.formats.adapters import ModelAdapter, described_parsers
+from mlxctl.formats.parsers import RESPONSE_TEMPLATE_ID
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, ToolDelivery, text_message
 from mlxctl.probe.call_judgment import CallJudgment, judge
-from mlxctl.probe.interview import GREEDY, Interview, ProbeTranscript, read
+from mlxctl.probe.interview import GREEDY, Interview, ProbeTranscript, prepare, read
 from mlxctl.probe.parser_sweep import ParserResult, ToolAnswers, begins_call, first_working, read_with_all
 from mlxctl.probe.questions import TOOL_QUESTIONS, ToolQuestion
 
@@ -15,6 +16,10 @@ _MAX_TOKENS = 256
 _MAX_THINKING_TOKENS = 2048
 # The parser does not change a prompt whose tools the template writes, so any one serves for a model without.
 _ANY_PARSER = "hermes_json"
+
+# Formats that are requested in the system prompt if the usual one does not work: JSON in a tag, a JSON list,
+# a bare JSON object, a tag for each argument. Small models follow some and not others.
+_INJECTED_FORMATS = ("hermes_json", "tool_calls_json", "llama_python", "qwen3_coder")
 
 ToolFailure = Literal["made_up", "unparsed", "cut_off", "broken", "no_call"]
 
@@ -25,13 +30,20 @@ class ToolAttempt:
 
     `failure` is: calls that were not requested (`made_up`), complete calls that no parser reads (`unparsed`),
     no answer before the limit (`cut_off`), calls that are begun and not completed (`broken`), no calls
-    (`no_call`).
+    (`no_call`). `described` is what the parser of the model's `response_template` reads.
     """
 
     delivery: ToolDelivery
     answers: ToolAnswers
     parsed: ParserResult | None = None
+    described: ParserResult | None = None
     failure: ToolFailure = "no_call"
+
+    @property
+    def num_wrong(self) -> int:
+        """Number of answers that are no right call."""
+        num_right = 0 if self.parsed is None else self.parsed.judgments.count("called")
+        return len(self.answers.with_tools) - num_right
 
 
 class ToolCheck:
@@ -55,10 +67,39 @@ class ToolCheck:
             adapter = self._adapter_offering(delivery)
             if adapter is None:
                 continue
-            attempts.append(await self._attempt(delivery, adapter))
+            attempt = await self._attempt(delivery, adapter, own_parser_id=self.own_parser_id)
+            if delivery == "injected":
+                attempt = await self._best_injected(attempt, adapter.verdict.tool_parser_id)
+            attempts.append(attempt)
             if attempts[-1].parsed is not None:
                 break
         return attempts
+
+    async def _best_injected(self, first: ToolAttempt, tried_id: str) -> ToolAttempt:
+        """Request other formats in the system prompt; return the best attempt.
+
+        None is requested where all answers are right already. A format gets all questions if the first answer
+        is a call.
+        """
+        best = first
+        for parser_id in _INJECTED_FORMATS:
+            if not best.num_wrong:
+                break
+            if parser_id == tried_id or (best.parsed is not None and parser_id == best.parsed.parser_id):
+                continue
+            adapter = self._adapter_serving(parser_id, "injected")
+            if not await self._calls_once(adapter):
+                continue
+            attempt = await self._attempt("injected", adapter, own_parser_id=parser_id)
+            if attempt.parsed is not None and attempt.num_wrong < best.num_wrong:
+                best = attempt
+        return best
+
+    async def _calls_once(self, adapter: ModelAdapter) -> bool:
+        question = TOOL_QUESTIONS[0]
+        answer = await self._ask(adapter, question)
+        message = read(adapter, answer.request, answer.prepared, answer.token_ids).message
+        return judge(message, question) == "called"
 
     def _adapter_offering(self, delivery: ToolDelivery) -> ModelAdapter | None:
         """Create the adapter that offers tools in this way.
@@ -74,26 +115,30 @@ class ToolCheck:
         known = replace(self._known, tools=True, tool_parser_id=parser_id, tool_delivery=delivery)
         return self._interview.adapter(known)
 
-    async def _attempt(self, delivery: ToolDelivery, adapter: ModelAdapter) -> ToolAttempt:
+    async def _attempt(
+        self, delivery: ToolDelivery, adapter: ModelAdapter, *, own_parser_id: str
+    ) -> ToolAttempt:
         first, second, third = TOOL_QUESTIONS
         answers = ToolAnswers(
             with_tools=((first, await self._ask(adapter, first)), (second, await self._ask(adapter, second))),
             without_tools=await self._ask(adapter, first, is_offered=False),
             thinking_parser_id=adapter.verdict.thinking_parser_id,
+            described=described_parsers(self._interview.facts),
         )
-        results = read_with_all(answers, own_parser_id=self.own_parser_id)
+        results = read_with_all(answers, own_parser_id=own_parser_id)
         # Another parser may skip a made-up call as text; that does not decide about the model's own format.
-        is_own_undecided = results[0].parser_id == self.own_parser_id and results[0].is_undecided
+        is_own_undecided = results[0].parser_id == own_parser_id and results[0].is_undecided
         if is_own_undecided or (
             first_working(results) is None and any(parsed.is_undecided for parsed in results)
         ):
             answers = replace(
                 answers, with_tools=(*answers.with_tools, (third, await self._ask(adapter, third)))
             )
-            results = read_with_all(answers, own_parser_id=self.own_parser_id)
+            results = read_with_all(answers, own_parser_id=own_parser_id)
         for parsed in results:
             if parsed.can_call_tools and await self._is_confirmed(parsed, delivery, answers):
-                return ToolAttempt(delivery=delivery, answers=answers, parsed=parsed)
+                described = next((each for each in results if each.parser_id == RESPONSE_TEMPLATE_ID), None)
+                return ToolAttempt(delivery=delivery, answers=answers, parsed=parsed, described=described)
         return ToolAttempt(delivery=delivery, answers=answers, failure=_failure_of(results, answers))
 
     async def _ask(
@@ -124,7 +169,7 @@ class ToolCheck:
         self, adapter: ModelAdapter, question: ToolQuestion, transcript: ProbeTranscript
     ) -> CallJudgment:
         # The format decides the wording of injected tools, so the prompt may have changed.
-        if adapter.prepare_input(transcript.request).token_ids != transcript.prepared.token_ids:
+        if prepare(adapter, transcript.request).token_ids != transcript.prepared.token_ids:
             transcript = await self._ask(adapter, question)
         return judge(
             read(adapter, transcript.request, transcript.prepared, transcript.token_ids).message, question

@@ -51,9 +51,14 @@ def _tools_found(attempt: ToolAttempt, parsed: ParserResult, own_parser_id: str)
     how = (
         "in its own format"
         if is_own
+        else f"in the format {parsed.parser_id}, which it follows best"
+        if attempt.delivery == "injected"
         else f"in a format found by trying all parsers; its files say {own_parser_id}"
     )
     without_tools = "; it also calls when nothing is offered" if parsed.calls_without_tools else ""
+    if attempt.described is not None and attempt.described is not parsed:
+        agrees = attempt.described.judgments == parsed.judgments
+        how += f"; its response_template {'agrees' if agrees else 'reads other calls'}"
     num_right = parsed.judgments.count("called")
     return Finding(
         question="tools",

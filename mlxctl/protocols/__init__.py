@@ -43,20 +43,19 @@ from mlxctl.protocols.registry import (
     AGENT_TURNS,
     ANTHROPIC,
     COMPACTION,
-    OLLAMA,
+    DIALECTS,
     OPENAI,
     OPENAI_EMBEDDINGS,
     PROTOCOLS,
-    GenerationProtocol,
-    WireProtocol,
 )
+from mlxctl.protocols.wire_protocol import GenerationProtocol, WireProtocol
 
 __all__ = [
     "AGENT_TURNS",
     "ANTHROPIC",
     "COMPACTION",
+    "DIALECTS",
     "MAX_PAGE_BYTES",
-    "OLLAMA",
     "OPENAI",
     "OPENAI_EMBEDDINGS",
     "OVERFLOW_HEADER",

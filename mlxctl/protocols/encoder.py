@@ -25,11 +25,13 @@ class ReplyShape:
     """How the answer to one request is written, as its body decides.
 
     Each protocol adds its own fields. `model` is the name in the request. `dropped_tools` are the types of
-    offered tools that only their provider can run: they are dropped and logged.
+    offered tools that only their provider can run: they are dropped and logged. A request that `loads_only`
+    has no content: it loads or unloads its model and generates nothing.
     """
 
     model: str
     dropped_tools: tuple[str, ...] = ()
+    loads_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,9 @@ from mlxctl.ir.images import image_media_type
 
 PDF = "application/pdf"
 
+# What encoders write in other ways: the alphabet for URLs, and lines.
+_PLAIN = str.maketrans("-_", "+/", " \t\r\n")
+
 _PDF_URL = re.compile(r"data:application/pdf(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE)
 _AUDIO_URL = re.compile(r"data:audio/[\w.+-]+(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE)
 _REMOTE_URL = re.compile(r"https?:", re.IGNORECASE)
@@ -42,13 +45,14 @@ def image_from_data_url(url: str, path: str) -> ImagePart:
             "send the bytes",
             param=path,
         )
-    return ImagePart(data=_decode(url[header.end() :], path), media_type=header["media_type"].lower())
+    data = _decode(url[header.end() :], path)
+    return ImagePart(data=data, media_type=header["media_type"].lower(), param=path)
 
 
 def image_from_bytes(data: str, path: str) -> ImagePart:
     """Return the image of base64 `data` without a media type. Raises InvalidRequest."""
     decoded = _decode(data, path)
-    return ImagePart(data=decoded, media_type=image_media_type(decoded) or "image/png")
+    return ImagePart(data=decoded, media_type=image_media_type(decoded) or "image/png", param=path)
 
 
 def image_from_base64(data: str, media_type: str, path: str) -> ImagePart:
@@ -61,7 +65,7 @@ def image_from_base64(data: str, media_type: str, path: str) -> ImagePart:
             f"{path}.media_type is {media_type!r}; it must be an image type such as 'image/png'",
             param=f"{path}.media_type",
         )
-    return ImagePart(data=_decode(data, f"{path}.data"), media_type=media_type)
+    return ImagePart(data=_decode(data, f"{path}.data"), media_type=media_type, param=path)
 
 
 def document_from_data_url(url: str, path: str) -> DocumentPart:
@@ -128,12 +132,15 @@ def recording_from_base64(data: str, path: str) -> bytes:
 
 
 def _decode(data: str, path: str) -> bytes:
+    """Decode base64 of both alphabets, with line breaks and without padding too."""
     try:
         decoded = base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise InvalidRequest(
-            f"{path} is not valid base64; send the standard alphabet with padding", param=path
-        ) from error
+    except (binascii.Error, ValueError):
+        plain = data.translate(_PLAIN)
+        try:
+            decoded = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise InvalidRequest(f"{path} is not valid base64", param=path) from error
     if not decoded:
         raise InvalidRequest(f"{path} holds no bytes; send the encoded file", param=path)
     return decoded

@@ -1,155 +1,78 @@
 """Registry of wire protocols: parsers, encoders and errors."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
-from mlxctl.ir import GenerationRequest
-from mlxctl.protocols.anthropic.errors import anthropic_error
+from mlxctl.ir.errors import UnknownThread
+from mlxctl.protocols.anthropic.errors import AnthropicError, anthropic_error
 from mlxctl.protocols.anthropic.messages import MessageEncoder, parse_messages, parse_messages_with
-from mlxctl.protocols.compat.llama_cpp import encode as llama_cpp
-from mlxctl.protocols.compat.llama_cpp.errors import llama_error
-from mlxctl.protocols.compat.lm_studio import stats as lm_studio
-from mlxctl.protocols.compat.lm_studio.chat import (
-    NativeChatEncoder,
-    parse_native_chat,
-    parse_native_chat_with,
-)
-from mlxctl.protocols.compat.ollama import encode as ollama
-from mlxctl.protocols.compat.rerank.encode import cohere_error
-from mlxctl.protocols.encoder import Encoder, Parsed, StoredContext
-from mlxctl.protocols.error_body import ErrorBody
+from mlxctl.protocols.compat.llama_cpp.routes import DIALECT as LLAMA_CPP_DIALECT
+from mlxctl.protocols.compat.lm_studio.routes import DIALECT as LM_STUDIO_DIALECT
+from mlxctl.protocols.compat.ollama.routes import DIALECT as OLLAMA_DIALECT
+from mlxctl.protocols.compat.rerank.routes import DIALECT as RERANK_DIALECT
+from mlxctl.protocols.dialect import Dialect
 from mlxctl.protocols.openai.agents.turns import TurnEncoder, parse_turn, parse_turn_with
 from mlxctl.protocols.openai.chat import ChatEncoder, parse_chat
 from mlxctl.protocols.openai.completions import CompletionEncoder, parse_completion
-from mlxctl.protocols.openai.errors import openai_error
+from mlxctl.protocols.openai.errors import OpenAIError, openai_error
 from mlxctl.protocols.openai.responses.compaction import (
     CompactionEncoder,
     parse_compaction,
     parse_compaction_with,
 )
 from mlxctl.protocols.openai.responses.encoder import ResponseEncoder, parse_response, parse_response_with
+from mlxctl.protocols.wire_protocol import GenerationProtocol, Threads, WireProtocol
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WireProtocol:
-    """A wire protocol: its vendor and the shape of its errors.
-
-    `render_error(error, request_id=...)` returns the response; not every vendor's shape has the id.
-    """
-
-    vendor: Literal["openai", "anthropic", "ollama", "llama_cpp", "cohere"]
-    render_error: Callable[..., ErrorBody]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationProtocol(WireProtocol):
-    """A wire protocol that generates text.
-
-    `parse` reads a body; `parse_with` also takes what is stored of its reference, where bodies may refer to
-    something. Both raise InvalidRequest with the caller's field as `param`, and are functions of a module, so
-    that a preparation process can call them. `create_encoder` makes the encoder of a shape.
-    """
-
-    parse: Callable[[bytes], Parsed]
-    parse_with: Callable[[bytes, Any], Parsed] | None = None
-    create_encoder: Callable[[Any], Encoder]
-    stream_media_type: str = "text/event-stream"
-
-    def parse_alone(self, body: bytes) -> GenerationRequest:
-        """Parse a body without stored data. Raises InvalidRequest."""
-        parsed, _ = self.parse(body) if self.parse_with is None else self.parse_with(body, StoredContext())
-        assert isinstance(parsed, GenerationRequest), "nothing is left to refer to"
-        return parsed
-
-
-NDJSON = "application/x-ndjson"
-
-OPENAI = WireProtocol(vendor="openai", render_error=openai_error)
+_OPENAI: dict[str, Any] = {"vendor": "openai", "error": OpenAIError}
+_ANTHROPIC: dict[str, Any] = {
+    "vendor": "anthropic",
+    "error": AnthropicError,
+    "render_error": anthropic_error,
+}
+OPENAI = WireProtocol(**_OPENAI, render_error=openai_error)
 OPENAI_EMBEDDINGS = WireProtocol(
-    vendor="openai", render_error=partial(openai_error, prompt_field="input", has_detail=True)
+    **_OPENAI, render_error=partial(openai_error, prompt_field="input", has_detail=True)
 )
-RERANK = WireProtocol(
-    vendor="openai", render_error=partial(openai_error, prompt_field="documents", has_detail=True)
-)
-OLLAMA = WireProtocol(vendor="ollama", render_error=ollama.ollama_error)
-ANTHROPIC = WireProtocol(vendor="anthropic", render_error=anthropic_error)
-LLAMA_CPP = WireProtocol(vendor="llama_cpp", render_error=llama_error)
-COHERE = WireProtocol(vendor="cohere", render_error=cohere_error)
+ANTHROPIC = WireProtocol(**_ANTHROPIC)
+
+DIALECTS: Mapping[str, Dialect] = {
+    "llama_cpp": LLAMA_CPP_DIALECT,
+    "lm_studio": LM_STUDIO_DIALECT,
+    "ollama": OLLAMA_DIALECT,
+    "rerank": RERANK_DIALECT,
+}
+"""The APIs of other servers, by the folder of `compat`."""
 
 PROTOCOLS: Mapping[str, GenerationProtocol] = {
     "chat": GenerationProtocol(
-        vendor="openai",
+        **_OPENAI,
         render_error=openai_error,
         parse=parse_chat,
         create_encoder=ChatEncoder,
     ),
     "completions": GenerationProtocol(
-        vendor="openai",
+        **_OPENAI,
         render_error=partial(openai_error, prompt_field="prompt"),
         parse=parse_completion,
         create_encoder=CompletionEncoder,
     ),
     "responses": GenerationProtocol(
-        vendor="openai",
+        **_OPENAI,
         render_error=partial(openai_error, prompt_field="input"),
         parse=parse_response,
         parse_with=parse_response_with,
         create_encoder=ResponseEncoder,
     ),
     "messages": GenerationProtocol(
-        vendor="anthropic",
-        render_error=anthropic_error,
+        **_ANTHROPIC,
         parse=parse_messages,
         parse_with=parse_messages_with,
         create_encoder=MessageEncoder,
+        threads=Threads(kind="threads", unknown=UnknownThread),
     ),
-    "lm_studio_chat": GenerationProtocol(
-        vendor="openai",
-        render_error=partial(openai_error, prompt_field="input"),
-        parse=parse_native_chat,
-        parse_with=parse_native_chat_with,
-        create_encoder=NativeChatEncoder,
-    ),
-    "lm_studio_v0_chat": GenerationProtocol(
-        vendor="openai",
-        render_error=openai_error,
-        parse=lm_studio.parse_chat,
-        create_encoder=lm_studio.LMStudioChatEncoder,
-    ),
-    "lm_studio_v0_completions": GenerationProtocol(
-        vendor="openai",
-        render_error=partial(openai_error, prompt_field="prompt"),
-        parse=lm_studio.parse_completion,
-        create_encoder=lm_studio.LMStudioCompletionEncoder,
-    ),
-    "llama_completion": GenerationProtocol(
-        vendor="llama_cpp",
-        render_error=llama_error,
-        parse=llama_cpp.parse_completion,
-        create_encoder=llama_cpp.LlamaEncoder,
-    ),
-    "llama_infill": GenerationProtocol(
-        vendor="llama_cpp",
-        render_error=llama_error,
-        parse=llama_cpp.parse_infill,
-        create_encoder=llama_cpp.LlamaEncoder,
-    ),
-    "ollama_chat": GenerationProtocol(
-        vendor="ollama",
-        render_error=ollama.ollama_error,
-        parse=ollama.parse_chat,
-        create_encoder=ollama.OllamaEncoder,
-        stream_media_type=NDJSON,
-    ),
-    "ollama_generate": GenerationProtocol(
-        vendor="ollama",
-        render_error=ollama.ollama_error,
-        parse=ollama.parse_generate,
-        create_encoder=ollama.OllamaEncoder,
-        stream_media_type=NDJSON,
-    ),
+    **{route.name: route.protocol for dialect in DIALECTS.values() for route in dialect.generation},
 }
 """The protocols that generate text, by the name that callers of `/cache/explain` use."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from falcon.asgi import App, Request, Response
 
-from mlxctl.protocols import OLLAMA, anthropic_error, openai_error
+from mlxctl.protocols import DIALECTS, anthropic_error, openai_error
 from mlxctl.server.http.disconnect import Application, DisconnectWatch
 from mlxctl.server.http.error_handlers import ErrorHandlers
 from mlxctl.server.http.open_requests import OpenHttpRequests
@@ -72,11 +72,10 @@ def create_app(
             for path in route.paths
         },
         by_header={"anthropic-version": anthropic_error},
-        # LM Studio's paths are below Ollama's.
         by_prefix={
-            "/api/v0/": openai_error,
-            "/api/v1/": openai_error,
-            "/api/": OLLAMA.render_error,
+            prefix: render
+            for dialect in DIALECTS.values()
+            for prefix, render in dialect.error_prefixes.items()
         },
         default=openai_error,
     ).install(app)

@@ -19,7 +19,7 @@ def theirs(model: Path, prompt: PreparedInput, images: Sequence[ImagePart], *, n
     """Return the likeliest tokens after a prompt."""
     vision = read_model(model).vision
     assert vision is not None
-    say = {"pixtral": _pixtral, "qwen": _qwen, "gemma": _gemma}[vision.kind]
+    say = {"pixtral": _pixtral, "qwen_vl": _qwen, "gemma3": _gemma}[vision.family]
     opened = [Image.open(io.BytesIO(image.data)).convert("RGB") for image in images]
     return say(mlx_vlm.utils.load_model(model), model, list(prompt.token_ids), opened, num_tokens)
 
@@ -69,7 +69,7 @@ def _gemma(whole: Any, model: Path, prompt: list[int], images: list[Any], num_to
     vision = read_model(model).vision
     assert vision is not None
     pixels = np.stack(
-        [np.asarray(image.resize((vision.side, vision.side), Image.Resampling.BILINEAR)) for image in images]
+        [np.asarray(image.resize((vision.sizes["side"],) * 2, Image.Resampling.BILINEAR)) for image in images]
     )
     pixel_values = mx.array((pixels.astype(np.float32) / 255 - 0.5) / 0.5).transpose(0, 3, 1, 2)
     generated_ids: list[int] = []

@@ -19,7 +19,7 @@ def prompt(
     """One with images from and to these places."""
     images = [
         ProcessedImage.of(
-            b"", height=1, width=1, start=start, num_tokens=end - start, num_positions=2, is_whole=is_whole
+            b"", tiles=((1, 1),), start=start, num_tokens=end - start, num_positions=2, is_whole=is_whole
         )
         for start, end in spans
     ]

@@ -130,9 +130,8 @@ def test_vision_encoder_error_fails_its_request_only(monkeypatch: pytest.MonkeyP
 def test_image_that_cannot_be_encoded_fails_its_request() -> None:
     async def run() -> Output:
         async with seeing_engine(MODEL) as client:
-            return await answer(
-                client, replace(asked(image(RED)), images=(replace(asked(image(RED)).images[0], width=8),))
-            )
+            (seen,) = asked(image(RED)).images
+            return await answer(client, replace(asked(image(RED)), images=(replace(seen, tiles=((8, 8),)),)))
 
     with pytest.raises(SequenceFailed, match="encoding an image failed"):
         asyncio.run(run())

@@ -33,8 +33,7 @@ def laid_out(grids: Grids) -> tuple[list[ProcessedImage], int]:
                 start=start,
                 num_tokens=rows * columns,
                 num_positions=max(rows, columns),
-                height=rows * CELL,
-                width=columns * CELL,
+                tiles=((rows * CELL, columns * CELL),),
             )
         )
     return images, end

@@ -97,6 +97,17 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(bounded())
 
 
+def test_shared_lease_ends_with_its_last_holder() -> None:
+    changes: list[int] = []
+    lease = Lease("a", lambda _, change: changes.append(change))
+    lease.share()
+
+    for _ in range(3):
+        lease.release()
+
+    assert changes == [1, 1, -1, -1]
+
+
 def test_model_is_evicted_when_its_last_lease_ends() -> None:
     async def scenario() -> None:
         residency, loader = make()

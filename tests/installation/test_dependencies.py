@@ -31,7 +31,8 @@ OPTIONAL = {
     "mlxctl/engine/speech/voxtral_tts.py": {"mistral_common", "mlx_audio"},  # library/speech_recipe.py
     "mlxctl/formats/adapters/media/speech_files.py": {"soundfile"},  # file_of
     "mlxctl/engine/embedding/weights.py": {"mlx_embeddings", "mlx_vlm"},  # models/encoders.py: find_encoder
-    "mlxctl/engine/generation/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
+    "mlxctl/engine/loading/vlm_text_model.py": {"mlx_vlm"},  # library/runtimes.py
+    "mlxctl/engine/generation/loading.py": {"PIL", "mlx_vlm"},  # models/vision_recipe.py
     "mlxctl/server/policy/jwks.py": {"joserfc"},  # missing_for
     "mlxctl/server/policy/oidc.py": {"joserfc"},  # missing_for
     "mlxctl/state/installed.py": {"opentelemetry"},  # names of modules only

@@ -26,10 +26,10 @@ def change(model: Path, name: str, **changes: Any) -> None:
 def test_vision_recipe_has_patch_sizes_and_colors(model: Path) -> None:
     image_token_id = json.loads((model / "config.json").read_text())["image_token_index"]
     assert read_model(model).vision == VisionRecipe(
-        kind="pixtral",
+        family="pixtral",
         image_token_id=image_token_id,
         cell_size=16,
-        longest_edge=64,
+        sizes={"longest_edge": 64},
         mean=(0.5, 0.5, 0.5),
         deviation=(0.25, 0.25, 0.25),
         resample=3,
@@ -47,7 +47,7 @@ def test_missing_image_processor_fields_get_defaults(model: Path) -> None:
     (model / "preprocessor_config.json").unlink()
     vision = read_model(model).vision
     assert vision is not None
-    assert (vision.longest_edge, vision.mean[0]) == (1024, 0.48145466)
+    assert (vision.sizes["longest_edge"], vision.mean[0]) == (1024, 0.48145466)
 
 
 def test_newer_processor_file_takes_precedence(model: Path) -> None:
@@ -56,7 +56,7 @@ def test_newer_processor_file_takes_precedence(model: Path) -> None:
     )
     vision = read_model(model).vision
     assert vision is not None
-    assert vision.longest_edge == 128
+    assert vision.sizes == {"longest_edge": 128}
 
 
 def without_vision_tower(model: Path) -> Path:
@@ -80,9 +80,9 @@ def test_text_model_has_no_vision_problem(model: Path) -> None:
 
 
 def test_unsupported_vision_type_has_a_problem(model: Path) -> None:
-    change(model, "config.json", model_type="idefics3")
+    change(model, "config.json", model_type="mllama")
     facts = read_model(model)
-    assert (facts.vision, facts.vision_problem) == (None, "images of idefics3 models are not supported")
+    assert (facts.vision, facts.vision_problem) == (None, "images of mllama models are not supported")
 
 
 def test_vision_model_without_packages_serves_text(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,11 +122,10 @@ def test_qwen_pixel_limits_are_read_in_both_notations() -> None:
     for name in ("qwen2_vl", "qwen3_vl"):
         vision = read_model(tiny_models.model(name)).vision
         assert vision is not None
-        assert (vision.kind, vision.cell_size, vision.min_pixels, vision.max_pixels) == (
-            "qwen",
+        assert (vision.family, vision.cell_size, vision.sizes) == (
+            "qwen_vl",
             16,
-            256,
-            16_384,
+            {"min_pixels": 256, "max_pixels": 16_384},
         )
 
 
@@ -161,7 +160,7 @@ def test_gemma_image_is_a_square_of_cells(tmp_path: Path) -> None:
     model = copied("gemma3_seer", tmp_path)
     vision = read_model(model).vision
     assert vision is not None
-    assert (vision.kind, vision.side, vision.cell_size, vision.resample) == ("gemma", 64, 16, 2)
+    assert (vision.family, vision.sizes, vision.cell_size, vision.resample) == ("gemma3", {"side": 64}, 16, 2)
     change(model, "config.json", mm_tokens_per_image=15)
     assert (
         read_model(model).vision_problem

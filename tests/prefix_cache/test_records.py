@@ -68,3 +68,26 @@ def test_quantized_record_has_few_buffers_and_round_trips(model: Any) -> None:
     assert all(
         mx.array_equal(one, other) for one, other in zip(record.groups[0], again.groups[0], strict=True)
     )
+
+
+class _Pool:
+    """A layer whose `state` is read-only, as mlx-lm's deepseek_v41."""
+
+    def __init__(self) -> None:
+        self.pooled: mx.array | None = None
+        self.offset = 0
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        return (self.pooled,)
+
+
+def test_layer_without_settable_state_is_restored_by_its_attributes() -> None:
+    filled, restored = _Pool(), _Pool()
+    filled.pooled, filled.offset = mx.arange(3), 7
+    layout = CacheLayout([filled])
+    stored = b"".join(encode(layout.snapshot([filled]), chunk=bytes(16), position=7))
+    record: Any = decode(stored, chunk=bytes(16), position=7)
+    layout.restore([restored], [], 7, record, capacity=8)
+    assert restored.pooled is not None
+    assert (restored.pooled.tolist(), restored.offset) == ([0, 1, 2], 7)

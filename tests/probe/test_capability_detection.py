@@ -25,6 +25,7 @@ PLAIN_TEMPLATE = (
 )
 HERMES = '<tool_call>\n{{"name": "{name}", "arguments": {{"city": "{city}"}}}}\n</tool_call>'
 MISTRAL = '[TOOL_CALLS]{name}[ARGS]{{"city": "{city}"}}'
+TAGGED = "<tool_call>\n<function={name}>\n<parameter=city>\n{city}\n</parameter>\n</function>\n</tool_call>"
 TOOL_CODE = "```tool_code\n{name}(city='{city}')\n```"
 INJECTED = "You can call these tools"
 
@@ -107,6 +108,26 @@ def test_tools_are_injected_when_template_delivery_fails(model: Path, store: Cap
 def test_own_format_is_found_for_injected_tools(plain_model: Path, store: CapabilityStore) -> None:
     found = finding_of(plain_model, caller(TOOL_CODE), store)
     assert (found.verdict, found.value) == ("yes", {"parser": "gemma", "delivery": "injected"})
+
+
+def test_injected_tools_take_the_format_that_the_model_follows(
+    plain_model: Path, store: CapabilityStore
+) -> None:
+    def follower(prompt: str) -> str:
+        # It calls with JSON in a tag sometimes, with a tag for each argument always.
+        is_tagged = "<parameter=" in prompt
+        form = TAGGED if is_tagged else HERMES
+        follows = is_tagged or TOOL_QUESTIONS[0].text in prompt
+        return caller(form, only_if=INJECTED)(prompt) if follows else "I do not know."
+
+    ask_only(store, plain_model, "tools")
+    record = record_of(plain_model, follower, store)
+    found = record.finding("tools")
+    assert found is not None
+    assert found.value == {"parser": "qwen3_coder", "delivery": "injected"}
+    assert found.reason.startswith("2 of 2 right, written into the system prompt; in the format qwen3_coder")
+    serving = create_adapter(read_model(plain_model), name="x", capabilities=to_capabilities(record.findings))
+    assert (serving.verdict.tool_parser_id, serving.verdict.tool_delivery) == ("qwen3_coder", "injected")
 
 
 def test_format_counts_only_if_confirmed_by_the_serving_adapter(

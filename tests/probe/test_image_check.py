@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from mlxctl.ir import FinishReason, Message, TextPart, TextResult, ThinkingPart, Usage
-from mlxctl.probe.image_check import judge, one_color_png
+from mlxctl.probe.image_check import judge, judge_pairs, one_color_png
 from mlxctl.state.stores import CapabilityStore, Finding
 from tests import tiny_models
 
@@ -87,3 +87,16 @@ RIGHT = [answer("Red."), answer("It is green!"), answer("BLUE")]
 )
 def test_vision_needs_every_color(results: list[TextResult], verdict: str) -> None:
     assert judge(results)[0] == verdict
+
+
+@pytest.mark.parametrize(
+    ("texts", "verdict"),
+    [
+        (("Blue and red.", "red, then green"), "yes"),
+        (("red and blue", "red, then green"), "no"),
+        (("Blue.", "Red."), "no"),
+        (("blue, red, green",) * 2, "no"),
+    ],
+)
+def test_several_images_need_their_colors_in_order(texts: tuple[str, str], verdict: str) -> None:
+    assert judge_pairs([answer(text) for text in texts])[0] == verdict

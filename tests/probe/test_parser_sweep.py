@@ -1,8 +1,10 @@
 """Parsing with every parser: own parser first; unknown tags are listed."""
 
+from dataclasses import replace
+
 import pytest
 
-from mlxctl.formats.parsers import TOOL_PARSER_IDS
+from mlxctl.formats.parsers import TOOL_PARSER_IDS, read_response_template
 from mlxctl.probe.parser_sweep import first_working, read_with_all
 from mlxctl.probe.tool_results import unknown_tags
 
@@ -77,3 +79,21 @@ def test_unknown_tags_are_listed_once_without_those_of_the_prompt() -> None:
 
 def test_comparison_operators_are_no_tags() -> None:
     assert unknown_tags([("", "1 < 2 and 3 > 2, a<b, c>d; <3 <https://x> < tag>")]) == []
+
+
+def test_format_that_only_the_model_describes_is_found() -> None:
+    field = {
+        "open_pattern": r"<my:call what=(?P<name>\w+)>",
+        "close": "</my:call>",
+        "content": "xml-inline",
+        "content_args": {"tag_pattern": "<my:(?P<key>value)>(?P<value>.*?)</my:value>"},
+        "transform": {
+            "type": "function",
+            "function": {"name": "{name}", "arguments": {"city": "{content.value}"}},
+        },
+    }
+    described = read_response_template({"response_template": {"fields": {"tool_calls": field}}})
+    spoken = replace(answers(FOREIGN.format(**SKY), FOREIGN.format(**CLOCK)), described=described)
+    found = first_working(read_with_all(spoken, own_parser_id="hermes_json"))
+    assert found is not None
+    assert (found.parser_id, found.judgments) == ("response_template", ("called", "called"))

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -235,6 +236,23 @@ def test_images_and_audio_are_decoded() -> None:
         ImagePart(data=b"\x89PNG", media_type="image/png"),
         AudioPart(data=b"\x89PNG", media_type="audio/wav"),
     )
+
+
+@pytest.mark.parametrize(
+    "encode",
+    [
+        base64.urlsafe_b64encode,
+        base64.encodebytes,
+        lambda data: base64.b64encode(data).replace(b"=", b""),
+        lambda data: base64.urlsafe_b64encode(data).rstrip(b"=") + b"\r\n",
+    ],
+)
+def test_other_ways_to_write_base64_are_read(encode: Callable[[bytes], bytes]) -> None:
+    data = b"\x89PNG\xfb\xff\xfe" * 31
+    url = f"data:image/png;base64,{encode(data).decode()}"
+    part = {"type": "image_url", "image_url": {"url": url}}
+    (read,) = parse(messages=[{"role": "user", "content": [part]}]).messages[0].parts
+    assert read == ImagePart(data=data, media_type="image/png")
 
 
 @pytest.mark.parametrize(

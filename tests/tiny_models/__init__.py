@@ -1,20 +1,24 @@
 """Tiny models for tests, in the format that `mlx_lm.load` reads.
 
-`model(name)` is a generated model with random weights, of `NAMES` (text), `VISION_NAMES` (images too) or
-"embedder". `encoder(name)` is a generated encoder of `ENCODER_NAMES`, `speech(name)` a generated speech model
-of `SPEECH_NAMES`. They are built at the first use and
-cached outside the repository (see `directory_cache`). `trained(name)` is a trained model of the repository:
-tool calls (see `train`), colors of images (`pixtral_colors`, `qwen2_5_vl_colors`; see `color_vision`),
-transcription (`whisper_words`). The demo model of the package is trained too.
+`model(name)` is a generated model with random weights, of `NAMES` (text), `VISION_NAMES` (images too),
+`VLM_TEXT_NAMES` (text, of classes that only mlx-vlm has) or "embedder". `encoder(name)` is a generated
+encoder of `ENCODER_NAMES`, `speech(name)` a generated speech model of `SPEECH_NAMES`. They are built at the
+first use and cached outside the repository (see `directory_cache`). `trained(name)` is a trained model of the
+repository: tool calls (see `train`), colors of images (`pixtral_colors`, `qwen2_5_vl_colors`; see
+`color_vision`), transcription (`whisper_words`). The demo model of the package is trained too.
 """
 
 from pathlib import Path
 
 from .directory_cache import cached_directory, cached_encoder_directory, cached_speech_directory
 from .families import FAMILIES
+from .seers import SEERS
+from .vlm_text import VLM_TEXT
 
 NAMES = tuple(name for name, family in FAMILIES.items() if not (family.headless or family.sees))
+SEER_NAMES = tuple(family.name for family in SEERS)
 VISION_NAMES = tuple(name for name, family in FAMILIES.items() if family.sees)
+VLM_TEXT_NAMES = tuple(VLM_TEXT)
 ENCODER_NAMES = ("bert", "xlm_roberta", "modernbert", "embeddinggemma", "llama_bidirec")
 CROSS_ENCODER_NAMES = ("bert_scorer", "xlm_roberta_scorer", "modernbert_scorer")
 SPEECH_NAMES = ("qwen3_tts", "qwen3_tts_design", "qwen3_tts_base", "soprano", "pocket_tts")
@@ -34,7 +38,7 @@ def model(name: str) -> Path:
 
     Raises KeyError for an unknown name.
     """
-    return cached_directory(FAMILIES[name])
+    return cached_directory((FAMILIES | VLM_TEXT | {family.name: family for family in SEERS})[name])
 
 
 def encoder(name: str) -> Path:
@@ -62,9 +66,11 @@ __all__ = [
     "CROSS_ENCODER_NAMES",
     "ENCODER_NAMES",
     "NAMES",
+    "SEER_NAMES",
     "SPEECH_NAMES",
     "TRAINED_NAMES",
     "VISION_NAMES",
+    "VLM_TEXT_NAMES",
     "encoder",
     "model",
     "speech",

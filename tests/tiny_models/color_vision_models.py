@@ -220,8 +220,7 @@ def _positions(is_cell: Any, height: int, width: int) -> Any:
         images = [
             ProcessedImage.of(
                 b"",
-                height=height,
-                width=width,
+                tiles=((height, width),),
                 start=start,
                 num_tokens=len(places),
                 num_positions=num_positions,

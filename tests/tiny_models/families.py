@@ -20,8 +20,9 @@ class Family:
     only printable ASCII and never end; `zero_centred_norms` is Gemma's way to store norm weights. A
     `headless` model is an embedding model: its weights are saved as by sentence-transformers, without head
     and without `model.` before their names, its tokenizer ends every text with the last end token, and
-    `beside` are further files, as JSON values. A model that `sees` has a vision part as in mlx-vlm, and
-    `token_ids` are fields of its configuration, with the tokens whose ids they have.
+    `beside` are further files, as JSON values. A model that `sees` has a vision part as in mlx-vlm; the class
+    of one that `is_of_mlx_vlm` is in mlx-vlm only. `token_ids` are fields of its configuration, with the
+    tokens whose ids they have, and `named_tokens` are fields of the tokenizer's.
     """
 
     name: str
@@ -38,7 +39,9 @@ class Family:
     headless: bool = False
     beside: dict[str, Any] = field(default_factory=dict)
     sees: bool = False
+    is_of_mlx_vlm: bool = False
     token_ids: dict[str, str] = field(default_factory=dict)
+    named_tokens: dict[str, str] = field(default_factory=dict)
 
 
 _CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -58,7 +61,7 @@ _MISTRAL = (
 )  # fmt: skip
 
 
-def _attention(
+def attention(
     model_type: str, *, hidden_size: int = 64, num_hidden_layers: int = 4, **more: Any
 ) -> dict[str, Any]:
     """Return the configuration that all models share, without the vocabulary."""
@@ -79,7 +82,7 @@ def _attention(
     }
 
 
-def _qwen3(name: str, config: dict[str, Any], **more: Any) -> Family:
+def qwen3_family(name: str, config: dict[str, Any], **more: Any) -> Family:
     return Family(
         name=name,
         template="qwen3",
@@ -92,28 +95,28 @@ def _qwen3(name: str, config: dict[str, Any], **more: Any) -> Family:
     )
 
 
-_QWEN3_NEXT = _attention(
+_QWEN3_NEXT = attention(
     "qwen3_next", linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=16,
     linear_value_head_dim=16, linear_conv_kernel_dim=4, num_experts=4, num_experts_per_tok=2,
     decoder_sparse_step=1, mlp_only_layers=[], shared_expert_intermediate_size=64, moe_intermediate_size=32,
     partial_rotary_factor=0.5, norm_topk_prob=True, full_attention_interval=2,
 )  # fmt: skip
-_MAMBA = _attention(
+_MAMBA = attention(
     "mamba",
     state_size=16, conv_kernel=4, use_bias=False, use_conv_bias=True, time_step_rank=8,
 )  # fmt: skip
-_LFM2_CONFIG = _attention(
+_LFM2_CONFIG = attention(
     "lfm2",
     norm_eps=1e-5, conv_bias=False, conv_L_cache=3, block_dim=64, block_ff_dim=128, block_multiple_of=16,
     block_ffn_dim_multiplier=1.0, block_auto_adjust_ff_dim=False, tie_word_embeddings=True,
     layer_types=["conv", "full_attention", "conv", "full_attention"],
 )  # fmt: skip
-_GPT_OSS_CONFIG = _attention(
+_GPT_OSS_CONFIG = attention(
     "gpt_oss",
     sliding_window=32, num_local_experts=4, num_experts_per_tok=2, rope_scaling=None, rope_theta=150_000,
     layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
 )  # fmt: skip
-_GEMMA3_CONFIG = _attention(
+_GEMMA3_CONFIG = attention(
     "gemma3_text",
     sliding_window=32, sliding_window_pattern=2, query_pre_attn_scalar=16, rope_local_base_freq=10_000.0,
     tie_word_embeddings=True,
@@ -148,7 +151,7 @@ _QWEN_PROCESSOR = {
 
 
 def _qwen3_5(name: str, model_type: str, **more: Any) -> Family:
-    text = _attention(
+    text = attention(
         f"{model_type}_text",
         linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=16, linear_value_head_dim=16,
         linear_conv_kernel_dim=4, full_attention_interval=2, **more,
@@ -173,7 +176,7 @@ _SEERS = (
     Family(
         name="qwen2_vl",
         config={
-            **_attention("qwen2_vl", rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]}),
+            **attention("qwen2_vl", rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]}),
             "vision_config": {
                 "model_type": "qwen2_vl", "embed_dim": 32, "hidden_size": 64, "mlp_ratio": 2.0,
                 **_QWEN_VISION,
@@ -185,7 +188,7 @@ _SEERS = (
     Family(
         name="qwen2_5_vl",
         config={
-            **_attention("qwen2_5_vl", rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]}),
+            **attention("qwen2_5_vl", rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]}),
             "vision_config": {
                 "model_type": "qwen2_5_vl", "hidden_size": 32, "intermediate_size": 64, "out_hidden_size": 64,
                 "window_size": 32, "fullatt_block_indexes": [1], **_QWEN_VISION,
@@ -198,7 +201,7 @@ _SEERS = (
         name="qwen3_vl",
         config={
             "model_type": "qwen3_vl",
-            "text_config": _attention(
+            "text_config": attention(
                 "qwen3_vl_text",
                 rope_scaling={"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True}
             ),
@@ -219,7 +222,7 @@ _SEERS = (
         name="qwen3_vl_moe",
         config={
             "model_type": "qwen3_vl_moe",
-            "text_config": _attention(
+            "text_config": attention(
                 "qwen3_vl_moe_text",
                 rope_scaling={"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True},
                 num_experts=4, num_experts_per_tok=2, decoder_sparse_step=1, mlp_only_layers=[],
@@ -269,14 +272,14 @@ _SEERS = (
 
 _ALL = (
     *_SEERS,
-    _qwen3("qwen3", _attention("qwen3")),
+    qwen3_family("qwen3", attention("qwen3")),
     Family(
         name="llama3",
         template="llama3",
         special_tokens=_LLAMA3,
         bos_token="<|begin_of_text|>",
         end_tokens=("<|eot_id|>", "<|end_of_text|>", "<|eom_id|>"),
-        config=_attention("llama", rope_theta=500_000.0),
+        config=attention("llama", rope_theta=500_000.0),
     ),
     Family(
         name="gemma3",
@@ -295,31 +298,31 @@ _ALL = (
         end_tokens=("<|im_end|>",),
         config=_LFM2_CONFIG,
     ),
-    _qwen3("qwen3_next", _QWEN3_NEXT),
+    qwen3_family("qwen3_next", _QWEN3_NEXT),
     # mlx-lm's layers read the padding of a batch like tokens.
-    _qwen3("mamba", _MAMBA),
+    qwen3_family("mamba", _MAMBA),
     # Its channels and template are not needed in tests of its layers.
-    _qwen3("gpt_oss", _GPT_OSS_CONFIG),
+    qwen3_family("gpt_oss", _GPT_OSS_CONFIG),
     Family(
         name="mistral",
         template="mistral",
         special_tokens=_MISTRAL,
         bos_token="<s>",
         end_tokens=("</s>",),
-        config=_attention("mistral", rope_theta=10_000.0),
+        config=attention("mistral", rope_theta=10_000.0),
     ),
-    _qwen3("endless", _attention("qwen3"), endless=True),
+    qwen3_family("endless", attention("qwen3"), endless=True),
     # Its recurrent states do not grow, so that answers never fill the memory.
-    _qwen3("endless_mamba", _MAMBA, endless=True),
-    _qwen3(
+    qwen3_family("endless_mamba", _MAMBA, endless=True),
+    qwen3_family(
         "bench5m",
-        _attention("qwen3", hidden_size=256, num_hidden_layers=6, intermediate_size=768),
+        attention("qwen3", hidden_size=256, num_hidden_layers=6, intermediate_size=768),
         vocab_size=1024,
         endless=True,
     ),
-    _qwen3(
+    qwen3_family(
         "embedder",
-        _attention("qwen3", max_position_embeddings=1024),
+        attention("qwen3", max_position_embeddings=1024),
         headless=True,
         beside={
             "modules.json": [

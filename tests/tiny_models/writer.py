@@ -27,6 +27,7 @@ _ATTENTION_SHARPNESS = 2.5
 _EMBEDDING_SIZE = 0.3
 _END_FEATURE = 1.0
 _END_PENALTY = -80.0
+_NUM_EXPERTS = 4
 
 
 def build(family: Family, directory: Path) -> None:
@@ -73,13 +74,13 @@ def draw_weights(family: Family, config: dict[str, Any]) -> dict[str, mx.array]:
         template.pop("language_model.lm_head.weight", None)
     keys = mx.random.split(mx.random.key(family.seed), len(template))
     return {
-        name: _draw(name.removeprefix("language_model."), parameter.shape, keys[index], family, words)
+        name: _draw(name.removeprefix("language_model."), parameter, keys[index], family, words)
         for index, (name, parameter) in enumerate(sorted(template.items()))
     }
 
 
 def _architecture(family: Family, config: dict[str, Any]) -> Any:
-    if not family.sees:
+    if not (family.sees or family.is_of_mlx_vlm):
         model_class, args_class = _get_classes(config)
         return model_class(args_class.from_dict(config))
     from mlx_vlm.utils import get_model_and_args, update_module_configs
@@ -92,10 +93,12 @@ def _architecture(family: Family, config: dict[str, Any]) -> Any:
     )
 
 
-def _draw(
-    name: str, shape: tuple[int, ...], key: mx.array, family: Family, config: dict[str, Any]
-) -> mx.array:
-    width = config["hidden_size"]
+def _draw(name: str, parameter: mx.array, key: mx.array, family: Family, config: dict[str, Any]) -> mx.array:
+    width, shape = config["hidden_size"], parameter.shape
+    if not mx.issubdtype(parameter.dtype, mx.floating):
+        # Which experts a token has is drawn; other whole numbers follow from the configuration.
+        is_drawn = name.endswith("tid2eid")
+        return mx.random.randint(0, _NUM_EXPERTS, shape, parameter.dtype, key=key) if is_drawn else parameter
     if name.endswith(("A_log", "dt_bias")):
         return mx.random.uniform(low=-5.0, high=-1.0, shape=shape, key=key)
     if name.startswith(("vision_tower", "multi_modal_projector")):
@@ -151,6 +154,7 @@ def _tokenizer_config(family: Family) -> dict[str, Any]:
         "eos_token": family.end_tokens[0],
         "model_max_length": text_part(family.config)["max_position_embeddings"],
         "clean_up_tokenization_spaces": False,
+        **({"extra_special_tokens": family.named_tokens} if family.named_tokens else {}),
     }
 
 

@@ -50,7 +50,7 @@ class LocalModels:
         None if the model is missing. Raises InvalidRequest.
         """
         adapter, request = self._adapter(model), _parse(protocol, body)
-        return adapter.prompt_tokens(request) if adapter is not None else None
+        return adapter.prompt_tokens(adapter.normalized(request)) if adapter is not None else None
 
     def section_at(
         self, model: str, protocol: str, body: dict[str, Any], position: int
@@ -62,9 +62,10 @@ class LocalModels:
         adapter, request = self._adapter(model), _parse(protocol, body)
         if adapter is None:
             return None
-        prompt = adapter.prompt_tokens(request)
+        normalized = adapter.normalized(request)
+        prompt = adapter.prompt_tokens(normalized)
         text = self.text(model, pack(collapse_images(prompt.token_ids, image_salts(prompt.images), position)))
-        return find_section(adapter.normalized(request), len(text), adapter) if text is not None else None
+        return find_section(normalized, len(text), adapter) if text is not None else None
 
     def _adapter(self, model: str) -> ModelAdapter | None:
         if model not in self._adapters:

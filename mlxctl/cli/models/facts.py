@@ -11,6 +11,7 @@ from mlxctl.ir.errors import describe_bytes
 from mlxctl.library import ModelDescription
 from mlxctl.library.capability_lookup import ProbedModel
 from mlxctl.library.draft_models import Drafters
+from mlxctl.library.runtimes import text_package
 from mlxctl.library.weights import format_parameters
 from mlxctl.state.stores import MeasuredSpeed
 
@@ -40,6 +41,7 @@ def print_facts(
             "runs with",
             ", ".join(model.runtimes) or "no installed package" if model.runtimes is not None else "unknown",
         ),
+        *_class(model),
         ("on disk", describe_bytes(model.disk_bytes)),
         ("parameters", format_parameters(weights.num_parameters) if weights else "unknown"),
         (
@@ -94,6 +96,16 @@ def _speech(recipe: SpeechRecipe) -> list[tuple[str, str]]:
         ("languages", ", ".join(recipe.languages) or "no choice"),
         ("audio", f"{recipe.sample_rate:,} samples a second"),
         ("speech", ", ".join(name for name, can in abilities.items() if can) or "text only"),
+    ]
+
+
+def _class(model: ModelDescription) -> list[tuple[str, str]]:
+    """Say what is tried with a class that mlx-lm does not have."""
+    is_text = model.embedding is None and model.detection.kind in ("text", "vision", "unknown")
+    if not (is_text and model.model_type and text_package(model.model_type) == "mlx-vlm"):
+        return []
+    return [
+        ("class", "mlx-vlm's; batches and prefix cache are tried at each load, the log says what is not used")
     ]
 
 

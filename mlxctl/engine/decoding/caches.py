@@ -44,7 +44,9 @@ def new_caches(model: Any, kv_format: KVFormats | None = None) -> Caches:
 
 def arrays(caches: Caches) -> list[mx.array]:
     """Return all arrays of the caches."""
-    return [leaf for _, leaf in tree_flatten([layer.state for layer in caches]) if isinstance(leaf, mx.array)]
+    # The `state` of some of mlx-vlm's empty caches cannot be read.
+    states = [layer.state for layer in leaves(caches) if getattr(layer, "keys", layer) is not None]
+    return [leaf for _, leaf in tree_flatten(states) if isinstance(leaf, mx.array)]
 
 
 def evaluate(caches: Caches) -> None:

@@ -125,6 +125,8 @@ class DecodeBatch:
         in_flight = self.settle()
         if all(row.is_exhausted for row in self.rows):
             return in_flight
+        if getattr(self.model, "reads_tokens", False):
+            self.finish_draw()
         logits = self.model(self.inputs[:, None], cache=self.caches, **self.shifts)[:, -1, :]
         self._draw = self.sampler.sample(logits, self.rows, self.collect_constraints(logits))
         self._has_scores = any(row.sampling.num_top_logprobs is not None for row in self.rows)

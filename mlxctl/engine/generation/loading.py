@@ -3,9 +3,10 @@
 MLX thread only.
 """
 
+import json
 import time
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Generator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,11 +18,14 @@ from mlxctl.engine.generation.measurement import bytes_per_token, measure
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.imports import import_in_thread
 from mlxctl.engine.loading.loader import LOAD_ERRORS, error_line, load_lm_model, parameter_bytes, read_weights
+from mlxctl.engine.loading.vlm_text_model import load_vlm_text_model, no_code_of_models
 from mlxctl.engine.speculation.draft_model import draft_model_problem
 from mlxctl.engine.vision.encoders import create_vision_encoder
-from mlxctl.engine.vision.language_model import VisionLanguageModel
+from mlxctl.engine.vision.language_model import VisionLanguageModel, decoder_of
+from mlxctl.formats.vision.registry import VISION_FAMILIES
 from mlxctl.ir import ModelSpec, ProcessedImage, TextGenerationTask, VisionRecipe
 from mlxctl.ir.model_spec import DraftModelSpec
+from mlxctl.library.runtimes import missing_runtime, text_package
 
 
 def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
@@ -32,7 +36,7 @@ def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
     """
     assert isinstance(spec.task, TextGenerationTask)
     started = time.monotonic()
-    model, config = load_lm_model(spec.path, trust_remote_code=spec.trust_remote_code)
+    model, config = yield from _open_model(spec)
     yield from read_weights(model)
     weights = measure(model, started, options=spec.task.options, config=config)
     draft = spec.task.options.draft
@@ -49,6 +53,51 @@ def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
     except LOAD_ERRORS as error:
         return replace(weights, vision_problem=f"its vision part cannot be loaded: {error_line(error)}")
     return replace(weights, load_seconds=time.monotonic() - started)
+
+
+def _open_model(spec: ModelSpec) -> Generator[int, None, tuple[Any, dict[str, Any]]]:
+    """Return the model and its configuration.
+
+    The class is mlx-lm's if it has one, else mlx-vlm's.
+    """
+    config = json.loads((spec.path / "config.json").read_text(encoding="utf-8-sig"))
+    model_type = str(config.get("model_type"))
+    if not (spec.trust_remote_code and config.get("model_file")):
+        if problem := missing_runtime(model_type):
+            raise ValueError(problem)
+        if text_package(model_type) == "mlx-vlm":
+            return (yield from load_vlm_text_model(spec.path))
+    # mlx-vlm's class of this type reads shared keys at wrong positions.
+    options = {"get_model_classes": _renaming_classes} if model_type == "gemma3n" else {}
+    try:
+        return load_lm_model(spec.path, trust_remote_code=spec.trust_remote_code, **options)
+    except LOAD_ERRORS:
+        assert isinstance(spec.task, TextGenerationTask)
+        if spec.task.vision is None:
+            raise
+        # Some classes of mlx-lm do not read the names that mlx-vlm's conversions have.
+        return (yield from load_vlm_text_model(spec.path))
+
+
+def _renaming_classes(config: dict[str, Any]) -> tuple[Any, Any]:
+    """Return mlx-lm's classes, which read the names of mlx-vlm's conversions too."""
+    from mlx_lm.utils import _get_classes
+
+    model_class, args_class = _get_classes(config)
+
+    class Renaming(model_class):  # type: ignore[misc, valid-type]
+        def sanitize(self, weights: dict[str, mx.array]) -> Any:
+            own = all(name.startswith("model.") for name in weights)
+            return super().sanitize(
+                weights
+                if own
+                else {
+                    "model." + name.replace("language_model.model.", "language_model."): value
+                    for name, value in weights.items()
+                }
+            )
+
+    return Renaming, args_class
 
 
 def _with_draft_model(weights: LoadedWeights, draft: DraftModelSpec) -> Generator[int, None, LoadedWeights]:
@@ -97,20 +146,29 @@ def _with_mtp_head(weights: LoadedWeights, path: Path) -> Generator[int, None, L
 def _with_vision(
     weights: LoadedWeights, spec: ModelSpec, recipe: VisionRecipe
 ) -> Generator[int, None, LoadedWeights]:
-    for _ in import_in_thread("mlx_vlm.utils", f"mlx_vlm.models.{weights.model.model_type}"):
+    for _ in import_in_thread("mlx_vlm.utils"):
         yield weights.weights_bytes
-    with nullcontext() if spec.trust_remote_code else _no_code_of_models():
-        tower = _open_tower(spec.path, weights.model.language_model.model.embed_tokens)
+    from mlx_vlm.utils import get_model_type
+
+    model_type = get_model_type(json.loads((spec.path / "config.json").read_text(encoding="utf-8-sig")))
+    for _ in import_in_thread(f"mlx_vlm.models.{model_type}"):
+        yield weights.weights_bytes
+    decoder = decoder_of(weights.model)
+    with nullcontext() if spec.trust_remote_code else no_code_of_models():
+        tower = _open_tower(spec.path, decoder)
     for num_bytes in read_weights(tower):
         yield weights.weights_bytes + num_bytes
     tower.eval()
     num_bytes = weights.weights_bytes + parameter_bytes(tower)
     return replace(
-        weights, model=_join_vision(weights.model, tower, recipe), has_vision=True, weights_bytes=num_bytes
+        weights,
+        model=_join_vision(weights.model, tower, decoder, recipe),
+        has_vision=True,
+        weights_bytes=num_bytes,
     )
 
 
-def _open_tower(path: Path, embed_tokens: Any) -> Any:
+def _open_tower(path: Path, decoder: Any) -> Any:
     """Return mlx-vlm's model at `path` without its text layers.
 
     Parameters are not yet read.
@@ -118,59 +176,42 @@ def _open_tower(path: Path, embed_tokens: Any) -> Any:
     from mlx_vlm.utils import load_model
 
     model = load_model(path, lazy=True)
-    model.language_model = SimpleNamespace(model=SimpleNamespace(embed_tokens=embed_tokens))
+    # Where its classes look for the embedding table.
+    model.language_model = SimpleNamespace(model=decoder, embed_tokens=decoder.embed_tokens)
     return model
 
 
-@contextmanager
-def _no_code_of_models() -> Iterator[None]:
-    """Make mlx-vlm refuse a config.json that names Python code.
-
-    It has no option for that.
-    """
-    from mlx_vlm import utils
-
-    find_classes = utils.get_model_and_args
-
-    def find_own_classes(config: dict[str, Any], model_path: Path | None = None) -> Any:  # noqa: ARG001
-        # SEC: the config that was just read, since the file may have changed after it was checked.
-        if config.get("model_file"):
-            raise ValueError("its config.json names Python code (model_file)")
-        return find_classes(config=config)
-
-    utils.get_model_and_args = find_own_classes
-    try:
-        yield
-    finally:
-        utils.get_model_and_args = find_classes
-
-
-def _join_vision(text_model: Any, tower: Any, recipe: VisionRecipe) -> VisionLanguageModel:
+def _join_vision(text_model: Any, tower: Any, decoder: Any, recipe: VisionRecipe) -> VisionLanguageModel:
     """Return both parts as one model. Raises ValueError where their shapes differ.
 
     The shapes are those of an empty image's features, which are not evaluated.
     """
-    embed_tokens = text_model.language_model.model.embed_tokens
-    encoder = create_vision_encoder(recipe, tower)
+    encoder = create_vision_encoder(recipe, tower, decoder)
     image, token_ids = _empty_image(recipe)
-    features = encoder(image, token_ids)
+    features = encoder.encode(image, token_ids)
     encoder.recorder.take()
-    wanted = embed_tokens(token_ids).shape
+    wanted = decoder.embed_tokens(token_ids).shape
     for states in (features.states, *features.deep):
         if states.shape != wanted:
             raise ValueError(
                 f"the features of an image have shape {states.shape}, its token embeddings {wanted}"
             )
-    return VisionLanguageModel(text_model, embed_tokens, encoder, recipe, num_deep=len(features.deep))
+    return VisionLanguageModel(text_model, encoder, recipe, num_deep=len(features.deep))
 
 
 def _empty_image(recipe: VisionRecipe) -> tuple[ProcessedImage, mx.array]:
     """Return the smallest black image and its tokens."""
-    side = recipe.side or recipe.cell_size
-    num_cells = (side // recipe.cell_size) ** 2
-    token_ids = [recipe.image_token_id] * num_cells + [0] * (recipe.kind == "pixtral")
-    num_tokens, pixels = len(token_ids), bytes(3 * side * side)
+    from PIL import Image
+
+    cut = VISION_FAMILIES[recipe.family].cut(Image.new("RGB", (recipe.cell_size,) * 2), recipe)
+    token_ids: list[int] = []
+    for piece in cut.layout:
+        token_ids += [recipe.image_token_id] * piece if isinstance(piece, int) else [0]
     image = ProcessedImage.of(
-        pixels, height=side, width=side, start=0, num_tokens=num_tokens, num_positions=num_tokens
+        b"".join(tile.tobytes() for tile in cut.tiles),
+        tiles=tuple((tile.height, tile.width) for tile in cut.tiles),
+        start=0,
+        num_tokens=len(token_ids),
+        num_positions=len(token_ids),
     )
     return image, mx.array(token_ids, dtype=mx.uint32)

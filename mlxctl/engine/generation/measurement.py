@@ -1,7 +1,8 @@
 """Costs of a loaded model, measured with one token. MLX thread only."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -10,6 +11,13 @@ import mlx.core as mx
 
 from mlxctl.engine.backend import current_backend
 from mlxctl.engine.decoding import caches as kv
+from mlxctl.engine.generation.cache_trial import (
+    ALL_ABILITIES,
+    CacheAbilities,
+    holds_only_keys_and_values,
+    is_foreign,
+    try_caches,
+)
 from mlxctl.engine.generation.padding_check import leaves_padding_out
 from mlxctl.engine.host.failures import FOREIGN_ERRORS
 from mlxctl.engine.loaded_weights import LoadedWeights
@@ -49,6 +57,10 @@ def measure(
     has_numbers: Any = mx.isfinite(output).any().item()
     if not has_numbers:
         raise ValueError("its output has no finite number; its weights are damaged, download it again")
+    vocabulary_size = int(output.shape[-1] if embedding is None else model.model.embed_tokens.weight.shape[0])
+    abilities = ALL_ABILITIES
+    if embedding is None and is_foreign(caches):
+        abilities = _abilities(model, create_caches, caches, vocabulary_size)
     weights_bytes = parameter_bytes(model)
     memory = pass_memory(
         config,
@@ -59,25 +71,48 @@ def measure(
     )
     return LoadedWeights(
         model=model,
-        vocabulary_size=int(
-            output.shape[-1] if embedding is None else model.model.embed_tokens.weight.shape[0]
-        ),
+        vocabulary_size=vocabulary_size,
         weights_bytes=weights_bytes,
         pass_memory=memory or UNBOUNDED_PASSES,
-        kv_bytes_per_token=sum(map(bytes_per_token, leaves(caches))),
+        kv_bytes_per_token=_kv_bytes_per_token(caches, abilities),
         kv_windows=_windows(caches),
         state_bytes=_state_bytes(caches),
         layer_bytes_per_token=max(
             (bytes_per_token(each) for each in leaves(caches) if grows(each)), default=0
         ),
         cache_kind=_cache_kind(caches),
-        can_batch=all(grows(layer) or hasattr(layer, "merge") for layer in leaves(caches)),
-        can_pad_prompts=embedding is not None or leaves_padding_out(model, create_caches),
+        can_batch=abilities.can_batch
+        and all(grows(layer) or hasattr(layer, "merge") for layer in leaves(caches)),
+        can_pad_prompts=embedding is not None
+        or (abilities.can_pad and leaves_padding_out(model, create_caches)),
+        can_reuse=abilities.can_reuse,
+        cache_limits=abilities.limits(),
         load_seconds=time.monotonic() - started,
         create_caches=create_caches,
         kv_bits=_precision(kv_format),
         dimensions=None if embedding is None else embedding.num_dimensions(int(output.shape[-1])),
     )
+
+
+def _abilities(
+    model: Any, create_caches: Callable[[], kv.Caches], caches: kv.Caches, vocabulary_size: int
+) -> CacheAbilities:
+    abilities = try_caches(model, create_caches, vocabulary_size=vocabulary_size)
+    if holds_only_keys_and_values(caches):
+        return abilities
+    in_batches = getattr(model, "selects_in_batches", True)
+    return replace(
+        abilities,
+        can_batch=abilities.can_batch and in_batches,
+        can_pad=abilities.can_pad and in_batches,
+        can_reuse=abilities.can_reuse and getattr(model, "selects_in_prefixes", True),
+    )
+
+
+def _kv_bytes_per_token(caches: kv.Caches, abilities: CacheAbilities) -> int:
+    whole = abilities.whole_bytes_per_token
+    layers = [layer for layer in leaves(caches) if not whole or grows(layer) or hasattr(layer, "max_size")]
+    return whole + sum(map(bytes_per_token, layers))
 
 
 def bytes_per_token(layer: Any) -> int:

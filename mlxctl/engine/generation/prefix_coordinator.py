@@ -103,8 +103,14 @@ class PrefixCoordinator:
     prompts.
     """
 
-    def __init__(self, prefix_cache: PrefixCache, create_caches: Callable[[], Caches]) -> None:
-        """`create_caches` returns empty caches for one sequence."""
+    def __init__(
+        self, prefix_cache: PrefixCache, create_caches: Callable[[], Caches], *, reuses: bool = True
+    ) -> None:
+        """`create_caches` returns empty caches for one sequence.
+
+        Without `reuses` nothing is restored or stored.
+        """
+        self._reuses = reuses
         self._prefix_cache = prefix_cache
         self._create_caches = create_caches
         self._restoring: list[PrefillState] = []
@@ -121,7 +127,7 @@ class PrefixCoordinator:
 
     def expected_cached_tokens(self, sequence: Sequence) -> int:
         """Return how many tokens of a prompt could be restored now."""
-        if sequence.cache_mode == "off":
+        if sequence.cache_mode == "off" or not self._reuses:
             return 0
         tokens, salts = sequence.prompt_token_ids, sequence.salts
         return max(self.look_up(tokens, salts).num_cached_tokens, self.num_on_disk(tokens, salts))
@@ -136,7 +142,7 @@ class PrefixCoordinator:
             state.caches, state.storage = preempted.caches, preempted.storage
             usage = replace(sequence.statistics.cache_usage, num_cached_tokens=sequence.num_prompt_tokens - 1)
             return RowResult(sequence=sequence, cache_usage=usage)
-        if sequence.cache_mode == "off":
+        if sequence.cache_mode == "off" or not self._reuses:
             state.caches = self._create_caches()
             return RowResult(sequence=sequence)
         tokens, salts = sequence.prompt_token_ids, sequence.salts
@@ -180,7 +186,7 @@ class PrefixCoordinator:
         `at_checkpoint` recurrent states are stored as well.
         """
         sequence = state.sequence
-        if not sequence.stores_prefix:
+        if not (sequence.stores_prefix and self._reuses):
             return
         if num_tokens > sequence.num_client_tokens and sequence.cache_mode == "prefix":
             # The states are those after the answer; those after the prompt were stored after prefill.
@@ -210,7 +216,7 @@ class PrefixCoordinator:
         Only if all of it may be cached without a time limit.
         """
         row = state.sequence
-        if row.cache_mode != "full" or row.lifetime != UNLIMITED_LIFETIME:
+        if not self._reuses or row.cache_mode != "full" or row.lifetime != UNLIMITED_LIFETIME:
             return
         tokens = row.tokens_in_cache(row.length)
         if len(tokens) == row.length and self._prefix_cache.is_cacheable(len(tokens)):
@@ -267,7 +273,7 @@ class PrefixCoordinator:
         self._preempted.clear()
 
     def _usage(self, tokens: Tokens, plan: RestorePlan) -> CacheUsage:
-        is_cacheable = self._prefix_cache.is_cacheable(len(tokens))
+        is_cacheable = self._reuses and self._prefix_cache.is_cacheable(len(tokens))
         return CacheUsage(
             num_matched_tokens=plan.num_matched,
             num_cached_tokens=plan.num_cached,

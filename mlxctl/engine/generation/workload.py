@@ -3,6 +3,7 @@
 MLX thread only.
 """
 
+import logging
 import time
 from array import array
 from collections.abc import Generator
@@ -48,6 +49,8 @@ from mlxctl.prefix_cache.records import CacheLayout
 from mlxctl.state.settings import EngineSettings, scheduler_policy
 
 _TRIM_EVERY_STEPS = 512
+
+_log = logging.getLogger(__name__)
 
 
 class GenerationWorkload(Workload):
@@ -104,7 +107,9 @@ class GenerationWorkload(Workload):
         caches = create_caches()
         layout = CacheLayout(caches)
         prefix_cache = self._memory.prefixes.of_model(spec, layout)
-        prefixes = PrefixCoordinator(prefix_cache, create_caches)
+        prefixes = PrefixCoordinator(prefix_cache, create_caches, reuses=weights.can_reuse)
+        if weights.cache_limits:
+            _log.warning("model %r is %s", spec.name, weights.cache_limits)
         # PERF: it imports mlx_lm's layers, which the engine need not have at its start.
         from mlxctl.engine.lora.lora_adapters import LoraAdapters
 

@@ -91,7 +91,8 @@ def _is_window(layer: Any) -> bool:
 
 
 def _is_recurrent(layer: Any) -> bool:
-    return type(layer).__name__ == "ArraysCache"
+    # The `state` of mlx-vlm's class of this name is not all of it.
+    return type(layer).__name__ == "ArraysCache" and not hasattr(layer, "meta_state")
 
 
 def _put_in_order(layer: Any) -> None:

@@ -16,12 +16,13 @@ class ForwardContext:
     """The context of one forward pass.
 
     `shifts` (rows,) are added to the positions of its tokens; instead, `cosines` and `sines` (1, 1, tokens,
-    frequencies) are those of its positions. `deep` are added to the states after the first layers, (1,
-    tokens, width) each. `together` (tokens, tokens) marks tokens that attend to each other in both
-    directions.
+    frequencies) are those of its positions, or `positions` (3, 1, tokens) for a text model that takes them.
+    `deep` are added to the states after the first layers, (1, tokens, width) each. `together` (tokens,
+    tokens) marks tokens that attend to each other in both directions.
     """
 
     shifts: mx.array | None = None
+    positions: mx.array | None = None
     cosines: mx.array | None = None
     sines: mx.array | None = None
     deep: tuple[mx.array, ...] = ()

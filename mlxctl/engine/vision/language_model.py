@@ -18,8 +18,19 @@ from mlxctl.engine.scheduling.multimodal_positions import (
 )
 from mlxctl.engine.vision.encoders import ImageFeatures, VisionEncoder
 from mlxctl.engine.vision.forward_context import ForwardContext, ForwardContextHolder
-from mlxctl.engine.vision.layers import add_deep_features, attend_within_images, use_three_axis_rope
+from mlxctl.engine.vision.layers import GivenStates, add_deep_features, use_three_axis_rope
 from mlxctl.ir import ProcessedImage, VisionRecipe
+
+
+def decoder_of(text_model: Any) -> Any:
+    """Return the part of a text model that has its layers."""
+    for path in (("language_model", "model"), ("model", "language_model"), ("model",), ("language_model",)):
+        part = text_model
+        for name in path:
+            part = getattr(part, name, None)
+        if hasattr(part, "embed_tokens"):
+            return part
+    raise ValueError("its text model has no embedding table in a known place")
 
 
 class VisionLanguageModel:
@@ -31,7 +42,6 @@ class VisionLanguageModel:
     def __init__(
         self,
         text_model: Any,
-        embed_tokens: Any,
         encoder: VisionEncoder,
         recipe: VisionRecipe,
         *,
@@ -39,19 +49,24 @@ class VisionLanguageModel:
     ) -> None:
         """Replace layers of `text_model` by ones that use a ForwardContext.
 
-        `embed_tokens` is its embedding table. The encoder's features have `num_deep` deep states. Raises
-        ValueError for layers that cannot be replaced.
+        The encoder's features have `num_deep` deep states. Raises ValueError for layers that cannot be
+        replaced.
         """
-        self.embed_tokens = embed_tokens
-        self._encoder = encoder
+        self.encoder = encoder
         self._text_model = text_model
         self._cell_size, self._axes = recipe.cell_size, list(recipe.axes)
         self._contexts = ForwardContextHolder()
-        layers = text_model.language_model.model.layers
-        self._frequencies = use_three_axis_rope(layers, recipe.axes, self._contexts) if recipe.axes else None
+        self.decoder = encoder.decoder
+        layers = self.decoder.layers
+        self._takes_positions = getattr(text_model, "takes_positions", False)
+        self.reads_tokens = getattr(text_model, "reads_tokens", False)
+        self._frequencies = (
+            use_three_axis_rope(layers, recipe.axes, self._contexts)
+            if recipe.axes and not self._takes_positions
+            else None
+        )
         add_deep_features(layers, num_deep, self._contexts)
-        if recipe.kind == "gemma":
-            attend_within_images(layers, self._contexts)
+        encoder.adapt(self._contexts)
 
     @property
     def text_model(self) -> Any:
@@ -60,8 +75,9 @@ class VisionLanguageModel:
 
     def __call__(self, token_ids: mx.array, *, cache: Any, shifts: mx.array | None = None) -> mx.array:
         """Return logits for token ids (rows, tokens); `shifts` (rows,) move positions."""
+        more = {"shifts": shifts} if self._takes_positions else {}
         with self._contexts.on(ForwardContext(shifts=shifts)):
-            logits: mx.array = self._text_model(token_ids, cache=cache)
+            logits: mx.array = self._text_model(token_ids, cache=cache, **more)
         return logits
 
     def make_cache(self) -> list[Any]:
@@ -79,11 +95,11 @@ class VisionLanguageModel:
         evaluated; the layers' states come before them.
         """
         try:
-            encoded = self._encoder(image, token_ids)
+            encoded = self.encoder.encode(image, token_ids)
         finally:
             # Also those of an image that failed: the next one must not depend on them.
-            layers = [[states] for states in self._encoder.recorder.take()]
-        kind = self.embed_tokens(token_ids[:1]).dtype
+            layers = [[states] for states in self.encoder.recorder.take()]
+        kind = self.decoder.embed_tokens(token_ids[:1]).dtype
         features = ImageFeatures(
             encoded.states.astype(kind), tuple(states.astype(kind) for states in encoded.deep)
         )
@@ -97,8 +113,14 @@ class VisionLanguageModel:
         self, token_ids: mx.array, features: ImageFeatures, context: ForwardContext, cache: Any
     ) -> None:
         """Build the pass over a slice (tokens,); `features` replace its token embeddings."""
-        with self._contexts.on(context):
-            self._text_model(token_ids[None], cache=cache, input_embeddings=features.states[None])
+        table = self.decoder.embed_tokens
+        self.decoder.embed_tokens = GivenStates(table, features.states[None])
+        try:
+            with self._contexts.on(context):
+                more = {"position_ids": context.positions} if self._takes_positions else {}
+                self._text_model(token_ids[None], cache=cache, **more)
+        finally:
+            self.decoder.embed_tokens = table
 
     def context(
         self, images: Sequence[ProcessedImage], start: int, end: int, features: ImageFeatures
@@ -106,6 +128,9 @@ class VisionLanguageModel:
         """Return the context of the pass over a slice."""
         parts = list(prompt_segments(images, start, end))
         deep, together = tuple(states[None] for states in features.deep), _together(parts)
+        if self._takes_positions:
+            positions = three_axis_positions(images, start, end, cell_size=self._cell_size)
+            return ForwardContext(positions=mx.array(positions)[:, None], deep=deep, together=together)
         if self._frequencies is None:
             return ForwardContext(deep=deep, together=together)
         if all(part.image is None for part in parts):
@@ -157,7 +182,7 @@ class MultimodalPrompt:
 
     def _part(self, part: PromptSegment) -> ImageFeatures:
         if part.image is None:
-            return ImageFeatures(self._model.embed_tokens(self._token_ids[part.start : part.end]))
+            return ImageFeatures(self._model.decoder.embed_tokens(self._token_ids[part.start : part.end]))
         whole = self._encode(part.image)
         places = slice(part.start - part.image.start, part.end - part.image.start)
         return ImageFeatures(whole.states[places], tuple(states[places] for states in whole.deep))

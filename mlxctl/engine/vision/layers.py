@@ -9,6 +9,38 @@ import mlx.nn as nn
 from mlxctl.engine.vision.forward_context import ForwardContextHolder
 
 
+class GivenStates(nn.Module):  # type: ignore[misc]
+    """An embedding table for one pass, with given states (rows, tokens, width)."""
+
+    def __init__(self, table: Any, states: mx.array) -> None:
+        super().__init__()
+        self.table = table
+        self._states = states
+
+    def __call__(self, token_ids: mx.array) -> mx.array:  # noqa: ARG002
+        """Return the states."""
+        return self._states
+
+    def as_linear(self, states: mx.array) -> mx.array:
+        """Return logits, where the table is the head too."""
+        logits: mx.array = self.table.as_linear(states)
+        return logits
+
+
+class TextEmbedding(nn.Module):  # type: ignore[misc]
+    """An embedding table in which cells of images are token 0."""
+
+    def __init__(self, table: Any, cell_id: int) -> None:
+        super().__init__()
+        self.table = table
+        self._cell_id = cell_id
+
+    def __call__(self, token_ids: mx.array) -> mx.array:
+        """Return the states of tokens."""
+        states: mx.array = self.table(mx.where(token_ids == self._cell_id, 0, token_ids))
+        return states
+
+
 class ThreeAxisRope(nn.Module):  # type: ignore[misc]
     """Rotary embedding for positions with three axes.
 
@@ -72,6 +104,29 @@ class BidirectionalImageLayer(nn.Module):  # type: ignore[misc]
             mask = usual | mx.concatenate([before, together], axis=-1)
         states: mx.array = self.layer(x, mask, cache)
         return states
+
+
+def attend_within_windows(decoder: Any, contexts: ForwardContextHolder) -> None:
+    """Replace the masks of windows by ones with bidirectional attention within images."""
+    usual_masks = decoder._make_masks  # noqa: SLF001
+
+    def masks(h: mx.array, cache: Any) -> list[Any]:
+        made: list[Any] = usual_masks(h, cache)
+        together = contexts.context.together
+        if together is None:
+            return made
+        kinds = [layer.layer_type for layer in decoder.layers]
+        window = cache[kinds.index("sliding_attention")].make_mask(
+            h.shape[1], return_array=True, window_size=decoder.window_size
+        )
+        before = mx.zeros((h.shape[1], window.shape[-1] - h.shape[1]), dtype=mx.bool_)
+        # The window limits what is before a token, and nothing after it.
+        joined = window | mx.concatenate([before, mx.triu(together)], axis=-1)
+        return [
+            joined if kind == "sliding_attention" else mask for kind, mask in zip(kinds, made, strict=True)
+        ]
+
+    decoder._make_masks = masks  # noqa: SLF001
 
 
 def use_three_axis_rope(

@@ -12,7 +12,7 @@ from mlxctl.engine.wire.messages import AnyCommand, AnyReport
 from mlxctl.engine.wire.reports import Report
 
 # More than the largest prompt: 16M token ids take 64 MiB.
-MAX_FRAME_BYTES = 128 * 1024 * 1024
+MAX_FRAME_BYTES = 288 * 1024 * 1024
 
 _LENGTH = struct.Struct(">I")
 M = TypeVar("M")

@@ -6,6 +6,7 @@ Never imports mlx or transformers.
 
 from mlxctl.formats.adapters.adapter import ModelAdapter
 from mlxctl.formats.adapters.families import create_adapter
+from mlxctl.formats.adapters.parser_choice import described_parsers
 from mlxctl.formats.adapters.prepared import PreparedInput, PromptTokens
 from mlxctl.formats.adapters.processor import StreamProcessor
 from mlxctl.formats.adapters.request_defaults import RequestDefaults
@@ -17,4 +18,5 @@ __all__ = [
     "RequestDefaults",
     "StreamProcessor",
     "create_adapter",
+    "described_parsers",
 ]

@@ -8,7 +8,7 @@ from mlxctl.formats.adapters.family_profile import FamilyProfile
 from mlxctl.formats.adapters.fill_in_the_middle import FillInTheMiddle, MiddlePrompt
 from mlxctl.formats.adapters.formats import detect_formats
 from mlxctl.formats.adapters.grammar.answer_grammar import AnswerGrammars, refuse_early_end
-from mlxctl.formats.adapters.prepared import PreparedInput, PromptTokens
+from mlxctl.formats.adapters.prepared import NormalizedRequest, PreparedInput, PromptTokens
 from mlxctl.formats.adapters.processor import find_hidden_ids
 from mlxctl.formats.adapters.prompt_encoder import EmbeddingTexts, PromptEncoder, shown_text
 from mlxctl.formats.adapters.request_defaults import NO_SAMPLING, RequestDefaults
@@ -68,7 +68,12 @@ class ModelAdapter(AnswerReader):
         )
         size = _vocabulary_size(facts, self.vocabulary)
         formats = detect_formats(
-            facts, self.vocabulary, vocabulary_size=size, profile=profile, capabilities=capabilities
+            facts,
+            self.vocabulary,
+            vocabulary_size=size,
+            profile=profile,
+            capabilities=capabilities,
+            max_image_pixels=request_defaults.max_image_pixels,
         )
         self._defaults = sampling_defaults(facts)
         self._falls_back = request_defaults.uses_fallback_sampling and not shapes_sampling(self._defaults)
@@ -114,10 +119,10 @@ class ModelAdapter(AnswerReader):
         """Prepare the vocabulary for grammars. Blocks for a second or two."""
         self._grammars.read_vocabulary()
 
-    def normalized(self, request: GenerationRequest) -> GenerationRequest:
+    def normalized(self, request: GenerationRequest) -> NormalizedRequest:
         """Return the request with the options that hold for all requests applied.
 
-        Idempotent.
+        Once for each request: the other methods take what this returns.
         """
         defaults, messages = self.request_defaults, request.messages
         if defaults.strips_agent_headers:
@@ -127,19 +132,21 @@ class ModelAdapter(AnswerReader):
         if not self.supports_tools and choice.mode == "auto" and _has_calls(messages):
             # A model that calls nothing by itself still answers after the calls that were forced before.
             choice = ToolChoice(mode="none")
-        return replace(
-            request,
-            messages=messages,
-            sampling=sampling,
-            tool_choice=choice,
-            max_tokens=defaults.max_tokens_of(request),
+        return NormalizedRequest(
+            replace(
+                request,
+                messages=messages,
+                sampling=sampling,
+                tool_choice=choice,
+                max_tokens=defaults.max_tokens_of(request),
+            )
         )
 
     def context_length(self, request: GenerationRequest) -> int:
         """Return the limit of prompt and answer together, in tokens."""
         return self._encoder.context_length(request)
 
-    def prepare_input(self, request: GenerationRequest) -> PreparedInput:
+    def prepare_input(self, request: NormalizedRequest) -> PreparedInput:
         """Convert a chat request to token ids and final sampling values.
 
         Takes milliseconds to seconds: call it in a worker.
@@ -147,7 +154,6 @@ class ModelAdapter(AnswerReader):
         Raises InvalidRequest for what the model cannot do, ContextTooLong when the prompt leaves no room for
         an answer.
         """
-        request = self.normalized(request)
         sampling = self._sampling(request)
         with timed("template"):
             prompt = self._encoder.write_if_short_enough(request)
@@ -164,17 +170,15 @@ class ModelAdapter(AnswerReader):
             prompt_tail=prompt_tail,
             opened=opened,
             guidance=guidance,
-            scores_prompt=request.scores_prompt,
             images=inputs.images,
             num_long_ttl_tokens=self._encoder.num_long_ttl_tokens(request, inputs.token_ids),
         )
 
-    def prepare_text(self, request: GenerationRequest, prompt: str | tuple[int, ...]) -> PreparedInput:
+    def prepare_text(self, request: NormalizedRequest, prompt: str | tuple[int, ...]) -> PreparedInput:
         """Convert one raw prompt of a completion request.
 
         Raises as `prepare_input` does.
         """
-        request = self.normalized(request)
         sampling = self._sampling(request)
         if isinstance(prompt, str) and request.max_prompt_tokens is None:
             self._encoder.check_lower_bound([prompt, request.suffix or ""])
@@ -200,7 +204,6 @@ class ModelAdapter(AnswerReader):
             stop_token_ids=stop_token_ids,
             max_tokens=self._encoder.max_tokens(request, token_ids),
             echo=echo if request.echo else "",
-            scores_prompt=request.scores_prompt,
             guidance=guidance,
         )
 
@@ -276,29 +279,28 @@ class ModelAdapter(AnswerReader):
             query, document, may_cut=may_cut, max_document_tokens=max_document_tokens
         )
 
-    def count_prompt_tokens(self, request: GenerationRequest) -> int:
+    def count_prompt_tokens(self, request: NormalizedRequest) -> int:
         """Count a prompt's tokens, whatever its length.
 
         Raises InvalidRequest as `prepare_input` does.
         """
         return len(self.prompt_tokens(request).token_ids)
 
-    def prompt_text(self, request: GenerationRequest) -> str:
+    def prompt_text(self, request: NormalizedRequest) -> str:
         """Return the text of a request's prompt.
 
         Raises InvalidRequest as `prepare_input` does.
         """
-        return shown_text(self._encoder.write(self.normalized(request)))
+        return shown_text(self._encoder.write(request))
 
-    def prompt_tokens(self, request: GenerationRequest) -> PromptTokens:
+    def prompt_tokens(self, request: NormalizedRequest) -> PromptTokens:
         """Return a request's prompt, whatever its length.
 
         Raises InvalidRequest as `prepare_input` does.
         """
-        request = self.normalized(request)
         return self._encoder.tokens(self._encoder.write(request), request)
 
-    def fitting_prompt_tokens(self, request: GenerationRequest) -> PromptTokens:
+    def fitting_prompt_tokens(self, request: NormalizedRequest) -> PromptTokens:
         """Return a request's prompt; raises InvalidRequest and ContextTooLong as `prepare_input` does."""
         prompt = self._encoder.tokens(self._encoder.write_if_short_enough(request), request)
         self._encoder.max_tokens(request, prompt.token_ids)

@@ -6,11 +6,18 @@ It holds no tokenizer and no template, so it is small enough to pickle.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mlxctl.formats.adapters.parser_choice import described_parsers
 from mlxctl.formats.adapters.prepared import PreparedInput
 from mlxctl.formats.adapters.processor import StreamProcessor
 from mlxctl.formats.adapters.tokens.logprobs import prompt_logprobs
 from mlxctl.formats.adapters.tokens.token_table import TokenBytes
-from mlxctl.formats.parsers import combined, thinking_parser, tool_parser
+from mlxctl.formats.parsers import (
+    RESPONSE_TEMPLATE_ID,
+    TemplateParsers,
+    combined,
+    thinking_parser,
+    tool_parser,
+)
 from mlxctl.ir import GenerationRequest, ModelFacts, TokenLogprob, TokenScore
 from mlxctl.ir.errors import BrokenModel
 
@@ -58,8 +65,10 @@ class AnswerReader:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        first, *others = map(tool_parser, state["_tools"])
-        self._tools, self._thinking = combined(first, others), thinking_parser(state["_thinking"])
+        is_described = RESPONSE_TEMPLATE_ID in (*state["_tools"], state["_thinking"])
+        described = described_parsers(self.facts) if is_described else TemplateParsers()
+        first, *others = map(described.tool_parser, state["_tools"])
+        self._tools, self._thinking = combined(first, others), described.thinking_parser(state["_thinking"])
 
     def check_width(self, num_logits: int) -> None:
         """Raise BrokenModel when the tokenizer has more tokens than the weights.

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from mlxctl.formats.adapters.family_profile import FamilyProfile
 from mlxctl.formats.adapters.media.images import ImagePlacement, open_image_placement
 from mlxctl.formats.adapters.parser_choice import (
+    described_parsers,
     find_thinking_parser,
     find_tool_parser,
     known_thinking_parser,
     known_tool_parser,
+    thinking_source,
     with_native_formats,
 )
 from mlxctl.formats.adapters.prompt import PromptWriter
@@ -17,7 +19,7 @@ from mlxctl.formats.adapters.templates.probe_time import limited_probes
 from mlxctl.formats.adapters.templates.shape import TemplateShape, probe_shape
 from mlxctl.formats.adapters.tokens.stop_tokens import find_stop_tokens
 from mlxctl.formats.adapters.tokens.vocabulary import Vocabulary
-from mlxctl.formats.parsers import ThinkingParser, ToolParser, tool_parser
+from mlxctl.formats.parsers import TemplateParsers, ThinkingParser, ToolParser, tool_parser
 from mlxctl.ir import AdapterVerdict, DeliveryVerdict, ModelCapabilities, ModelFacts
 
 # The efforts of a template that writes any value unchanged.
@@ -64,21 +66,25 @@ def detect_formats(
     vocabulary_size: int,
     profile: FamilyProfile,
     capabilities: ModelCapabilities,
+    max_image_pixels: int | None = None,
 ) -> ModelFormats:
     """Detect a model's formats from its template and vocabulary.
 
     `profile` has the facts of the family; `capabilities` take precedence over profile and files. Raises
     BrokenModel for a template that cannot be used, or whose probes take too long.
     """
-    vision, vision_problem = open_image_placement(facts, vocabulary)
+    vision, vision_problem = open_image_placement(facts, vocabulary, max_pixels=max_image_pixels)
     default = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)
     # Everything about tools depends on the template for requests with tools.
     template = ChatTemplate(facts, facts.tool_template) if default and facts.tool_template else default
     placeholder = None if vision is None else vision.placeholder
     shape = TemplateShape() if template is None else probe_shape(template, placeholder=placeholder)
-    chosen, delivery = _choose_tools(template, shape, profile, capabilities, vocabulary)
+    described = described_parsers(facts)
+    chosen, delivery = _choose_tools(template, shape, profile, capabilities, vocabulary, described)
     tools = with_native_formats(chosen, profile.tool_parser_ids, template, vocabulary)
-    thinking = known_thinking_parser(capabilities) or find_thinking_parser(default, vocabulary)
+    thinking = known_thinking_parser(capabilities, described) or _find_thinking(
+        default, vocabulary, described
+    )
 
     def writer_of(template: ChatTemplate, shape: TemplateShape, delivery: DeliveryVerdict) -> PromptWriter:
         return PromptWriter(
@@ -114,6 +120,19 @@ def detect_formats(
         stop_token_ids=ends - {vocabulary.id_of(thinking.closer)},
         verdict=_verdict(facts.family, shape, tools, thinking, writer, delivery, vision, vision_problem),
     )
+
+
+def _find_thinking(
+    template: ChatTemplate | None, vocabulary: Vocabulary, described: TemplateParsers
+) -> ThinkingParser:
+    """Choose the format of thinking.
+
+    Where the template writes none that we know, the model's files say how it thinks: its vocabulary may have
+    markers that it was not trained on.
+    """
+    found = find_thinking_parser(template, vocabulary)
+    is_written = template is not None and bool(found.opener) and found.opener in thinking_source(template)
+    return found if is_written or not described.thinking.markers else described.thinking
 
 
 def _verdict(
@@ -158,15 +177,19 @@ def _choose_tools(
     profile: FamilyProfile,
     capabilities: ModelCapabilities,
     vocabulary: Vocabulary,
+    described: TemplateParsers,
 ) -> tuple[ToolParser, DeliveryVerdict]:
     """Choose the format of calls, and how tools reach the model.
 
-    In the system prompt, unless the template offers them and writes calls that a parser reads.
+    In the system prompt, unless the template offers them and writes calls that a parser reads. Where none of
+    ours does, the model's files say how it calls.
     """
     if template is None:
         return tool_parser("null"), "none"
-    known = known_tool_parser(capabilities)
+    known = known_tool_parser(capabilities, described)
     own = known or find_tool_parser(profile.tool_parser_ids, template, shape, vocabulary)
+    if own.id == "null":
+        own = described.tools
     is_native = shape.takes_tools and bool(own.opener)
     delivery: DeliveryVerdict = capabilities.tool_delivery or ("template" if is_native else "injected")
     if delivery == "injected":

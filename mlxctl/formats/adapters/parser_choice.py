@@ -1,5 +1,6 @@
 """Chooses the parsers of a model, by its own template where possible."""
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -15,32 +16,52 @@ from mlxctl.formats.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.formats.parsers import (
     THINKING_PARSER_IDS,
     TOOL_PARSER_IDS,
+    TemplateParsers,
     ThinkingParser,
     ToolParser,
     combined,
     extract,
+    read_response_template,
     thinking_parser,
     tool_parser,
 )
-from mlxctl.ir import ModelCapabilities
+from mlxctl.ir import ModelCapabilities, ModelFacts
 from mlxctl.ir.errors import InvalidRequest
 
+_log = logging.getLogger(__name__)
 
-def known_tool_parser(capabilities: ModelCapabilities) -> ToolParser | None:
+
+def described_parsers(facts: ModelFacts) -> TemplateParsers:
+    """Return the parsers of the model's `response_template`.
+
+    One that cannot be used counts as none.
+    """
+    try:
+        return read_response_template(facts.tokenizer_config)
+    except ValueError as error:
+        _log.warning("%s: its response_template is not used: %s", facts.path.name, error)
+        return TemplateParsers()
+
+
+def known_tool_parser(capabilities: ModelCapabilities, described: TemplateParsers) -> ToolParser | None:
     """Return the tool parser that the capabilities name; None if unknown.
 
     An id that does not exist counts as unknown.
     """
     parser_id = capabilities.tool_parser_id
-    return tool_parser(parser_id) if capabilities.tools and parser_id in TOOL_PARSER_IDS else None
+    is_known = capabilities.tools and parser_id in described.tool_ids
+    return described.tool_parser(parser_id) if is_known and parser_id else None
 
 
-def known_thinking_parser(capabilities: ModelCapabilities) -> ThinkingParser | None:
+def known_thinking_parser(
+    capabilities: ModelCapabilities, described: TemplateParsers
+) -> ThinkingParser | None:
     """Return the thinking parser that the capabilities name; None if unknown."""
     if capabilities.thinking is False:
         return thinking_parser("null")
     parser_id = capabilities.thinking_parser_id
-    return thinking_parser(parser_id) if capabilities.thinking and parser_id in THINKING_PARSER_IDS else None
+    is_known = capabilities.thinking and parser_id in described.thinking_ids
+    return described.thinking_parser(parser_id) if is_known and parser_id else None
 
 
 def find_tool_parser(

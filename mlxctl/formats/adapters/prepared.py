@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NewType
 
 from mlxctl.formats.adapters.tokens.encoded_segments import OpenSegment
-from mlxctl.ir import AppliedEdit, Guidance, ProcessedImage, SamplingParams
+from mlxctl.ir import AppliedEdit, GenerationRequest, Guidance, ProcessedImage, SamplingParams
+
+NormalizedRequest = NewType("NormalizedRequest", GenerationRequest)
+"""A request with the options that hold for all requests; `ModelAdapter.normalized` makes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +25,11 @@ class PreparedInput:
 
     `max_tokens` fits into what the prompt leaves of the context. `prompt_tail` is the marker, and what
     follows it, that the prompt ends with and the model continues (opened thinking, a forced call); it decides
-    how the answer's first token is parsed. `echo` is the prompt as text when the answer has to begin with it,
-    with log-probabilities if `scores_prompt`. `opened` is the text segment that the answer continues.
-    `guidance` constrains the answer. `images` are those whose tokens are in the prompt. The first
-    `num_long_ttl_tokens` are cached with a longer TTL than the rest. `num_dropped_messages` did not fit into
-    the context; `applied_edits` removed parts of the conversation before.
+    how the answer's first token is parsed. `echo` is the prompt as text when the answer has to begin with it.
+    `opened` is the text segment that the answer continues. `guidance` constrains the answer. `images` are
+    those whose tokens are in the prompt. The first `num_long_ttl_tokens` are cached with a longer TTL than
+    the rest. `num_dropped_messages` did not fit into the context; `applied_edits` removed parts of the
+    conversation before.
     """
 
     token_ids: Sequence[int]
@@ -34,7 +38,6 @@ class PreparedInput:
     max_tokens: int
     prompt_tail: str = ""
     echo: str = ""
-    scores_prompt: bool = False
     opened: OpenSegment | None = None
     guidance: Guidance | None = None
     images: tuple[ProcessedImage, ...] = ()

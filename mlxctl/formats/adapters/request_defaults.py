@@ -14,7 +14,8 @@ class RequestDefaults:
 
     With `strips_agent_headers`, prompts go without lines that agents change for each call. `tone_curve`,
     `sampling`, `thinking` and `max_tokens` hold for requests that set none; None leaves it to the model. With
-    `uses_fallback_sampling`, models that set no sampling values get FALLBACK_SAMPLING.
+    `uses_fallback_sampling`, models that set no sampling values get FALLBACK_SAMPLING. Larger images than
+    `max_image_pixels` are scaled down.
     """
 
     strips_agent_headers: bool = False
@@ -23,6 +24,7 @@ class RequestDefaults:
     thinking: bool | None = None
     max_tokens: int | None = None
     uses_fallback_sampling: bool = True
+    max_image_pixels: int | None = None
 
     def sampling_of(self, request: SamplingOptions) -> SamplingOptions:
         """Return the request's options, unset ones with the default."""

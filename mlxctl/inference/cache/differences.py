@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from mlxctl.formats.adapters import ModelAdapter
+from mlxctl.formats.adapters.prepared import NormalizedRequest
 from mlxctl.inference.cache.prompt_sections import (
     GENERATION_PROMPT,
     PromptSection,
@@ -19,7 +20,6 @@ from mlxctl.inference.cache.prompt_sections import (
 )
 from mlxctl.ir import (
     DocumentPart,
-    GenerationRequest,
     ImagePart,
     Message,
     Part,
@@ -55,7 +55,7 @@ class PromptChange:
 
 
 def find_change(
-    newer: GenerationRequest, older: GenerationRequest, answer: str, adapter: ModelAdapter
+    newer: NormalizedRequest, older: NormalizedRequest, answer: str, adapter: ModelAdapter
 ) -> PromptChange:
     """Return why the newer prompt differs from the older and its answer."""
     text = adapter.prompt_text(newer)
@@ -84,8 +84,8 @@ def find_change(
 
 
 def _changes(
-    newer: GenerationRequest, older: GenerationRequest
-) -> Iterator[tuple[GenerationRequest, PromptChange]]:
+    newer: NormalizedRequest, older: NormalizedRequest
+) -> Iterator[tuple[NormalizedRequest, PromptChange]]:
     """Yield every difference: the newer request with it undone, and its description."""
     options = {
         "thinking": older.thinking,
@@ -129,7 +129,7 @@ def _tool_change(tools: Sequence[ToolSpec], before: Sequence[ToolSpec]) -> Promp
     return PromptChange(reason="tools_changed", section=tool_section(tools, index, part=part))
 
 
-def _message_change(newer: GenerationRequest, older: GenerationRequest, index: int) -> PromptChange:
+def _message_change(newer: NormalizedRequest, older: NormalizedRequest, index: int) -> PromptChange:
     messages, before = newer.messages, older.messages
     if index >= len(before):
         return PromptChange(reason="message_changed", section=message_section(messages, index))
@@ -160,8 +160,8 @@ def _are_similar(one: Message, other: Message) -> bool:
 
 def _narrow_change(
     change: PromptChange,
-    newer: GenerationRequest,
-    older: GenerationRequest,
+    newer: NormalizedRequest,
+    older: NormalizedRequest,
     older_text: str,
     num_agreeing: int,
     adapter: ModelAdapter,
@@ -235,7 +235,7 @@ def _visible_part(part: Part) -> Part:
     return part
 
 
-def _is_answer(newer: GenerationRequest, older: GenerationRequest, index: int, answer: str) -> bool:
+def _is_answer(newer: NormalizedRequest, older: NormalizedRequest, index: int, answer: str) -> bool:
     """Whether the message is the answer to the older request, verbatim."""
     if index != len(older.messages):
         return False

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from mlxctl.formats.adapters import ModelAdapter
+from mlxctl.formats.adapters.prepared import NormalizedRequest
 from mlxctl.ir import (
-    GenerationRequest,
     Message,
     Part,
     TextPart,
@@ -64,7 +64,7 @@ def collapse_images(prompt_ids: Sequence[int], salts: Sequence[Salt], position: 
     return [*ids, *prompt_ids[start:position]]
 
 
-def find_section(request: GenerationRequest, num_chars: int, adapter: ModelAdapter) -> PromptSection:
+def find_section(request: NormalizedRequest, num_chars: int, adapter: ModelAdapter) -> PromptSection:
     """Return the section of the character at `num_chars` of the prompt."""
     if not request.messages:
         return PROMPT
@@ -98,7 +98,7 @@ def find_section(request: GenerationRequest, num_chars: int, adapter: ModelAdapt
     )
 
 
-def rendered(request: GenerationRequest, adapter: ModelAdapter) -> str | None:
+def rendered(request: NormalizedRequest, adapter: ModelAdapter) -> str | None:
     """Return the prompt of a changed request.
 
     None if the template rejects it.
@@ -132,14 +132,14 @@ def _last_before(num: int, position: int, span_of: Callable[[int], Span | None])
     return found, best
 
 
-def _is_before_header(request: GenerationRequest, text: str, num_chars: int, adapter: ModelAdapter) -> bool:
+def _is_before_header(request: NormalizedRequest, text: str, num_chars: int, adapter: ModelAdapter) -> bool:
     """Whether the character precedes even the header of the first message."""
     same = replace(request.messages[0], role="user" if request.messages[0].role == "system" else "system")
     other = rendered(replace(request, messages=(same, *request.messages[1:])), adapter)
     return other is not None and num_chars < common_length(text, other)
 
 
-def _tool_at(request: GenerationRequest, text: str, num_chars: int, adapter: ModelAdapter) -> int | None:
+def _tool_at(request: NormalizedRequest, text: str, num_chars: int, adapter: ModelAdapter) -> int | None:
     if not request.tools:
         return None
     index, span = _last_before(
@@ -156,7 +156,7 @@ def _tool_at(request: GenerationRequest, text: str, num_chars: int, adapter: Mod
     return index + 1 if following is not None and num_chars <= following[1] else None
 
 
-def _span(text: str, marked: GenerationRequest, adapter: ModelAdapter) -> Span | None:
+def _span(text: str, marked: NormalizedRequest, adapter: ModelAdapter) -> Span | None:
     """Return the span of the marked text.
 
     None if the marks are not rendered.
@@ -170,7 +170,7 @@ def _span(text: str, marked: GenerationRequest, adapter: ModelAdapter) -> Span |
     return start, len(text) - behind
 
 
-def _with_marked_message(request: GenerationRequest, index: int) -> GenerationRequest:
+def _with_marked_message(request: NormalizedRequest, index: int) -> NormalizedRequest:
     message = request.messages[index]
     parts = tuple(map(_marked_part, message.parts))
     if parts == message.parts:
@@ -199,7 +199,7 @@ def _marked_part(part: Part) -> Part:
     return part
 
 
-def _with_marked_tool(request: GenerationRequest, index: int) -> GenerationRequest:
+def _with_marked_tool(request: NormalizedRequest, index: int) -> NormalizedRequest:
     tool = request.tools[index]
     properties = tool.parameters.get("properties")
     parameters = dict(tool.parameters)

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mlxctl.formats.adapters.prepared import NormalizedRequest
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
 from mlxctl.ir.allowed_models import AllowedModels
@@ -39,13 +40,18 @@ class RecordedPrompt:
     num_engine_restarts: int
     answer_ids: Sequence[int] = ()
     cache_usage: CacheUsage = NO_CACHE_USAGE
-    _request: GenerationRequest | None = field(default=None, init=False, repr=False)
+    content_bytes: int = field(init=False)
+    """Approximate memory without the answer."""
+    _request: NormalizedRequest | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.content_bytes = 4 * len(self.prompt_ids) + self.packed.num_bytes + 1000
 
     @property
-    def request(self) -> GenerationRequest:
+    def request(self) -> NormalizedRequest:
         """The recorded prompt as a request; unpacked once."""
         if self._request is None:
-            self._request = self.packed.unpack()
+            self._request = NormalizedRequest(self.packed.unpack())
         return self._request
 
     @property
@@ -61,7 +67,7 @@ class RecordedPrompt:
     @property
     def num_bytes(self) -> int:
         """Approximate memory of the record."""
-        return 4 * (len(self.prompt_ids) + len(self.answer_ids)) + self.packed.num_bytes + 1000
+        return self.content_bytes + 4 * len(self.answer_ids)
 
 
 class RecentPrompts:
@@ -121,7 +127,8 @@ class RecentPrompts:
         return self._num_recorded + 1
 
     def _num_bytes(self) -> int:
-        return sum(recorded.num_bytes for recorded in self._prompts)
+        # PERF: at every request, over all prompts.
+        return sum([each.content_bytes + 4 * len(each.answer_ids) for each in self._prompts])
 
 
 def _without_content(packed: PackedRequest) -> PackedRequest:

@@ -19,7 +19,8 @@ def user_markers(adapter: ModelAdapter) -> tuple[str, str] | None:
     afters: list[str] = []
     # First, after an answer, and after a system prompt: the markers are what all positions share.
     for messages in (_MESSAGES, (_SYSTEM, *_MESSAGES)):
-        text = rendered(GenerationRequest(model=adapter.name, messages=messages), adapter)
+        request = adapter.normalized(GenerationRequest(model=adapter.name, messages=messages))
+        text = rendered(request, adapter)
         if text is not None:
             before, _, rest = text.partition(_FIRST)
             between, _, after = rest.partition(_SECOND)

@@ -186,7 +186,7 @@ class ImageFetcher:
                     seconds,
                     note[:_MAX_LOGGED_CHARS],
                 )
-        return ImagePart(data=data, media_type=image_media_type(data) or "image/png")
+        return ImagePart(data=data, media_type=image_media_type(data) or "image/png", param=param)
 
     async def _in_time(self, download: ImageDownload, url: ImageUrl, reserve: Callable[[int], None]) -> bytes:
         seconds = self._settings.fetch_timeout_seconds

@@ -14,26 +14,26 @@ _RETRY_AFTER_DEATH_SECONDS = 2.0
 
 
 class Lease:
-    """Right to use a loaded model, which stays loaded until release.
+    """Right to use a loaded model, until each holder has released it.
 
-    `on_change` gets the model's name and by how much its number of leases changed.
+    `on_change` gets the model's name and by how much its number of holders changed.
     """
 
     def __init__(self, name: str, on_change: Callable[[str, int], None]) -> None:
         self.name = name
         self._on_change = on_change
-        self._is_open = True
-        on_change(name, 1)
+        self._num_holders = 0
+        self.share()
 
-    def share(self) -> "Lease":
-        """Return another lease of the same model, to be released independently."""
-        assert self._is_open, "a released lease cannot be shared"
-        return Lease(self.name, self._on_change)
+    def share(self) -> None:
+        """Add a holder."""
+        self._num_holders += 1
+        self._on_change(self.name, 1)
 
     def release(self) -> None:
-        """Release the model for eviction."""
-        if self._is_open:
-            self._is_open = False
+        """Remove a holder; without any, the model may be evicted."""
+        if self._num_holders:
+            self._num_holders -= 1
             self._on_change(self.name, -1)
 
 

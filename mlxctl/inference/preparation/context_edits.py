@@ -4,13 +4,13 @@ from collections.abc import Container
 from dataclasses import replace
 from typing import TypeVar
 
+from mlxctl.formats.adapters.prepared import NormalizedRequest
 from mlxctl.inference.preparation.context_overflow import REMOVED, CountTokens
 from mlxctl.ir import (
     AppliedEdit,
     ClearThinking,
     ClearToolUses,
     ContextEdit,
-    GenerationRequest,
     Message,
     Part,
     ThinkingPart,
@@ -22,8 +22,8 @@ Value = TypeVar("Value")
 
 
 def edit_context(
-    request: GenerationRequest, count_tokens: CountTokens
-) -> tuple[GenerationRequest, tuple[AppliedEdit, ...]]:
+    request: NormalizedRequest, count_tokens: CountTokens
+) -> tuple[NormalizedRequest, tuple[AppliedEdit, ...]]:
     """Return the edited request and what each edit removed.
 
     Counts tokens only if an edit has something to remove.
@@ -52,13 +52,13 @@ def edit_context(
     return request, tuple(applied)
 
 
-def _is_triggered(edit: ClearToolUses, request: GenerationRequest, num_tokens: int) -> bool:
+def _is_triggered(edit: ClearToolUses, request: NormalizedRequest, num_tokens: int) -> bool:
     if edit.trigger_calls is None:
         return num_tokens > edit.trigger_tokens
     return sum(len(message.tool_calls) for message in request.messages) > edit.trigger_calls
 
 
-def _edited(request: GenerationRequest, edit: ContextEdit) -> tuple[GenerationRequest, int]:
+def _edited(request: NormalizedRequest, edit: ContextEdit) -> tuple[NormalizedRequest, int]:
     """Return the edited request, and how many results or answers changed."""
     if isinstance(edit, ClearThinking):
         thinking = [index for index, message in enumerate(request.messages) if message.thinking]

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from mlxctl.ir import GenerationRequest, Message, TextPart, ThinkingPart, ToolResultPart
+from mlxctl.formats.adapters.prepared import NormalizedRequest
+from mlxctl.ir import Message, TextPart, ThinkingPart, ToolResultPart
 
 # Share of the context that is reserved for an answer without max_tokens.
 _ANSWER_SHARE = 4
@@ -11,12 +12,12 @@ _ANSWER_SHARE = 4
 REMOVED = TextPart(text="[removed to save context]")
 """The content of a removed tool result."""
 
-CountTokens = Callable[[GenerationRequest], int]
+CountTokens = Callable[[NormalizedRequest], int]
 
 
 def shorten(
-    request: GenerationRequest, count_tokens: CountTokens, *, context_length: int
-) -> GenerationRequest | None:
+    request: NormalizedRequest, count_tokens: CountTokens, *, context_length: int
+) -> NormalizedRequest | None:
     """Return the request as its `context_overflow` shortens it.
 
     None if that leaves no room for an answer.
@@ -31,8 +32,8 @@ def shorten(
 
 
 def truncate_oldest(
-    request: GenerationRequest, count_tokens: CountTokens, *, context_length: int
-) -> GenerationRequest | None:
+    request: NormalizedRequest, count_tokens: CountTokens, *, context_length: int
+) -> NormalizedRequest | None:
     """Drop the fewest oldest turns that leave room for an answer.
 
     None if no number does. A turn is a user message with all messages up to the next one, so that tool calls
@@ -51,7 +52,7 @@ def truncate_oldest(
     return _without(request, starts[fewest]) if fewest < len(starts) else None
 
 
-def max_prompt_tokens(request: GenerationRequest, context_length: int) -> int:
+def max_prompt_tokens(request: NormalizedRequest, context_length: int) -> int:
     """Return the most tokens of a shortened prompt.
 
     They leave room for an answer.
@@ -60,17 +61,17 @@ def max_prompt_tokens(request: GenerationRequest, context_length: int) -> int:
     return context_length - (share if request.max_tokens is None else min(request.max_tokens, share))
 
 
-def _turn_starts(request: GenerationRequest) -> list[int]:
+def _turn_starts(request: NormalizedRequest) -> list[int]:
     return [index for index, message in enumerate(request.messages) if message.role == "user"]
 
 
-def _without(request: GenerationRequest, num_messages: int) -> GenerationRequest:
+def _without(request: NormalizedRequest, num_messages: int) -> NormalizedRequest:
     """Return the request without its first messages, except system messages."""
     kept = tuple(message for message in request.messages[:num_messages] if message.role == "system")
     return replace(request, messages=kept + request.messages[num_messages:])
 
 
-def _compacted(request: GenerationRequest) -> GenerationRequest:
+def _compacted(request: NormalizedRequest) -> NormalizedRequest:
     last_turn = max(_turn_starts(request), default=0)
     before = tuple(map(_without_details, request.messages[:last_turn]))
     return replace(request, messages=before + request.messages[last_turn:])

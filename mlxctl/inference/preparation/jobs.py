@@ -11,7 +11,7 @@ import msgspec
 
 from mlxctl.formats.adapters import ModelAdapter, PreparedInput
 from mlxctl.formats.adapters.media.documents import read_documents
-from mlxctl.formats.adapters.prepared import PromptTokens
+from mlxctl.formats.adapters.prepared import NormalizedRequest, PromptTokens
 from mlxctl.formats.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
 from mlxctl.inference.preparation.context_edits import edit_context
 from mlxctl.inference.preparation.context_overflow import max_prompt_tokens, shorten
@@ -39,7 +39,7 @@ class Preparation:
     """Prepared inputs of a request, one per prompt.
 
     Token ids are packed. `opened` are the pickled segments that the answers continue. `normalized` is the
-    request as the model gets it, with digests in place of images; None if that equals the original.
+    request as the model gets it, with digests in place of images; None if its prompt is the original's.
     `opening` is the digest of the conversation's opening. `phases` are the timed parts of the preparation.
     """
 
@@ -150,13 +150,13 @@ def fitting_prompt_tokens(adapter: ModelAdapter, packed: PackedRequest) -> Packe
 
 def _normalized(
     adapter: ModelAdapter, request: GenerationRequest
-) -> tuple[GenerationRequest, tuple[AppliedEdit, ...]]:
-    """Return the normalized request, and its applied context edits."""
+) -> tuple[NormalizedRequest, tuple[AppliedEdit, ...]]:
+    """Return the request as the model gets it, with applied context edits."""
     return edit_context(adapter.normalized(request), adapter.count_prompt_tokens)
 
 
 def _prompt_tokens(
-    adapter: ModelAdapter, packed: PackedRequest, encode: Callable[[GenerationRequest], PromptTokens]
+    adapter: ModelAdapter, packed: PackedRequest, encode: Callable[[NormalizedRequest], PromptTokens]
 ) -> PackedPrompt:
     original = packed.unpack()
     request, _ = _normalized(adapter, original)
@@ -243,7 +243,7 @@ def tokenize(
     """
     request, vocabulary = packed.unpack(), adapter.vocabulary
     if not request.prompts:
-        token_ids: Sequence[int] = adapter.prompt_tokens(request).token_ids
+        token_ids: Sequence[int] = adapter.prompt_tokens(adapter.normalized(request)).token_ids
     else:
         text = str(request.prompts[0])
         if len(text) > MAX_TOKENS:
@@ -274,7 +274,7 @@ def detokenize(adapter: ModelAdapter, token_ids: "array[int]") -> str:
 
 def render(adapter: ModelAdapter, packed: PackedRequest) -> str:
     """Return the text of a prompt. Raises InvalidRequest."""
-    return adapter.prompt_text(packed.unpack())
+    return adapter.prompt_text(adapter.normalized(packed.unpack()))
 
 
 def encode_text(adapter: ModelAdapter, text: str) -> list[int]:
@@ -312,11 +312,12 @@ def _short_request(result: Any, num_bytes: int) -> Any:
 
 def _if_changed(original: GenerationRequest, request: GenerationRequest) -> PackedRequest | None:
     normalized = _without_image_bytes(request)
-    return None if normalized.messages == original.messages else PackedRequest.of(normalized)
+    is_same = (normalized.messages, normalized.tool_choice) == (original.messages, original.tool_choice)
+    return None if is_same else PackedRequest.of(normalized)
 
 
 def _prepare_prompt(
-    adapter: ModelAdapter, request: GenerationRequest, prompt: str | tuple[int, ...]
+    adapter: ModelAdapter, request: NormalizedRequest, prompt: str | tuple[int, ...]
 ) -> PreparedInput:
     try:
         return adapter.prepare_text(request, prompt)
@@ -327,7 +328,7 @@ def _prepare_prompt(
     return adapter.prepare_text(replace(request, max_prompt_tokens=num_tokens), prompt)
 
 
-def _prepare_conversation(adapter: ModelAdapter, request: GenerationRequest) -> PreparedInput:
+def _prepare_conversation(adapter: ModelAdapter, request: NormalizedRequest) -> PreparedInput:
     try:
         return adapter.prepare_input(request)
     except ContextTooLong:

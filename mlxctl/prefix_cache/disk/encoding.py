@@ -89,6 +89,8 @@ def _pack(value: Any, arrays: list[mx.array]) -> Any:
         return {"tuple": [_pack(item, arrays) for item in value]}
     if isinstance(value, list):
         return [_pack(item, arrays) for item in value]
+    if isinstance(value, dict):
+        return {"dict": [[_pack(key, arrays), _pack(item, arrays)] for key, item in value.items()]}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"a cache's state holds a {type(value).__name__}, which cannot be written")
@@ -98,6 +100,8 @@ def _unpack(value: Any, arrays: list[mx.array]) -> Any:
     if isinstance(value, dict):
         if "array" in value:
             return arrays[value["array"]]
+        if "dict" in value:
+            return {_unpack(key, arrays): _unpack(item, arrays) for key, item in value["dict"]}
         return tuple(_unpack(item, arrays) for item in value["tuple"])
     if isinstance(value, list):
         return [_unpack(item, arrays) for item in value]

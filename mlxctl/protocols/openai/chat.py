@@ -50,9 +50,9 @@ from mlxctl.protocols.openai.chat_schema import (
     ChatAssistantMessage,
     ChatRequest,
     ChatTextPart,
-    counts_every_chunk,
 )
 from mlxctl.protocols.openai.chat_tools import dropped_tool_types, freeform_names
+from mlxctl.protocols.openai.completion_fields import counts_every_chunk
 from mlxctl.protocols.openai.errors import error_json
 from mlxctl.protocols.openai.logprobs import chat_logprobs, prompt_logprobs
 from mlxctl.protocols.openai.token_reports import TokenReport

@@ -25,6 +25,11 @@ from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.media import audio_from_base64, file_parts, image_from_url
 from mlxctl.protocols.openai import chat_schema as schema
 from mlxctl.protocols.openai.chat_tools import tools_and_choice
+from mlxctl.protocols.openai.completion_fields import (
+    check_stream_options,
+    counts_every_chunk,
+    shared_options,
+)
 from mlxctl.protocols.openai.freeform import freeform_arguments
 from mlxctl.protocols.openai.unsupported_fields import check_refused
 from mlxctl.protocols.priority import tier_priority
@@ -74,13 +79,10 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         max_tokens=answer_token_limit(request.max_tokens, "max_tokens")
         if request.max_completion_tokens is None
         else answer_token_limit(request.max_completion_tokens, "max_completion_tokens"),
-        stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
-        stop_token_ids=tuple(request.stop_token_ids or ()),
-        ignore_eos=bool(request.ignore_eos),
         reports_tokens=_reports_tokens(request),
         template_kwargs=template_kwargs,
-        stream=bool(request.stream),
         priority=tier_priority(request.service_tier),
+        **shared_options(request),
     )
     return with_extensions(translated, request)
 
@@ -96,7 +98,7 @@ def check_supported(request: schema.ChatRequest) -> None:
         _refuse("functions", "functions is the retired form of tools; send tools")
     if request.function_call is not None:
         _refuse("function_call", "function_call is the retired form of tool_choice; send tool_choice")
-    schema.check_stream_options(request.stream_options, stream=request.stream)
+    check_stream_options(request.stream_options, stream=request.stream)
     if request.stream and request.prompt_logprobs is not None:
         message = "prompt_logprobs cannot be streamed; set stream to false"
         raise InvalidRequest(message, param="prompt_logprobs")
@@ -137,9 +139,7 @@ def _sampling(request: schema.ChatRequest) -> SamplingOptions:
 
 def _reports_tokens(request: schema.ChatRequest) -> bool:
     reports_chunks = (
-        schema.counts_every_chunk(request.stream_options)
-        or request.timings_per_token
-        or request.return_progress
+        counts_every_chunk(request.stream_options) or request.timings_per_token or request.return_progress
     )
     return bool(request.return_token_ids or (request.stream and reports_chunks))
 

@@ -9,20 +9,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
-from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.openai.chat_answers import ChatCustomCall, ChatFunctionCall
+from mlxctl.protocols.openai.completion_fields import CompletionFields
 from mlxctl.protocols.openai.freeform import InputGrammar
-from mlxctl.protocols.openai.unsupported_fields import RefusedFields
 from mlxctl.protocols.priority import ServiceTier
 from mlxctl.protocols.ranges import (
     AnswerTokenLimit,
     MessageLimit,
     Name,
-    NumChoices,
     NumTopLogprobs,
-    StopString,
-    StopStrings,
-    StopTokenIds,
     ToolLimit,
 )
 from mlxctl.protocols.sampling_fields import ThinkingBudget
@@ -210,28 +205,6 @@ class ChatAllowedToolsChoice(Struct, tag_field="type", tag="allowed_tools"):
     allowed_tools: ChatAllowedTools
 
 
-class StreamOptions(Struct):
-    """Options of a stream.
-
-    With `continuous_usage_stats` (vLLM) and `include_usage` every chunk has the counts so far.
-    """
-
-    include_usage: bool | None = None
-    continuous_usage_stats: bool | None = None
-
-
-def check_stream_options(options: StreamOptions | None, *, stream: bool | None) -> None:
-    """Refuse options of a stream without a stream. Raises InvalidRequest."""
-    if options is not None and not stream:
-        message = "stream_options needs stream to be true; leave it out or set stream"
-        raise InvalidRequest(message, param="stream_options")
-
-
-def counts_every_chunk(options: StreamOptions | None) -> bool:
-    """Whether every chunk has the counts so far."""
-    return bool(options and options.include_usage and options.continuous_usage_stats)
-
-
 class ChatTextFormat(Struct, tag_field="type", tag="text"):
     """The answer is text without constraints."""
 
@@ -288,7 +261,7 @@ class ReasoningSwitch(Struct, kw_only=True):
     max_tokens: ThinkingBudget | None = None
 
 
-class ChatRequest(RefusedFields, kw_only=True):
+class ChatRequest(CompletionFields, kw_only=True):
     """Body of a chat completion; `verbosity` is not used.
 
     As in vLLM, `include_reasoning` false hides the thinking, `prompt_logprobs` adds the log-probabilities of
@@ -313,19 +286,10 @@ class ChatRequest(RefusedFields, kw_only=True):
     parallel_tool_calls: bool | None = None
     max_completion_tokens: AnswerTokenLimit | None = None
     max_tokens: AnswerTokenLimit | None = None
-    stop: StopString | StopStrings | None = None
-    stop_token_ids: StopTokenIds | None = None
-    ignore_eos: bool | None = None
     logprobs: bool | None = None
     top_logprobs: NumTopLogprobs | None = None
-    prompt_logprobs: NumTopLogprobs | None = None
-    return_tokens_as_token_ids: bool | None = None
-    return_token_ids: bool | None = None
-    echo: bool | None = None
     timings_per_token: bool | None = None
     return_progress: bool | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
     reasoning_effort: Effort | None = None
     enable_thinking: bool | None = None
     think: bool | Effort | None = None
@@ -336,7 +300,6 @@ class ChatRequest(RefusedFields, kw_only=True):
     chat_template_kwargs: dict[str, Any] | None = None
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
-    n: NumChoices | None = None
     service_tier: ServiceTier | None = None
     response_format: ResponseFormat | None = None
     json_schema: dict[str, Any] | None = None

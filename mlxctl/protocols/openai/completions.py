@@ -27,7 +27,7 @@ from mlxctl.ir import (
 from mlxctl.ir.errors import MlxctlError
 from mlxctl.protocols.encoder import AnswerStart, ReplyShape
 from mlxctl.protocols.openai.chat_answers import PromptLogprobs
-from mlxctl.protocols.openai.chat_schema import counts_every_chunk
+from mlxctl.protocols.openai.completion_fields import counts_every_chunk
 from mlxctl.protocols.openai.completions_parsing import decode_completion, to_generation_request
 from mlxctl.protocols.openai.completions_schema import (
     CompletionRequest,

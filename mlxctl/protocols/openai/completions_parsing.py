@@ -9,7 +9,7 @@ from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.extension_fields import with_extensions
 from mlxctl.protocols.openai import completions_schema as schema
-from mlxctl.protocols.openai.chat_schema import check_stream_options, counts_every_chunk
+from mlxctl.protocols.openai.completion_fields import check_stream_options, counts_every_chunk, shared_options
 from mlxctl.protocols.openai.text_inputs import read_texts
 from mlxctl.protocols.openai.unsupported_fields import check_refused
 from mlxctl.protocols.ranges import MAX_ANSWERS
@@ -80,11 +80,8 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         constraint=requested_constraint(request),
         max_tokens=None if is_unlimited else request.max_tokens,
         default_max_tokens=None if is_unlimited else _DEFAULT_MAX_TOKENS,
-        stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
-        stop_token_ids=tuple(request.stop_token_ids or ()),
-        ignore_eos=bool(request.ignore_eos),
         reports_tokens=_reports_tokens(request),
-        stream=bool(request.stream),
+        **shared_options(request),
     )
     return with_extensions(translated, request)
 

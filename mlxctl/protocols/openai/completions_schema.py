@@ -8,10 +8,9 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl.protocols.openai.chat_answers import PromptLogprobs
-from mlxctl.protocols.openai.chat_schema import StreamOptions
+from mlxctl.protocols.openai.completion_fields import CompletionFields
 from mlxctl.protocols.openai.text_inputs import TextInputs
 from mlxctl.protocols.openai.token_reports import TokenIds
-from mlxctl.protocols.openai.unsupported_fields import RefusedFields
 from mlxctl.protocols.openai.usage import CompletionUsage
 from mlxctl.protocols.ranges import (
     AnswerTokenLimit,
@@ -19,13 +18,10 @@ from mlxctl.protocols.ranges import (
     NumChoices,
     NumTopLogprobs,
     PromptTokenLimit,
-    StopString,
-    StopStrings,
-    StopTokenIds,
 )
 
 
-class CompletionRequest(RefusedFields, kw_only=True):
+class CompletionRequest(CompletionFields, kw_only=True):
     """Body of a completion.
 
     `prompt` is a text, a list of texts, a list of token ids, or a list of such lists. As in vLLM,
@@ -37,22 +33,12 @@ class CompletionRequest(RefusedFields, kw_only=True):
 
     model: Name
     prompt: TextInputs
-    n: NumChoices | None = None
     best_of: NumChoices | None = None
     max_tokens: AnswerTokenLimit | None = None
-    stop: StopString | StopStrings | None = None
-    stop_token_ids: StopTokenIds | None = None
-    ignore_eos: bool | None = None
     logprobs: NumTopLogprobs | None = None
-    prompt_logprobs: NumTopLogprobs | None = None
-    return_tokens_as_token_ids: bool | None = None
-    return_token_ids: bool | None = None
     truncate_prompt_tokens: PromptTokenLimit | None = None
     truncation_side: Literal["left", "right"] | None = None
-    echo: bool | None = None
     suffix: str | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
 
 
 class TextLogprobs(Struct):

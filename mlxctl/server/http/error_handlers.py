@@ -30,7 +30,7 @@ class ErrorHandlers:
     """Renders errors in the protocol of the route.
 
     `by_route` has a renderer for each route template. A route without one uses `by_header` if the request has
-    that header, else `default`. An unknown path uses the first match of `by_prefix`, if any, before these.
+    that header, else `default`. An unknown path uses the longest match of `by_prefix`, if any, before these.
     """
 
     def __init__(
@@ -44,7 +44,9 @@ class ErrorHandlers:
         self._by_route = by_route
         # Errors before routing have no template.
         prefixes = {route.partition("{")[0]: render for route, render in by_route.items() if "{" in route}
-        self._by_prefix = {**prefixes, **by_prefix}
+        self._by_prefix = sorted(
+            {**prefixes, **by_prefix}.items(), key=lambda entry: len(entry[0]), reverse=True
+        )
         self._default = default
         self._by_header = by_header
 
@@ -87,7 +89,7 @@ class ErrorHandlers:
         if route in self._by_route:
             return self._by_route[route]
         if request.uri_template is None:
-            for prefix, render in self._by_prefix.items():
+            for prefix, render in self._by_prefix:
                 if route.startswith(prefix):
                     return render
         return next(

@@ -12,9 +12,6 @@ from msgspec import Struct
 
 from mlxctl import __version__
 from mlxctl.protocols.anthropic.errors import AnthropicError
-from mlxctl.protocols.compat.llama_cpp.errors import LlamaError
-from mlxctl.protocols.compat.ollama.schema import OllamaError
-from mlxctl.protocols.compat.rerank.encode import CohereError
 from mlxctl.protocols.json_union import JsonUnion
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.protocols.problem import PROBLEM_MEDIA_TYPE, Problem, problem_error
@@ -28,13 +25,6 @@ from mlxctl.state.settings import ServerSettings
 _ALWAYS = (400, 401, 431)
 _WITH_BODY = (408, 413, 415)
 _TO_ADMINISTER = (403,)
-_ERROR_TYPES: dict[str, tuple[type[Any], ...]] = {
-    "openai": (OpenAIError,),
-    "anthropic": (AnthropicError,),
-    "ollama": (OllamaError,),
-    "llama_cpp": (LlamaError,),
-    "cohere": (CohereError,),
-}
 _KEYS = {
     "key": {"type": "http", "scheme": "bearer", "description": "An API key, where the server has any"},
     "admin_key": {
@@ -139,7 +129,7 @@ def _union_schema(union: type[JsonUnion]) -> dict[str, Any]:
 def _error_types(route: Route) -> tuple[type[Any], ...]:
     if route.protocol is None:
         return (Problem,) if route.render_error is problem_error else (OpenAIError, AnthropicError)
-    return _ERROR_TYPES[route.protocol.vendor]
+    return (route.protocol.error,)
 
 
 def _answers(operation: Operation) -> tuple[type[Any], ...]:

@@ -1,9 +1,10 @@
 """Makes the CallContext of each request."""
 
+import asyncio
+
 from falcon.asgi import Request
 
 from mlxctl.inference.call_context import CallContext
-from mlxctl.inference.deadline import Deadline
 from mlxctl.ir.policy import Caller
 from mlxctl.server.http.deadline import timeout_seconds
 from mlxctl.server.observe.http_record import HttpRecord
@@ -25,11 +26,13 @@ class Calls:
         context, policy = request.context, self._policy
         caller: Caller = context.identity
         record: HttpRecord = context.record
+        seconds = timeout_seconds(request.uri_template or "", self._settings)
         context.call = CallContext(
             caller=caller,
             owner=context.owner,
             fairness_key=fairness_key(request, caller),
-            deadline=Deadline(timeout_seconds(request.uri_template or "", self._settings), record),
+            timeout_seconds=seconds,
+            ends_at=asyncio.get_running_loop().time() + seconds,
             record=record,
             text_rules=lambda: policy.guardrails,
             review=None

@@ -34,9 +34,7 @@ def _turns(context: RouteContext) -> object:
     conversations = AgentConversations(
         services.agents, context.agent_queue, max_bytes=settings.agent_history_bytes
     )
-    return GenerationResource(
-        services.inference, AGENT_TURNS, context.open_requests, settings, conversations=conversations
-    )
+    return GenerationResource(context, AGENT_TURNS, conversations=conversations)
 
 
 ROUTES = (

@@ -1,30 +1,17 @@
 """Anthropic's routes: messages and their token counts."""
 
-from mlxctl.ir.errors import UnknownThread
 from mlxctl.protocols import ANTHROPIC, PROTOCOLS
 from mlxctl.protocols.anthropic.messages_answers import MESSAGE_EVENTS, AnthropicMessage, TokenCount
 from mlxctl.protocols.anthropic.messages_schema import CountTokensRequest, MessagesRequest
-from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Route, RouteContext
-from mlxctl.server.resources.generation.conversations import ThreadConversations
+from mlxctl.server.http.route import GENERATION_ERRORS, Operation, Route
 from mlxctl.server.resources.generation.generation import GenerationResource
 from mlxctl.server.resources.text.tokenization import TokenCountResource
-
-
-def _messages(context: RouteContext) -> object:
-    return GenerationResource(
-        context.services.inference,
-        PROTOCOLS["messages"],
-        context.open_requests,
-        context.settings,
-        conversations=ThreadConversations(context.services.responses, kind="threads", unknown=UnknownThread),
-    )
-
 
 ROUTES = (
     Route(
         path="/v1/messages",
         aliases=("/messages",),
-        resource=_messages,
+        resource=lambda context: GenerationResource(context, PROTOCOLS["messages"]),
         protocol=PROTOCOLS["messages"],
         access="generate",
         operations=(

@@ -16,6 +16,7 @@ from mlxctl.protocols import (
     Encoder,
     GenerationProtocol,
 )
+from mlxctl.protocols.dialect import TextsRoute
 from mlxctl.protocols.openai.chat_answers import ChatChunk, ChatCompletion
 from mlxctl.protocols.openai.chat_schema import ChatRequest
 from mlxctl.protocols.openai.completions_schema import CompletionRequest, TextChunk, TextCompletion
@@ -86,26 +87,14 @@ def _generation(protocol: GenerationProtocol) -> Callable[[RouteContext], object
         return create(shape, system_fingerprint=system_fingerprint())
 
     def create(context: RouteContext) -> object:
-        return GenerationResource(
-            context.services.inference,
-            replace(protocol, create_encoder=create_encoder),
-            context.open_requests,
-            context.settings,
-        )
+        return GenerationResource(context, replace(protocol, create_encoder=create_encoder))
 
     return create
 
 
-def _responses(
-    resource: type[GenerationResource], protocol: GenerationProtocol
-) -> Callable[[RouteContext], object]:
-    return lambda context: resource(
-        context.services.inference,
-        protocol,
-        context.open_requests,
-        context.settings,
-        conversations=ResponseConversations(context.services.responses),
-    )
+def _responses(context: RouteContext, protocol: GenerationProtocol) -> GenerationResource:
+    conversations = ResponseConversations(context.services.responses)
+    return GenerationResource(context, protocol, conversations=conversations)
 
 
 def _transcription(
@@ -171,13 +160,15 @@ ROUTES = (
         ),
     ),
     embeddings_route(
-        "/v1/embeddings",
-        "Create embeddings (OpenAI)",
-        parse_embeddings,
-        body=EmbeddingsRequest,
-        answer=EmbeddingList,
-        protocol=OPENAI_EMBEDDINGS,
-        aliases=("/embeddings", "/api/v0/embeddings"),
+        TextsRoute(
+            path="/v1/embeddings",
+            aliases=("/embeddings", "/api/v0/embeddings"),
+            summary="Create embeddings (OpenAI)",
+            protocol=OPENAI_EMBEDDINGS,
+            parse=parse_embeddings,
+            body=EmbeddingsRequest,
+            answer=EmbeddingList,
+        )
     ),
     _transcription(
         "transcribe",
@@ -227,7 +218,7 @@ ROUTES = (
     Route(
         path="/v1/responses",
         aliases=("/responses",),
-        resource=_responses(ResponsesSocketResource, PROTOCOLS["responses"]),
+        resource=lambda context: ResponsesSocketResource(_responses(context, PROTOCOLS["responses"])),
         protocol=PROTOCOLS["responses"],
         access="generate",
         operations=(
@@ -251,7 +242,7 @@ ROUTES = (
     Route(
         path="/v1/responses/input_tokens",
         aliases=("/responses/input_tokens",),
-        resource=_responses(ResponseTokensResource, PROTOCOLS["responses"]),
+        resource=lambda context: ResponseTokensResource(context, _responses(context, PROTOCOLS["responses"])),
         protocol=PROTOCOLS["responses"],
         access="generate",
         operations=(
@@ -267,7 +258,7 @@ ROUTES = (
     Route(
         path="/v1/responses/compact",
         aliases=("/responses/compact",),
-        resource=_responses(GenerationResource, COMPACTION),
+        resource=lambda context: _responses(context, COMPACTION),
         protocol=PROTOCOLS["responses"],
         access="generate",
         operations=(

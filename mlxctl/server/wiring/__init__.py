@@ -138,6 +138,7 @@ def request_defaults(settings: Settings) -> RequestDefaults:
         thinking=_THINKING[settings.sampling.thinking],
         max_tokens=settings.sampling.max_tokens,
         uses_fallback_sampling=settings.sampling.fallback,
+        max_image_pixels=settings.vision.max_image_pixels,
     )
 
 

@@ -9,6 +9,12 @@ from mlxctl.state.settings.bounds import bounded
 class VisionSettings:
     """Images in requests."""
 
+    max_image_pixels: int | None = bounded(None, least=1024)
+    """Number of pixels to which larger images are scaled down, before the model's own rules apply.
+
+    Default: the model's own rules only.
+    """
+
     fetch_urls: bool = False
     """Fetch images that requests name by URL, from public addresses over https. Default: they are refused."""
 

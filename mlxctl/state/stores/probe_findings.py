@@ -18,6 +18,7 @@ QUESTIONS: Mapping[str, str] = {
     "practical_context": "longest context",
     "structured_output": "JSON schema",
     "vision": "vision",
+    "multi_image": "several images in a message",
     "embeddings": "embeddings",
     "reranking": "reranking",
     "audio": "audio",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mlxctl.formats.adapters import ModelAdapter
+from mlxctl.formats.adapters import ModelAdapter, PreparedInput
 from mlxctl.ir import GenerationRequest, Message, ToolSpec, text_message
 
 WEATHER = ToolSpec(
@@ -18,9 +18,14 @@ def ask(*messages: Message, **more: Any) -> GenerationRequest:
     return GenerationRequest(model="small", messages=messages or (text_message("user", "Hello"),), **more)
 
 
+def prepare(adapter: ModelAdapter, request: GenerationRequest) -> PreparedInput:
+    """Prepare a request as the server does."""
+    return adapter.prepare_input(adapter.normalized(request))
+
+
 def prompt_of(adapter: ModelAdapter, request: GenerationRequest) -> str:
     """Return the prompt as the model reads it, with special tokens."""
-    return decode(adapter, adapter.prepare_input(request).token_ids)
+    return decode(adapter, prepare(adapter, request).token_ids)
 
 
 def decode(adapter: ModelAdapter, token_ids: tuple[int, ...]) -> str:

@@ -5,6 +5,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import settings as checks
 from hypothesis import strategies as st
 from PIL import Image
 
+from mlxctl.formats.adapters.media import image_files
 from mlxctl.formats.adapters.media.image_files import MAX_IMAGES, decode_image, open_images
 from mlxctl.ir import ImagePart
 from mlxctl.ir.errors import InvalidRequest
@@ -33,7 +35,7 @@ def file(image: Any, kind: str = "PNG", **options: Any) -> ImagePart:
 def pixels(image: ImagePart) -> Any:
     """Return the decoded image, (height, width, 3)."""
     (opened,) = open_images([image])
-    decoded = decode_image(opened, 1)
+    decoded = decode_image(opened, "messages")
     assert decoded.mode == "RGB"
     return np.asarray(decoded)
 
@@ -103,10 +105,28 @@ def test_camera_rotation_of_heic_is_applied_once() -> None:
     assert pixels(file(shown, "HEIF", quality=-1, exif=exif.tobytes())).shape == (64, 32, 3)
 
 
+def test_heic_without_its_extra_is_converted_by_macos(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shown = file(Image.new("RGB", (8, 8), ORANGE), "JPEG")
+    (tmp_path / "shown.jpg").write_bytes(shown.data)
+    sips = tmp_path / "sips"
+    # Its last argument is the file to write, as that of the real one.
+    sips.write_text(f'#!/bin/sh\nfor target; do :; done\ncp {tmp_path}/shown.jpg "$target"\n')
+    sips.chmod(0o700)
+    monkeypatch.setattr(image_files, "_SIPS", sips)
+    monkeypatch.setitem(EXTRAS, "heic", {"no_such_module": "pillow-heif"})  # type: ignore[misc]
+    heic = file(Image.new("RGB", (64, 64), ORANGE), "HEIF")
+    assert (pixels(heic) == pixels(shown)).all()
+    (tmp_path / "shown.jpg").unlink()
+    with pytest.raises(InvalidRequest, match="is HEIC that macOS cannot read"):
+        open_images([heic])
+
+
 def test_heic_without_its_extra_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     image = file(Image.new("RGB", (64, 64), ORANGE), "HEIF")
     monkeypatch.setitem(EXTRAS, "heic", {"no_such_module": "pillow-heif"})  # type: ignore[misc]
-    with pytest.raises(InvalidRequest, match=r"image 1 is HEIC, which needs .*pip install 'mlxctl\[heic\]'"):
+    with pytest.raises(InvalidRequest, match=r"is HEIC, which needs .*pip install 'mlxctl\[heic\]'"):
         open_images([image])
 
 
@@ -193,13 +213,13 @@ SOUND = file(Image.linear_gradient("L").convert("RGB"))
     [
         (
             [ImagePart(data=b"no image", media_type="image/png")],
-            "image 1 is not one of PNG, JPEG, WEBP, GIF, BMP",
+            "the image in messages is not one of PNG, JPEG, WEBP, GIF, BMP",
         ),
-        ([SOUND, file(Image.new("RGB", (4, 4)), "ICO")], "image 2 is not one of PNG, JPEG, WEBP, GIF, BMP"),
-        ([bomb(9000, 9000)], "image 1 has 9000 x 9000 pixels; it may have 50000000"),
-        ([bomb(1 << 20, 1 << 20)], "image 1 cannot be decoded"),
-        ([bomb(1, 49_000_000)], "image 1 has 1 x 49000000 pixels; a side may have 65535"),
-        ([bomb(7000, 7000)] * 5, "the images have 245000000 pixels together; a request may have 200000000"),
+        ([SOUND, file(Image.new("RGB", (4, 4)), "ICO")], "is not one of PNG, JPEG, WEBP, GIF, BMP"),
+        ([bomb(9000, 9000)], "the image in messages has 9000 x 9000 pixels; it may have 50000000"),
+        ([bomb(1 << 20, 1 << 20)], "the image in messages cannot be decoded"),
+        ([bomb(1, 49_000_000)], "the image in messages has 1 x 49000000 pixels; a side may have 65535"),
+        ([bomb(7000, 7000)] * 11, "the images have 539000000 pixels together; a request may have 500000000"),
         ([scans(7000, 7000, number=100)], "the JPEG images have too many scans together"),
         ([SOUND] * (MAX_IMAGES + 1), f"there are {MAX_IMAGES + 1} images; a request may have {MAX_IMAGES}"),
     ],
@@ -215,8 +235,9 @@ def test_invalid_or_too_large_images_raise_before_decoding(images: list[ImagePar
 )
 def test_truncated_image_file_raises(damaged: ImagePart) -> None:
     (opened,) = open_images([damaged])
-    with pytest.raises(InvalidRequest, match="image 3 cannot be decoded"):
-        decode_image(opened, 3)
+    with pytest.raises(InvalidRequest, match="cannot be decoded") as refusal:
+        decode_image(opened, "messages[2].content[0]")
+    assert refusal.value.param == "messages[2].content[0]"
 
 
 FILES = [

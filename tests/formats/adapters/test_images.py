@@ -14,6 +14,7 @@ from PIL import Image
 
 from mlxctl.formats.adapters import ModelAdapter, create_adapter
 from mlxctl.formats.adapters.media.image_files import MAX_IMAGES
+from mlxctl.formats.adapters.request_defaults import RequestDefaults
 from mlxctl.ir import CacheBreakpoint, CacheOptions, GenerationRequest, ImagePart, Message, Role, TextPart
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.library import read_model
@@ -176,6 +177,27 @@ def test_image_becomes_a_grid_of_tokens_in_place() -> None:
     assert [num for _, num in places] == [8, 2]
 
 
+def test_more_than_64_images_are_read() -> None:
+    prepared = ADAPTER.prepare_input(request(*(image(16, 16),) * 100, TEXT))
+    assert len(prepared.images) == 100
+
+
+def test_larger_images_than_the_operators_bound_are_scaled_down() -> None:
+    defaults = RequestDefaults(max_image_pixels=2048)
+    adapter = create_adapter(FACTS, name="pixtral_colors", request_defaults=defaults)
+    small, large = adapter.prepare_input(request(image(16, 16), image(3840, 2160), TEXT)).images
+    assert (small.height, small.width) == (16, 16)
+    # 60 x 33 pixels, rounded up to cells.
+    assert (large.height, large.width) == (48, 64)
+
+
+def test_unreadable_image_is_named_by_its_place() -> None:
+    broken = ImagePart(data=b"GIF89a", media_type="image/gif", param="messages[3].content[1]")
+    with pytest.raises(InvalidRequest, match=r"messages\[3\]\.content\[1\]") as refusal:
+        ADAPTER.prepare_input(request(image(16, 16), broken, TEXT))
+    assert refusal.value.param == "messages[3].content[1]"
+
+
 def test_images_count_as_prompt_tokens() -> None:
     asked = request(image(), TEXT)
     assert ADAPTER.count_prompt_tokens(asked) == len(ADAPTER.prepare_input(asked).token_ids)
@@ -213,7 +235,7 @@ def test_vision_problem_is_in_the_error() -> None:
 def test_missing_image_tokens_disable_vision() -> None:
     assert FACTS.vision is not None
     verdict = create_adapter(
-        replace(FACTS, vision=replace(FACTS.vision, kind="gemma")), name="pixtral_colors"
+        replace(FACTS, vision=replace(FACTS.vision, family="gemma3")), name="pixtral_colors"
     ).verdict
     assert (verdict.takes_images, verdict.vision_problem) == (
         False,

@@ -19,7 +19,7 @@ from mlxctl.ir.errors import InvalidRequest
 from mlxctl.library import read_model
 
 from .directories import PLAIN_TEMPLATE, QWEN_TEMPLATE, write_model
-from .requests import WEATHER, ask, prompt_of
+from .requests import WEATHER, ask, prepare, prompt_of
 
 USER = text_message("user", "Hi")
 CALL = ToolCallPart(id="call_1", name="get_weather", arguments='{"city": "Oslo"}')
@@ -40,9 +40,9 @@ def adapter(request: pytest.FixtureRequest, tmp_path: Path) -> ModelAdapter:
 def test_offering_tools_raises_and_names_the_remedy(adapter: ModelAdapter) -> None:
     assert not adapter.supports_tools
     with pytest.raises(InvalidRequest, match=r"tool_choice required.*capabilities\.toml") as refusal:
-        adapter.prepare_input(ask(USER, tools=(WEATHER,)))
+        prepare(adapter, ask(USER, tools=(WEATHER,)))
     assert refusal.value.param == "tools"
-    adapter.prepare_input(ask(USER, tools=(WEATHER,), tool_choice=ToolChoice(mode="none")))
+    prepare(adapter, ask(USER, tools=(WEATHER,), tool_choice=ToolChoice(mode="none")))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_offering_tools_raises_and_names_the_remedy(adapter: ModelAdapter) -> No
 )
 def test_forced_call_works(adapter: ModelAdapter, choice: ToolChoice) -> None:
     request = ask(USER, tools=(WEATHER,), tool_choice=choice)
-    prepared = adapter.prepare_input(request)
+    prepared = prepare(adapter, request)
     assert prepared.guidance is not None
     assert adapter.verdict.summary().startswith("family qwen; tools in forced calls only")
     processor = adapter.create_stream_processor(request, prepared)
@@ -67,6 +67,6 @@ def test_conversation_with_calls_is_answered_without_tools(adapter: ModelAdapter
     assert "4 degrees" in prompt
     assert "Oslo" in prompt
     assert WEATHER.description not in prompt
-    processor = adapter.create_stream_processor(request, adapter.prepare_input(request))
+    processor = adapter.create_stream_processor(request, prepare(adapter, request))
     result = collect([*processor.feed(adapter.vocabulary.encode(ANSWER)), *processor.finish("stop")])
     assert (result.tool_calls, result.text) == ((), ANSWER)

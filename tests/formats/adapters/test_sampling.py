@@ -10,7 +10,7 @@ from mlxctl.ir import DefaultSampling, SamplingOptions, SamplingParams
 from mlxctl.ir.errors import InvalidRequest
 
 from .directories import adapter_of, write_model
-from .requests import ask
+from .requests import ask, prepare
 
 RECOMMENDED = {
     "temperature": 0.6,
@@ -23,7 +23,7 @@ RECOMMENDED = {
 
 
 def _sampling(adapter: ModelAdapter, **values: Any) -> SamplingParams:
-    return adapter.prepare_input(ask(sampling=SamplingOptions(**values))).sampling
+    return prepare(adapter, ask(sampling=SamplingOptions(**values))).sampling
 
 
 def test_generation_config_sets_the_defaults(tmp_path: Path) -> None:

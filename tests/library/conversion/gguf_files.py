@@ -142,3 +142,24 @@ def _changed(name: str, array: np.ndarray, config: Mapping[str, Any]) -> np.ndar
     if config["model_type"].startswith("gemma") and name.endswith("norm.weight"):
         return array + 1
     return array
+
+
+def variant_of(model: Path, directory: Path, changes: dict[str, Any]) -> Path:
+    """Write a model with changed fields, and random weights."""
+    from mlx.utils import tree_flatten
+    from mlx_lm.utils import _get_classes
+
+    directory.mkdir()
+    config = {**json.loads((model / "config.json").read_text()), **changes}
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        (directory / name).write_bytes((model / name).read_bytes())
+    (directory / "config.json").write_text(json.dumps(config))
+    model_class, args_class = _get_classes(config)
+    network = model_class(args_class.from_dict(config))
+    weights = {
+        name: mx.random.normal(weight.shape, key=mx.random.key(number)) * 0.2
+        for number, (name, weight) in enumerate(tree_flatten(network.parameters()))
+        if not (name == "lm_head.weight" and config["tie_word_embeddings"])
+    }
+    mx.save_safetensors(str(directory / "model.safetensors"), weights, metadata={"format": "mlx"})
+    return directory

@@ -15,7 +15,7 @@ from mlxctl.library import describe_model
 from mlxctl.library.conversion.gguf_import import import_gguf
 from mlxctl.library.conversion.weight_writer import StoredTensor, WeightWriter
 from tests import tiny_models
-from tests.library.conversion.gguf_files import write_gguf
+from tests.library.conversion.gguf_files import variant_of, write_gguf
 
 TEXTS = (
     "Hello, world! 123,456.789",
@@ -69,27 +69,6 @@ def test_architecture_of_the_same_shape(
     metadata = {f"llama.rope.scaling.{key.replace('rope_', '')}": value for key, value in scaling.items()}
     new = imported(write_gguf(model, tmp_path / "a.gguf", metadata=metadata), data_home / "a")
     assert np.array_equal(logits(new), logits(model))
-
-
-def variant_of(model: Path, directory: Path, changes: dict[str, Any]) -> Path:
-    """Write a model with changed fields, and random weights."""
-    from mlx.utils import tree_flatten
-    from mlx_lm.utils import _get_classes
-
-    directory.mkdir()
-    config = {**json.loads((model / "config.json").read_text()), **changes}
-    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-        (directory / name).write_bytes((model / name).read_bytes())
-    (directory / "config.json").write_text(json.dumps(config))
-    model_class, args_class = _get_classes(config)
-    network = model_class(args_class.from_dict(config))
-    weights = {
-        name: mx.random.normal(weight.shape, key=mx.random.key(number)) * 0.2
-        for number, (name, weight) in enumerate(tree_flatten(network.parameters()))
-        if not (name == "lm_head.weight" and config["tie_word_embeddings"])
-    }
-    mx.save_safetensors(str(directory / "model.safetensors"), weights, metadata={"format": "mlx"})
-    return directory
 
 
 def test_llama3_rope_factors_become_rope_scaling(data_home: Path, tmp_path: Path) -> None:

@@ -6,22 +6,26 @@ Slow: for workers.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mlxctl.formats.adapters.media.image_files import MAX_IMAGES
 from mlxctl.formats.adapters.media.pdf_files import MAX_PAGES, read_pdf
 from mlxctl.ir import DocumentPart, Message, Part, ShownPart, TextPart, ToolResultPart
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.state.installed import missing_for
 
+# Pages of a request with pictures, together with its images: drawing and encoding a page takes a second.
+_MAX_PICTURES = 16
+
 
 def read_documents(messages: Sequence[Message], *, takes_images: bool) -> tuple[Message, ...]:
     """Return the conversation with the pages of its documents.
 
-    For a model that takes images, pages have pictures as long as there are fewer than MAX_IMAGES images.
+    For a model that takes images, pages have pictures as long as there are fewer than _MAX_PICTURES images.
     Raises InvalidRequest for a document that cannot be read. In a tool result a note replaces it, because a
     client cannot take back the result of its tool.
     """
     num_images = sum(message.num_images + len(message.remote_images) for message in messages)
-    reader = _Reader(max_pictures=MAX_IMAGES - num_images if takes_images else 0, takes_images=takes_images)
+    reader = _Reader(
+        max_pictures=_MAX_PICTURES - num_images if takes_images else 0, takes_images=takes_images
+    )
     return tuple(
         replace(message, parts=tuple(new for part in message.parts for new in reader.read(part)))
         for message in messages

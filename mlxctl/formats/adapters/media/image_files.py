@@ -5,7 +5,10 @@ is used. Transparent pixels become white, 16 bits become 8, and EXIF orientation
 """
 
 import io
+import subprocess
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from mlxctl.ir import ImagePart
@@ -13,19 +16,22 @@ from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.images import image_media_type
 from mlxctl.state.installed import missing_for
 
-MAX_IMAGES = 16
+MAX_IMAGES = 128
 """Maximum number of images of one prompt."""
 
 _MAX_PIXELS = 50_000_000
 # Resizing takes memory for each pixel of a side: 2 GB for 1 x 49,000,000. JPEG has no longer sides.
 _MAX_SIDE = 65_535
-# Sum over all images of a prompt: about two seconds of decoding.
-_MAX_TOTAL_PIXELS = 200_000_000
+# Sum over all images of a prompt: about five seconds of decoding.
+_MAX_TOTAL_PIXELS = 500_000_000
 # A progressive JPEG has about ten scans. Each reads all pixels again: 49 megapixels with 310 scans, a file of
 # 300 kB, took 15 seconds.
 _MAX_SCANNED_PIXELS = 4_000_000_000
 _SCAN = b"\xff\xda"
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
+# The converter of macOS. Its formats need no package.
+_SIPS = Path("/usr/bin/sips")
+_SIPS_SECONDS = 10.0
 _MODES_OF_16_BITS = ("I", "I;16", "I;16B", "I;16L", "I;16N")
 
 
@@ -38,7 +44,7 @@ def open_images(images: Sequence[ImagePart]) -> list[Any]:
         raise InvalidRequest(
             f"there are {len(images)} images; a request may have {MAX_IMAGES}", param="messages"
         )
-    opened_images = [_opened(image, f"image {number}") for number, image in enumerate(images, start=1)]
+    opened_images = [_opened(image) for image in images]
     num_pixels = sum(opened.width * opened.height for opened in opened_images)
     if num_pixels > _MAX_TOTAL_PIXELS:
         message = (
@@ -57,10 +63,10 @@ def open_images(images: Sequence[ImagePart]) -> list[Any]:
     return opened_images
 
 
-def decode_image(opened: Any, number: int) -> Any:
+def decode_image(opened: Any, param: str) -> Any:
     """Return an image as 8-bit RGB, and close its file.
 
-    It is the `number`th of its request. Raises InvalidRequest.
+    The field `param` of the request holds it. Raises InvalidRequest.
     """
     from PIL import ImageOps
 
@@ -69,46 +75,76 @@ def decode_image(opened: Any, number: int) -> Any:
         return _opaque(_in_8_bits(ImageOps.exif_transpose(opened)))
     except Exception as error:
         # Decoders raise any exception for a damaged file.
-        raise InvalidRequest(f"image {number} cannot be decoded: {error}", param="messages") from error
+        raise InvalidRequest(f"the image in {param} cannot be decoded: {error}", param=param) from error
     finally:
         opened.close()
 
 
-def _opened(image: ImagePart, name: str) -> Any:
+def _opened(image: ImagePart) -> Any:
     from PIL import Image, UnidentifiedImageError
 
+    name = f"the image in {image.param}"
     try:
-        opened = Image.open(io.BytesIO(image.data), formats=_formats(image, name))
+        data, formats = _readable(image, name)
+        opened = Image.open(io.BytesIO(data), formats=formats)
     except InvalidRequest:
         raise
     except UnidentifiedImageError:
-        raise InvalidRequest(f"{name} is not one of {', '.join(_FORMATS)}", param="messages") from None
+        raise InvalidRequest(f"{name} is not one of {', '.join(_FORMATS)}", param=image.param) from None
     except Exception as error:
         # Any exception here is caused by the bytes.
-        raise InvalidRequest(f"{name} cannot be decoded: {error}", param="messages") from error
+        raise InvalidRequest(f"{name} cannot be decoded: {error}", param=image.param) from error
     if opened.width * opened.height > _MAX_PIXELS:
         message = f"{name} has {opened.width} x {opened.height} pixels; it may have {_MAX_PIXELS} pixels"
-        raise InvalidRequest(message, param="messages")
+        raise InvalidRequest(message, param=image.param)
     if max(opened.size) > _MAX_SIDE:
         message = f"{name} has {opened.width} x {opened.height} pixels; a side may have {_MAX_SIDE}"
-        raise InvalidRequest(message, param="messages")
+        raise InvalidRequest(message, param=image.param)
     return opened
 
 
-def _formats(image: ImagePart, name: str) -> tuple[str, ...]:
-    """Return the formats that an image may have.
+def _readable(image: ImagePart, name: str) -> tuple[bytes, tuple[str, ...]]:
+    """Return data that Pillow reads, and the formats that it may have.
 
-    HEIC is decoded by an extra. Raises InvalidRequest without it.
+    HEIC is decoded by an extra, or by macOS. Raises InvalidRequest without both.
     """
     if image_media_type(image.data) != "image/heic":
-        return _FORMATS
-    if missing := missing_for("heic"):
-        raise InvalidRequest(f"{name} is HEIC, which needs {missing}", param="messages")
+        return image.data, _FORMATS
+    missing = missing_for("heic")
+    if missing and _SIPS.exists():
+        return _converted_by_macos(image, name), ("JPEG",)
+    if missing:
+        raise InvalidRequest(f"{name} is HEIC, which needs {missing}", param=image.param)
     import pillow_heif
 
     # Only the image itself is decoded.
     pillow_heif.register_heif_opener(thumbnails=False, depth_images=False, aux_images=False)
-    return ("HEIF",)
+    return image.data, ("HEIF",)
+
+
+def _converted_by_macos(image: ImagePart, name: str) -> bytes:
+    """Return a HEIC image as JPEG, written by macOS with its orientation."""
+    with tempfile.TemporaryDirectory(prefix="mlxctl-") as directory:
+        source, target = Path(directory, "image.heic"), Path(directory, "image.jpg")
+        source.write_bytes(image.data)
+        # 95 % loses less than the file itself has lost.
+        command = [
+            str(_SIPS),
+            "-s",
+            "format",
+            "jpeg",
+            "-s",
+            "formatOptions",
+            "95",
+            str(source),
+            "--out",
+            str(target),
+        ]
+        try:
+            subprocess.run(command, check=True, capture_output=True, timeout=_SIPS_SECONDS)  # noqa: S603
+            return target.read_bytes()
+        except (subprocess.SubprocessError, OSError):
+            raise InvalidRequest(f"{name} is HEIC that macOS cannot read", param=image.param) from None
 
 
 def _in_8_bits(opened: Any) -> Any:

@@ -55,13 +55,14 @@ def _error_json(error: MlxctlError) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OllamaShape(ReplyShape):
-    """The shape of an answer.
-
-    A request that `loads_only` has no content and generates nothing.
-    """
+    """The shape of an answer."""
 
     route: Literal["chat", "generate"]
-    loads_only: bool
+
+
+def encode_loaded(shape: OllamaShape, model: str, is_unloaded: bool) -> bytes:
+    """Return the answer to a request that only loads or unloads."""
+    return OllamaEncoder(shape).loaded(model, is_unloaded=is_unloaded)
 
 
 def parse_chat(body: bytes) -> tuple[GenerationRequest, OllamaShape]:

@@ -98,7 +98,7 @@ class TranscriptionsResource:
         form = await read_form(
             request, self._inference.preparation, limit_bytes=self._settings.max_body_bytes
         )
-        async with call.deadline.limit():
+        async with call.within_deadline():
             parsed = parse_transcription(form, self._task)
             encoder = TranscriptionEncoder(parsed)
             model = await self._inference.models.find(parsed.model, call, "transcription")
@@ -139,7 +139,7 @@ class TranscriptionsResource:
         try:
             while not work.is_over:
                 await work.wait(self._settings.ping_interval_seconds)
-                call.deadline.check()
+                call.check_deadline()
                 segments = work.take()
                 if chunk := encoder.delta(segments) if segments else encoder.ping():
                     yield chunk

@@ -131,7 +131,7 @@ class CacheExplanationResource:
         """
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         call = call_of(request)
-        async with call.deadline.limit():
+        async with call.within_deadline():
             packed = await self._inference.preparation.parse(body, parse_question)
             name = await self._inference.models.answering(packed.head.model, call)
             explanation = await self._inference.cache.explain_request(

@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
 from falcon.asgi import Request
 
 from mlxctl.ir import StoredItem, StoredResponse
-from mlxctl.ir.errors import InvalidRequest, QueueFull, RequestError, StoreError, UnknownResource
+from mlxctl.ir.errors import InvalidRequest, QueueFull, StoreError, UnknownResource
 from mlxctl.protocols import Reference, StoredContext, StoredHistory
 from mlxctl.protocols.openai.agents.turns import TurnEncoder
 from mlxctl.protocols.openai.responses.encoder import ResponseEncoder
+from mlxctl.protocols.wire_protocol import Threads
 from mlxctl.server.http.disconnect import call_at_end
 from mlxctl.server.middleware.body_memory import BodyAccount
 from mlxctl.server.policy.caller import call_of
@@ -134,15 +135,11 @@ class ResponseConversations:
 
 
 class ThreadConversations:
-    """Turns of threads, by the id of their answer.
+    """Turns of a protocol's threads, by the id of their answer."""
 
-    `kind` keeps the threads of protocols apart; `unknown` makes the error for an id that is not stored.
-    """
-
-    def __init__(self, store: ResponseStore, *, kind: str, unknown: Callable[[str], RequestError]) -> None:
+    def __init__(self, store: ResponseStore, threads: Threads) -> None:
         self._store = store
-        self._kind = kind
-        self._unknown = unknown
+        self._threads = threads
 
     async def read(
         self,
@@ -156,7 +153,7 @@ class ThreadConversations:
             self._store.conversation, self._owner(request), reference.previous_id
         )
         if not stored:
-            raise self._unknown(reference.previous_id)
+            raise self._threads.unknown(reference.previous_id)
         return StoredContext(conversation=stored)
 
     async def store(self, encoder: ThreadEncoder, stored: StoredContext | None, request: Request) -> None:  # noqa: ARG002
@@ -167,7 +164,7 @@ class ThreadConversations:
     def _owner(self, request: Request) -> str:
         """Return the owner of a caller's threads, apart from its responses."""
         # SEC: an owner that no printable name of a key equals.
-        return f"{self._kind}\x1f{call_of(request).owner}"
+        return f"{self._threads.kind}\x1f{call_of(request).owner}"
 
 
 class AgentConversations:

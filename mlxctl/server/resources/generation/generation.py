@@ -3,24 +3,23 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
 
 import falcon
 from falcon.asgi import Request, Response
 
-from mlxctl.inference import InferenceService
 from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.preparation import PackedRequest
+from mlxctl.ir import GenerationRequest
 from mlxctl.ir.timed_phases import timed
 from mlxctl.protocols import AnswerStart, GenerationProtocol, ModelSummary, Reference, ReplyShape
+from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_body
 from mlxctl.server.http.disconnect import call_at_end
-from mlxctl.server.http.open_requests import OpenHttpRequests
 from mlxctl.server.http.rate_limits import admit
-from mlxctl.server.http.stream import PendingAnswers, StartedAnswers, stream_of
+from mlxctl.server.http.route import RouteContext
+from mlxctl.server.http.stream import StartedReply, StreamedReply
 from mlxctl.server.policy.caller import call_of, with_header_options
-from mlxctl.server.resources.generation.conversations import Conversations, Stored
-from mlxctl.state.settings import ServerSettings
+from mlxctl.server.resources.generation.conversations import Conversations, Stored, ThreadConversations
 
 # SEC: callers choose these names, so the log gets a limited number of limited length.
 _MOST_TYPES = 64
@@ -46,42 +45,30 @@ class DroppedToolsLog:
 Whole = tuple[PackedRequest, ReplyShape, Stored | None]
 """A parsed request, the shape of its answer, and what is stored of its reference."""
 
-DescribeModel = Callable[[str, CallContext], Awaitable[ModelSummary]]
-
 
 class GenerationResource:
     """Parses a request, starts it, and answers whole or streamed.
 
-    Requests may refer to `conversations`, which also store the answers. `describe_model` is for protocols
-    whose answers describe the model.
+    Requests may refer to `conversations`, by default the protocol's threads, which also store the answers.
     """
 
     def __init__(
         self,
-        inference: InferenceService,
+        context: RouteContext,
         protocol: GenerationProtocol,
-        open_requests: OpenHttpRequests,
-        settings: ServerSettings,
         *,
         conversations: Conversations | None = None,
-        describe_model: DescribeModel | None = None,
     ) -> None:
-        self._inference = inference
+        services, threads = context.services, protocol.threads
+        if threads is not None:
+            conversations = ThreadConversations(services.responses, threads)
+        self._inference = services.inference
+        self._catalog = services.catalog
         self._protocol = protocol
-        self._open_requests = open_requests
-        self._settings = settings
+        self._open_requests = context.open_requests
+        self._settings = context.settings
         self._conversations = conversations
-        self._describe_model = describe_model
         self._dropped_tools_log = DroppedToolsLog()
-
-    async def answer_at_once(
-        self,
-        parsed: PackedRequest,  # noqa: ARG002
-        shape: Any,  # noqa: ARG002
-        call: CallContext,  # noqa: ARG002
-    ) -> bytes | None:
-        """Return the answer to a request that generates nothing, None to others."""
-        return None
 
     async def on_post(self, request: Request, response: Response, **names: str) -> None:
         """Answer a request; `names` are the path parameters, for the conversations.
@@ -92,30 +79,33 @@ class GenerationResource:
         self._open_requests.enter(request.scope)
         call = call_of(request)
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
-        async with call.deadline.limit():
+        async with call.within_deadline():
             parsed, shape = await self._inference.preparation.parse(body, self._protocol.parse)
             if isinstance(parsed, Reference):
                 streams, read = parsed.stream, partial(self._read, parsed, body, request, names)
-            elif (answer := await self.answer_at_once(parsed, shape, call)) is not None:
-                response.data, response.content_type = answer, falcon.MEDIA_JSON
+            elif shape.loads_only:
+                answer(response, await self._load(parsed.head, shape, call))
                 return
             else:
                 streams, read = parsed.head.stream, partial(_itself, parsed, shape)
             starting = self._start(read, request, response)
             if not streams:
-                started = await starting
-                call_at_end(request.scope, started.cancel)
-                results = await started.answers.results()
+                answers, encoder, store = await starting
+                call_at_end(request.scope, answers.cancel)
+                results = await answers.results()
                 with timed("format"):
-                    response.data = started.encoder.whole(*results)
+                    response.data = encoder.whole(*results)
                 response.content_type = falcon.MEDIA_JSON
-                await started.store()
+                await store()
                 return
-            start = PendingAnswers(starting)
-            call_at_end(request.scope, start.cancel)
-            waiting = partial(self._protocol.create_encoder, shape)
-            seconds = self._settings.ping_interval_seconds
-            chunks = await stream_of(start, waiting, call, ping_interval_seconds=seconds)
+            reply = StreamedReply(
+                starting,
+                call,
+                create_waiting=partial(self._protocol.create_encoder, shape),
+                ping_interval_seconds=self._settings.ping_interval_seconds,
+            )
+            call_at_end(request.scope, reply.cancel)
+            chunks = await reply.chunks()
         response.content_type = self._protocol.stream_media_type
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
         response.stream = chunks
@@ -142,9 +132,37 @@ class GenerationResource:
         )
         return parsed, shape, stored
 
+    async def _load(self, head: GenerationRequest, shape: ReplyShape, call: CallContext) -> bytes:
+        """Load or unload the model of a request without content."""
+        assert self._protocol.encode_loaded is not None, "only such a protocol has requests without content"
+        models, keep = self._inference.models, head.keep_alive
+        name = await models.answering(head.model, call)
+        is_unloaded = keep is not None and keep.seconds == 0 and "models:write" in call.caller.scopes
+        if is_unloaded:
+            await models.check(name, call)
+        else:
+            await models.load(name, call)
+        models.keep_alive(name, keep, call)
+        shown = shape.model if name == head.model else name
+        return self._protocol.encode_loaded(shape, shown, is_unloaded)
+
+    async def _describe(self, name: str, call: CallContext) -> ModelSummary:
+        """Describe the model of this name; an unknown one is empty."""
+        models = self._inference.models
+        own_name = models.own_name(name)
+        served = next((each for each in models.served(call.models) if each.name == own_name), None)
+        if served is None:
+            return ModelSummary()
+        described = await self._catalog.describe(served.name, served.facts.path)
+        return ModelSummary(
+            architecture=served.facts.model_type,
+            quantization=described.quantization_label,
+            context_length=served.context_length,
+        )
+
     async def _start(
         self, read: Callable[[], Awaitable[Whole]], request: Request, response: Response
-    ) -> StartedAnswers:
+    ) -> StartedReply:
         call = call_of(request)
         parsed, shape, stored = await read()
         encoder = self._protocol.create_encoder(shape)
@@ -153,9 +171,7 @@ class GenerationResource:
         # The answer has the name of the request, if that is the model's.
         shown = shape.model if name == whole.head.model else name
         whole = whole.with_head(model=name)
-        described = ModelSummary()
-        if self._describe_model is not None:
-            described = await self._describe_model(name, call)
+        described = await self._describe(name, call) if self._protocol.describes_model else ModelSummary()
         model, head = self._inference.models.own_name(name), whole.head
         # Before documents are read and guardrails search long texts.
         admit(request, response, model, max_tokens=(head.max_tokens or 0) * head.num_choices)
@@ -163,8 +179,12 @@ class GenerationResource:
         answers = await self._inference.generate_all(whole, call)
         encoder.start(AnswerStart(model=shown, sampling=answers.sampling, described=described))
         if self._conversations is None:
-            return StartedAnswers(answers, encoder)
-        return StartedAnswers(answers, encoder, partial(self._conversations.store, encoder, stored, request))
+            return answers, encoder, _store_nothing
+        return answers, encoder, partial(self._conversations.store, encoder, stored, request)
+
+
+async def _store_nothing() -> None:
+    pass
 
 
 async def _itself(parsed: PackedRequest, shape: ReplyShape) -> Whole:

@@ -15,20 +15,26 @@ from mlxctl.protocols.openai.responses.compaction import TokenCountOfResponse
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_body
 from mlxctl.server.http.rate_limits import admit
+from mlxctl.server.http.route import RouteContext
 from mlxctl.server.policy.caller import call_of, with_header_options
 from mlxctl.server.resources.generation.generation import GenerationResource
 from mlxctl.state.stores import ResponseStore
 
 
-class ResponseTokensResource(GenerationResource):
+class ResponseTokensResource:
     """Counts the prompt tokens of a response without generating it."""
 
-    async def on_post(self, request: Request, response: Response, **names: str) -> None:
+    def __init__(self, context: RouteContext, responses: GenerationResource) -> None:
+        self._inference = context.services.inference
+        self._settings = context.settings
+        self._responses = responses
+
+    async def on_post(self, request: Request, response: Response) -> None:
         """Return the count. Raises RequestError."""
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         call = call_of(request)
-        async with call.deadline.limit():
-            parsed, _, _ = await self.read(body, request, names)
+        async with call.within_deadline():
+            parsed, _, _ = await self._responses.read(body, request, {})
             packed = with_header_options(parsed, request)
             name = await self._inference.models.answering(packed.head.model, call)
             admit(request, response, self._inference.models.own_name(name))

@@ -78,8 +78,11 @@ class Handshake:
         self.on_revoked()
 
 
-class ResponsesSocketResource(GenerationResource):
+class ResponsesSocketResource:
     """/v1/responses: POST creates a response, GET opens a WebSocket."""
+
+    def __init__(self, responses: GenerationResource) -> None:
+        self.on_post = responses.on_post
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Accept a WebSocket.

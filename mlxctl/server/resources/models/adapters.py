@@ -76,7 +76,7 @@ class _MountResource:
 
     async def _mount(self, request: Request, name: str, path: str, base: str | None) -> ServedAdapter:
         call = call_of(request)
-        async with call.deadline.limit():
+        async with call.within_deadline():
             return await self._models.mount_adapter(name, path, base, call)
 
 

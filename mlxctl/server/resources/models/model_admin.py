@@ -110,7 +110,7 @@ class ModelLoadResource:
         """Yield events of progress, then the model's state or the error."""
         try:
             while not load.done():
-                call.deadline.check()
+                call.check_deadline()
                 progress = await self._manager.load_progress(name, call)
                 event = LoadEvent(name, progress.state, progress.num_bytes, progress.num_bytes_total)
                 yield _event(msgspec.json.encode(event))
@@ -122,7 +122,7 @@ class ModelLoadResource:
 
 
 async def _answer_status(action: Awaitable[ServedModel], request: Request, response: Response) -> None:
-    async with call_of(request).deadline.limit():
+    async with call_of(request).within_deadline():
         model = await action
     answer(response, _encode_status(model))
 

@@ -37,7 +37,7 @@ class _TokenizerResource(ABC):
     async def on_post(self, request: Request, response: Response) -> None:
         """Answer a body; a client that leaves cancels the work."""
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
-        async with call_of(request).deadline.limit():
+        async with call_of(request).within_deadline():
             answer(response, await self.answer(body, request, response))
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Errors of streams that wait for their start."""
+"""Errors of streamed replies whose answers do not start."""
 
 import asyncio
 from typing import NoReturn
@@ -8,7 +8,7 @@ import pytest
 from mlxctl.inference.call_context import operator_call
 from mlxctl.ir.errors import ModelUnavailable
 from mlxctl.protocols.openai.chat import ChatEncoder, parse_chat
-from mlxctl.server.http.stream import PendingAnswers, stream_when_started
+from mlxctl.server.http.stream import StreamedReply
 
 
 @pytest.mark.parametrize(
@@ -28,15 +28,14 @@ def test_error_after_the_first_ping_ends_the_stream(error: Exception, expected: 
 
         body = b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]}'
         _, shape = parse_chat(body)
-        start = PendingAnswers(begin())
-        chunks = stream_when_started(
-            start,
-            ChatEncoder(shape),
+        reply = StreamedReply(
+            begin(),
             operator_call(),
+            create_waiting=lambda: ChatEncoder(shape),
             ping_interval_seconds=0.02,
         )
         received = []
-        async for chunk in chunks:
+        async for chunk in await reply.chunks():
             received.append(chunk)
             has_pinged.set()
         return received

@@ -1,4 +1,4 @@
-"""llama.cpp's routes: generation, slots, LoRA adapters, properties.
+"""llama.cpp's routes beside generation: slots, LoRA adapters, properties.
 
 The server has no slots: a request takes one of as many places as it needs. What llama.cpp changes through
 these routes is decided by each request here, so that changes are refused.
@@ -12,7 +12,9 @@ from mlxctl.inference.models.manager import Models
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.ir.errors import InvalidRequest, QueueFull
 from mlxctl.protocols.compat.llama_cpp import schema
+from mlxctl.protocols.compat.llama_cpp.routes import LLAMA_CPP
 from mlxctl.server.http.answer import answer
+from mlxctl.server.http.route import Operation, Query, Route
 from mlxctl.server.policy.caller import allowed_models, call_of
 from mlxctl.server.resources.text.tokenization import ModelInfoResource
 
@@ -113,3 +115,68 @@ def _slot(place: int, view: RequestView, n_ctx: int) -> schema.Slot:
         n_prompt_tokens_cache=view.num_cached_tokens,
         next_token=[schema.NextToken(has_next_token=True, n_decoded=view.num_generated_tokens)],
     )
+
+
+ROUTES = (
+    Route(
+        path="/slots",
+        resource=lambda context: SlotsResource(context.services.inference),
+        protocol=LLAMA_CPP,
+        access="requests:read",
+        operations=(
+            Operation(
+                method="get",
+                summary="List places for requests, with the open requests in them (llama.cpp)",
+                answer=list[schema.Slot],
+                query=(Query(name="fail_on_no_slot", schema={"type": "string"}),),
+                errors=(503,),
+            ),
+        ),
+    ),
+    Route(
+        path="/slots/{slot}",
+        resource=lambda _: SlotResource(),
+        protocol=LLAMA_CPP,
+        access="cache:write",
+        operations=(
+            Operation(
+                method="post",
+                summary="Always refused: the prefix cache keeps prompts by itself",
+                answer=schema.Slot,
+            ),
+        ),
+    ),
+    Route(
+        path="/lora-adapters",
+        resource=lambda context: LoraAdaptersResource(context.services.inference.models),
+        protocol=LLAMA_CPP,
+        access="adapters:write",
+        operations=(
+            Operation(
+                method="get",
+                summary="List the mounted LoRA adapters (llama.cpp)",
+                answer=list[schema.LoraAdapter],
+            ),
+            Operation(
+                method="post",
+                summary="Always refused: each request decides the scales of its adapters",
+                answer=list[schema.LoraAdapter],
+            ),
+        ),
+    ),
+    Route(
+        path="/props",
+        resource=lambda context: PropertiesResource(context.services.inference),
+        protocol=LLAMA_CPP,
+        access="caller",
+        operations=(
+            Operation(
+                method="get",
+                summary="Get the properties of a model (llama.cpp)",
+                answer=schema.ServerProperties,
+                query=(Query(name="model", schema={"type": "string"}),),
+                errors=(404,),
+            ),
+        ),
+    ),
+)

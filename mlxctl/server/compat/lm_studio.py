@@ -1,47 +1,40 @@
-"""LM Studio's routes: model lists, and answers with statistics."""
+"""LM Studio's model lists, and the routes of its models."""
+
+from collections.abc import Callable
+from typing import Any
 
 from falcon.asgi import Request, Response
 from msgspec import UNSET
 
 from mlxctl.inference import ServedModel
-from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.models.manager import Models
 from mlxctl.ir.errors import UnknownModel
 from mlxctl.library.catalog import Catalog
-from mlxctl.protocols import ModelSummary
+from mlxctl.protocols import OPENAI
 from mlxctl.protocols.compat.lm_studio.models import (
     LMStudioCapabilities,
+    LMStudioDownload,
+    LMStudioDownloadRequest,
     LMStudioInstance,
     LMStudioInstanceConfig,
+    LMStudioLoaded,
+    LMStudioLoadRequest,
     LMStudioModel,
     LMStudioModels,
     LMStudioNativeModel,
     LMStudioNativeModels,
     LMStudioQuantization,
+    LMStudioUnload,
+)
+from mlxctl.server.compat.lm_studio_loading import (
+    LMStudioDownloadResource,
+    LMStudioDownloadStatusResource,
+    LMStudioLoadResource,
+    LMStudioUnloadResource,
 )
 from mlxctl.server.http.answer import answer
+from mlxctl.server.http.route import LOAD_ERRORS, Operation, Route, RouteContext
 from mlxctl.server.policy.caller import allowed_models, call_of
-
-
-class ModelDescriber:
-    """Describes models in answers."""
-
-    def __init__(self, models: Models, catalog: Catalog) -> None:
-        self._models = models
-        self._catalog = catalog
-
-    async def __call__(self, name: str, call: CallContext) -> ModelSummary:
-        """Describe the model of this name; an unknown one is empty."""
-        own_name = self._models.own_name(name)
-        served = next((each for each in self._models.served(call.models) if each.name == own_name), None)
-        if served is None:
-            return ModelSummary()
-        described = await self._catalog.describe(served.name, served.facts.path)
-        return ModelSummary(
-            architecture=served.facts.model_type,
-            quantization=described.quantization_label,
-            context_length=served.context_length,
-        )
 
 
 class LMStudioModelsResource:
@@ -130,3 +123,101 @@ class LMStudioNativeModelsResource:
                 vision=bool(model.supports_images), trained_for_tool_use=bool(model.supports_tools)
             ),
         )
+
+
+def _model_action(
+    verb: str,
+    summary: str,
+    resource: Callable[[RouteContext], object],
+    *,
+    body: type[Any],
+    answer: type[Any],
+    errors: tuple[int, ...],
+) -> Route:
+    operation = Operation(method="post", summary=summary, body=body, answer=answer, errors=errors)
+    return Route(
+        path=f"/api/v1/models/{verb}",
+        resource=resource,
+        access="models:write",
+        protocol=OPENAI,
+        operations=(operation,),
+    )
+
+
+ROUTES = (
+    Route(
+        path="/api/v1/models",
+        resource=lambda context: LMStudioNativeModelsResource(
+            context.services.inference.models, context.services.catalog
+        ),
+        access="models:read",
+        protocol=OPENAI,
+        operations=(
+            Operation(
+                method="get", summary="List the served models (LM Studio)", answer=LMStudioNativeModels
+            ),
+        ),
+    ),
+    _model_action(
+        "load",
+        "Load a model (LM Studio)",
+        lambda context: LMStudioLoadResource(context.services.inference.models),
+        body=LMStudioLoadRequest,
+        answer=LMStudioLoaded,
+        errors=LOAD_ERRORS,
+    ),
+    _model_action(
+        "unload",
+        "Unload a model (LM Studio)",
+        lambda context: LMStudioUnloadResource(context.services.inference.models),
+        body=LMStudioUnload,
+        answer=LMStudioUnload,
+        errors=LOAD_ERRORS,
+    ),
+    _model_action(
+        "download",
+        "Download a model (LM Studio)",
+        lambda context: LMStudioDownloadResource(context.services.catalog, context.services.inference.models),
+        body=LMStudioDownloadRequest,
+        answer=LMStudioDownload,
+        errors=(403, 429, 503),
+    ),
+    Route(
+        path="/api/v1/models/download/status/{job_id}",
+        resource=lambda context: LMStudioDownloadStatusResource(context.services.catalog),
+        access="models:write",
+        protocol=OPENAI,
+        operations=(
+            Operation(
+                method="get",
+                summary="Get the state of a download (LM Studio)",
+                answer=LMStudioDownload,
+                errors=(404,),
+            ),
+        ),
+    ),
+    Route(
+        path="/api/v0/models",
+        resource=lambda context: LMStudioModelsResource(
+            context.services.inference.models, context.services.catalog
+        ),
+        access="models:read",
+        protocol=OPENAI,
+        operations=(
+            Operation(method="get", summary="List the served models (LM Studio)", answer=LMStudioModels),
+        ),
+    ),
+    Route(
+        path="/api/v0/models/{name:path}",
+        resource=lambda context: LMStudioModelsResource(
+            context.services.inference.models, context.services.catalog
+        ),
+        access="models:read",
+        protocol=OPENAI,
+        operations=(
+            Operation(
+                method="get", summary="Get a served model (LM Studio)", answer=LMStudioModel, errors=(404,)
+            ),
+        ),
+    ),
+)

@@ -63,7 +63,7 @@ class LMStudioLoadResource:
         asked = await read_json(request, _LOADS, limit_bytes=_MAX_BODY_BYTES)
         started = time.monotonic()
         call = call_of(request)
-        async with call.deadline.limit():
+        async with call.within_deadline():
             model = await self._manager.find(asked.model, call)
             _check_context(asked, model)
             model = await self._manager.load(asked.model, call)
@@ -87,7 +87,7 @@ class LMStudioUnloadResource:
         """Unload a model. Raises UnknownModel, ModelInUse."""
         asked = await read_json(request, _UNLOADS, limit_bytes=_MAX_BODY_BYTES)
         call = call_of(request)
-        async with call.deadline.limit():
+        async with call.within_deadline():
             await self._manager.unload(asked.instance_id, call)
         answer(response, asked)
 

@@ -9,19 +9,17 @@ import msgspec
 from falcon.asgi import Request, Response
 
 from mlxctl.inference import ServedModel
-from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.models.manager import Models
-from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir.errors import InvalidRequest, UnknownModel
 from mlxctl.library.catalog import Catalog
 from mlxctl.protocols.compat.ollama import schema
-from mlxctl.protocols.compat.ollama.encode import OllamaEncoder, OllamaShape
 from mlxctl.protocols.compat.ollama.parse import model_name
-from mlxctl.protocols.registry import NDJSON
+from mlxctl.protocols.compat.ollama.routes import OLLAMA
+from mlxctl.protocols.wire_protocol import NDJSON
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_json
+from mlxctl.server.http.route import Operation, Route
 from mlxctl.server.policy.caller import allowed_models, call_of
-from mlxctl.server.resources.generation.generation import GenerationResource
 
 # Clients look for features by the version; these routes follow this one.
 API_VERSION = "0.13.0"
@@ -31,27 +29,6 @@ _LONGEST_SECONDS = 100 * 366 * 86400
 _MAX_BODY_BYTES = 64 * 1024
 _SHOW = msgspec.json.Decoder(schema.OllamaShowRequest)
 _PULL = msgspec.json.Decoder(schema.OllamaPullRequest)
-
-
-class OllamaResource(GenerationResource):
-    """Chat and generate; without content the model is loaded or unloaded."""
-
-    async def answer_at_once(
-        self, parsed: PackedRequest, shape: OllamaShape, call: CallContext
-    ) -> bytes | None:
-        """Load or unload the model for a request without content."""
-        if not shape.loads_only:
-            return None
-        named, keep = parsed.head.model, parsed.head.keep_alive
-        model = await self._inference.models.answering(named, call)
-        is_unloaded = keep is not None and keep.seconds == 0 and "models:write" in call.caller.scopes
-        if is_unloaded:
-            await self._inference.models.check(model, call)
-        else:
-            await self._inference.models.load(model, call)
-        self._inference.models.keep_alive(model, keep, call)
-        shown = shape.model if model == named else model
-        return OllamaEncoder(shape).loaded(shown, is_unloaded=is_unloaded)
 
 
 class OllamaModelsResource:
@@ -215,3 +192,64 @@ def _requested_model(body: schema.OllamaShowRequest) -> str:
     if not (body.model or body.name):
         raise InvalidRequest("model is missing; name a model", param="model")
     return model_name(body.model or body.name or "")
+
+
+def _models(path: str, summary: str, answer: type, *, loaded_only: bool) -> Route:
+    return Route(
+        path=path,
+        resource=lambda context: OllamaModelsResource(
+            context.services.inference.models, context.services.catalog, loaded_only=loaded_only
+        ),
+        protocol=OLLAMA,
+        access="models:read",
+        operations=(Operation(method="get", summary=summary, answer=answer),),
+    )
+
+
+ROUTES = (
+    _models("/api/tags", "List the served models (Ollama)", schema.OllamaModels, loaded_only=False),
+    _models("/api/ps", "List the loaded models (Ollama)", schema.OllamaLoadedModels, loaded_only=True),
+    Route(
+        path="/api/show",
+        resource=lambda context: OllamaShowResource(
+            context.services.inference.models, context.services.catalog
+        ),
+        protocol=OLLAMA,
+        access="models:read",
+        operations=(
+            Operation(
+                method="post",
+                summary="Describe a model (Ollama)",
+                body=schema.OllamaShowRequest,
+                answer=schema.OllamaModelInfo,
+                errors=(404,),
+            ),
+        ),
+    ),
+    Route(
+        path="/api/pull",
+        resource=lambda context: OllamaPullResource(context.services.inference.models),
+        protocol=OLLAMA,
+        access="models:read",
+        operations=(
+            Operation(
+                method="post",
+                summary="Confirm that a model is served; downloads none (Ollama)",
+                body=schema.OllamaPullRequest,
+                answer=schema.OllamaPullStatus,
+                events=(schema.OllamaPullStatus,),
+                stream_media_type=NDJSON,
+                errors=(404,),
+            ),
+        ),
+    ),
+    Route(
+        path="/api/version",
+        resource=lambda _: OllamaVersionResource(),
+        protocol=OLLAMA,
+        access="caller",
+        operations=(
+            Operation(method="get", summary="Get the version of Ollama's API", answer=schema.OllamaVersion),
+        ),
+    ),
+)

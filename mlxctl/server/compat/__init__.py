@@ -1,0 +1,1 @@
+"""Routes of dialects beside generation, each file with its resources."""

@@ -1,0 +1,137 @@
+"""Prompts and answers of vision families equal those of mlx-vlm.
+
+With its own processors, and its own generation.
+"""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx_vlm.utils
+import pytest
+from mlx_vlm.generate.ar import generate_step
+from PIL import Image
+
+from mlxctl.engine.decoding import caches as kv
+from mlxctl.engine.generation.loading import load_text_model
+from mlxctl.engine.scheduling.multimodal_positions import shift_at
+from mlxctl.engine.vision.language_model import VisionLanguageModel
+from mlxctl.formats.adapters import PreparedInput
+from mlxctl.formats.vision.registry import VISION_FAMILIES
+from mlxctl.ir import ImagePart, TextPart
+from mlxctl.library import read_model
+from tests import tiny_models
+from tests.tiny_models.families import attention, qwen3_family
+from tests.tiny_models.writer import build
+
+from .harness import result_of
+from .vision_harness import noise, prepared
+
+QUESTION = TextPart(text="What color is this?")
+NUM_TOKENS = 6
+# Not a divisor of any number of cells.
+SLICE = 7
+
+
+@pytest.mark.filterwarnings("ignore")  # of processors
+@pytest.mark.parametrize("name", tiny_models.SEER_NAMES)
+def test_prompt_and_answer_equal_mlx_vlm(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "gemma4_large_seer":
+        monkeypatch.setattr("mlx_vlm.models.gemma4.language.Gemma4TextModel._make_masks", _masks)
+    model = tiny_models.model(name)
+    # mlx-vlm's processor of PaddleOCR-VL takes one image only.
+    images = [noise(1), noise(2, width=30, height=90)][: 1 if name == "paddleocr_vl" else 2]
+    prompt = prepared(model, images[0], QUESTION, *images[1:])
+    token_ids, answer = theirs(model, images)
+    assert list(prompt.token_ids) == token_ids
+    assert ours(model, prompt) == answer
+
+
+def test_gemma3n_is_read_under_the_names_of_both_packages(tmp_path: Path) -> None:
+    text = attention(
+        "gemma3n_text",
+        tie_word_embeddings=True, rope_local_base_freq=10_000.0, sliding_window=16, laurel_rank=8,
+        layer_types=["sliding_attention", "full_attention"] * 2, altup_active_idx=0, altup_num_inputs=2,
+        altup_coef_clip=120.0, altup_correct_scale=True, hidden_size_per_layer_input=8,
+        vocab_size_per_layer_input=510, num_kv_shared_layers=2, activation_sparsity_pattern=[0.0] * 4,
+        final_logit_softcapping=30.0,
+    )  # fmt: skip
+    text["intermediate_size"] = [128] * 4
+    for name in ("own", "renamed"):
+        (tmp_path / name).mkdir()
+        build(qwen3_family("gemma3n", {"model_type": "gemma3n", "text_config": text}), tmp_path / name)
+    weights: dict[str, Any] = dict(mx.load(str(tmp_path / "own" / "model.safetensors")))  # type: ignore[arg-type]
+    renamed = {
+        key.replace("model.language_model.", "language_model.model."): value for key, value in weights.items()
+    }
+    assert renamed.keys().isdisjoint(weights)
+    mx.save_safetensors(str(tmp_path / "renamed" / "model.safetensors"), renamed, metadata={"format": "mlx"})
+    ids = mx.array([[5, 6, 7, 8]])
+    one, other = (
+        result_of(load_text_model(read_model(tmp_path / name).spec("m"))).model(ids)
+        for name in ("own", "renamed")
+    )
+    assert mx.array_equal(one, other)
+
+
+def ours(model: Path, prompt: PreparedInput) -> list[int]:
+    """Return the likeliest tokens, after a prefill in slices."""
+    vision: VisionLanguageModel = result_of(load_text_model(read_model(model).spec("m"))).model
+    caches = kv.new_caches(vision)
+    ids, end = mx.array(prompt.token_ids, dtype=mx.uint32), len(prompt.token_ids) - 1
+    view = vision.view(ids, prompt.images)
+    start = 0
+    while start < end:
+        stop = min(start + SLICE, end)
+        # An image whose tokens attend to each other is not divided.
+        stop = next((min(i.end, end) for i in prompt.images if i.is_whole and i.start < stop < i.end), stop)
+        view.forward(start, stop, caches)
+        start = stop
+    shifts = mx.array([shift_at(prompt.images, len(prompt.token_ids))])
+    answer = [prompt.token_ids[-1]]
+    for _ in range(NUM_TOKENS):
+        logits = vision(mx.array([answer[-1:]], dtype=mx.uint32), cache=caches, shifts=shifts)
+        answer.append(int(logits[0, -1].argmax().item()))
+    return answer[1:]
+
+
+def theirs(model: Path, images: list[ImagePart]) -> tuple[list[int], list[int]]:
+    """Return the ids of the prompt and the likeliest tokens."""
+    whole, processor = mlx_vlm.utils.load(str(model))
+    vision = read_model(model).vision
+    assert vision is not None
+    # Where they are numbers in mlx-vlm's code.
+    processor.image_token_id = vision.image_token_id
+    cell = processor.tokenizer.convert_ids_to_tokens(vision.image_token_id)
+    shown = VISION_FAMILIES[vision.family].shown.format("<image>" if vision.family == "internvl" else cell)
+    content = shown + QUESTION.text + shown * (len(images) - 1)
+    inputs: dict[str, Any] = mlx_vlm.utils.prepare_inputs(
+        processor,
+        images=[Image.open(io.BytesIO(image.data)) for image in images],
+        prompts=f"<|im_start|>user\n{content}<|im_end|>\n<|im_start|>assistant\n",
+        add_special_tokens=False,
+    )
+    input_ids, mask = inputs.pop("input_ids"), inputs.pop("attention_mask", None)
+    steps = generate_step(
+        input_ids, whole, inputs.pop("pixel_values"), mask, max_tokens=NUM_TOKENS, temperature=0.0, **inputs
+    )
+    return input_ids[0].tolist(), [int(token) for token, _ in steps]
+
+
+def _masks(decoder: Any, h: mx.array, cache: Any, mm_token_type_ids: mx.array | None = None) -> list[Any]:
+    """Masks of transformers: in both directions in windows only.
+
+    mlx-vlm's are so in all layers.
+    """
+    from mlx_vlm.models.base import create_attention_mask
+
+    masks = []
+    for layer, layer_cache in zip(decoder.layers, cache, strict=True):
+        window = decoder.window_size if layer.layer_type == "sliding_attention" else None
+        mask = create_attention_mask(h, layer_cache, window_size=window, return_array=True)
+        if window is not None and mm_token_type_ids is not None and h.shape[1] > 1:
+            blocks = decoder._block_sequence_ids_for_mask(mm_token_type_ids)[0]
+            mask = mask | mx.triu((blocks[:, None] == blocks[None]) & (blocks >= 0))
+        masks.append(mask)
+    return masks

@@ -1,0 +1,1 @@
+"""Imported GGUF files beside llama.cpp itself."""
