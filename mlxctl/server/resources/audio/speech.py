@@ -64,7 +64,7 @@ class SpeechResource:
         self._open_requests.enter(request.scope)
         call = call_of(request)
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
-        async with call.deadline.limit():
+        async with call.within_deadline():
             asked = await self._inference.preparation.parse(body, parse_speech)
             model = await self._inference.models.find(asked.model, call, "speech")
             admit(request, response, model.name)
@@ -144,7 +144,7 @@ class _AudioStream:
         try:
             yield first
             while not self._is_over:
-                async with self._call.deadline.limit():
+                async with self._call.within_deadline():
                     chunk = await self._next()
                 yield chunk
         except Exception as error:
