@@ -91,9 +91,11 @@ if TYPE_CHECKING:
     from mlxctl.ir.transcription import (
         SpeechSegment,
         SpeechTask,
+        TimedWord,
         TranscriptionRecipe,
         TranscriptionRequest,
         TranscriptionResult,
+        WhisperTokens,
     )
 
 __all__ = [
@@ -165,6 +167,7 @@ __all__ = [
     "ThinkingLimit",
     "ThinkingOptions",
     "ThinkingPart",
+    "TimedWord",
     "TokenLogprob",
     "TokenScore",
     "ToneCurve",
@@ -185,6 +188,7 @@ __all__ = [
     "Usage",
     "VisionKind",
     "VisionRecipe",
+    "WhisperTokens",
     "collect",
     "text_message",
 ]

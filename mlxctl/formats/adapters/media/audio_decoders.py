@@ -124,7 +124,9 @@ def _converted(program: str, data: bytes, suffix: str, *, max_bytes: int) -> byt
         source, target = Path(directory, f"in{suffix}"), Path(directory, "out.wav")
         source.write_bytes(data)
         command = [program, "-f", "WAVE", "-d", f"LEI16@{SAMPLE_RATE}", "-c", "1", str(source), str(target)]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(  # noqa: S603 -- a program of the system, without a shell
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         until = time.monotonic() + _MAX_CONVERSION_SECONDS
         try:
             while process.poll() is None:

@@ -272,11 +272,17 @@ def _sentencepiece(token: str) -> bytes:
     return token.replace("▁", " ").encode()
 
 
+_UNKNOWN = "<unk>"
+
+
 def load_vocabulary(facts: ModelFacts) -> Vocabulary:
     """Load the tokenizer of a model; raises BrokenModel."""
     # PERF: imported with the first tokenizer, not when the server starts.
-    from tokenizers import Tokenizer
+    from tokenizers import Tokenizer, models
 
+    if facts.transcription is not None and facts.transcription.whisper is None:
+        # Such a model returns text: only the engine has its tokenizer.
+        return Vocabulary(Tokenizer(models.WordLevel({_UNKNOWN: 0}, unk_token=_UNKNOWN)))
     path = facts.path / "tokenizer.json"
     try:
         tokenizer = Tokenizer.from_file(str(path))
