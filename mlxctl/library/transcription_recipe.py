@@ -51,7 +51,7 @@ def read_transcription_recipe(path: Path, config: Mapping[str, Any]) -> Transcri
     size = _size(path, config, "n_vocab", "vocab_size")
     ids = _special_ids(path, size)
     is_multilingual = generation.get("is_multilingual", size >= _MULTILINGUAL_SIZE)
-    languages = _languages(ids) if is_multilingual else {}
+    languages = _languages(path, ids) if is_multilingual else {}
     context_length = _size(path, config, "n_text_ctx", "max_target_positions")
     return TranscriptionRecipe(
         family=_WHISPER,
@@ -93,12 +93,13 @@ def _special_ids(path: Path, size: int) -> dict[str, int]:
     return {str(content): int(token_id or 0) for content, token_id in ids.items()}
 
 
-def _languages(ids: Mapping[str, int]) -> dict[str, int]:
+def _languages(path: Path, ids: Mapping[str, int]) -> dict[str, int]:
     """Return the token ids of languages by code.
 
     They are between the start token and the first task token.
     """
-    first, last = ids["<|startoftranscript|>"], min(ids["<|translate|>"], ids["<|transcribe|>"])
+    first = _id(path, ids, "<|startoftranscript|>")
+    last = min(_id(path, ids, "<|translate|>"), _id(path, ids, "<|transcribe|>"))
     codes = {token[2:-2]: token_id for token, token_id in ids.items() if first < token_id < last}
     return {
         code: token_id

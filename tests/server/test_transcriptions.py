@@ -15,7 +15,7 @@ from openai.types.audio import Transcription, TranscriptionVerbose, TranslationV
 from mlxctl.probe.questions import SPOKEN_SENTENCES
 from mlxctl.server.resources.audio import transcriptions
 from tests import tiny_models
-from tests.tiny_models.audio_samples import silence, speech_audio
+from tests.tiny_models.audio_samples import noise, silence, speech_audio
 from tests.tiny_models.whisper_words import WINDOW_SECONDS
 
 from .hosted import HostedServer, hosting
@@ -152,13 +152,13 @@ def test_answers_match_the_description(model_server: HostedServer) -> None:
 @pytest.mark.parametrize(
     ("sent", "param", "message"),
     [
-        ({"file": b"a text, no sound"}, "file", "send WAV, FLAC or MP3"),
+        ({"file": b"a text, no sound"}, "file", "send WAV, FLAC, MP3 or Ogg"),
         ({"file": b""}, "file", "file is empty"),
         ({"language": "xx"}, "language", "language 'xx' is not supported by the model; it supports en"),
         (
             {"response_format": "xml"},
             "response_format",
-            "is 'xml', which is not supported here; use one of: 'json', 'srt', 'text'",
+            "is 'xml', which is not supported here; use one of: 'diarized_json', 'json', 'srt'",
         ),
         ({"temperature": 1.5}, "temperature", "must be a number <= 1.0"),
         (
@@ -167,10 +167,14 @@ def test_answers_match_the_description(model_server: HostedServer) -> None:
             "response_format srt cannot be streamed; request json",
         ),
         (
-            {"timestamp_granularities": ["word"]},
+            {"timestamp_granularities": ["word"], "response_format": "verbose_json"},
             "timestamp_granularities",
-            "word timestamps are not supported",
+            "word times need a model that aligns; serve Qwen3-ForcedAligner",
         ),
+        ({"response_format": "diarized_json"}, "response_format", "no model here tells speakers apart"),
+        ({"languages": ["xx"]}, "languages", "language 'xx' is not supported by the model; it supports en"),
+        ({"languages": ["en"], "language": "en"}, "languages", "exclude each other"),
+        ({"chunking_strategy": {"type": "server_vad"}}, "chunking_strategy", "as auto only"),
         (
             {"timestamp_granularities": ["segment"]},
             "timestamp_granularities",
@@ -190,7 +194,7 @@ def test_unsupported_fields_are_refused_by_name(
 
 def test_non_form_body_is_refused(model_server: HostedServer) -> None:
     for kind, body in (
-        ("application/json", b"{}"),
+        ("text/plain", b"{}"),
         ("multipart/form-data", b"x"),
         ("multipart/form-data; boundary=a", b"--a\r\nx"),
         (
@@ -289,5 +293,5 @@ def test_files_that_take_long_to_decode_leave_other_threads_free(monkeypatch: py
 
 
 def transcribe_for_long(server: HostedServer, seconds: float) -> httpx.Response:
-    form: dict[str, Any] = {"data": {"model": MODEL}, "files": {"file": silence(800)}}
+    form: dict[str, Any] = {"data": {"model": MODEL}, "files": {"file": noise(800)}}
     return httpx.post(f"{server.url}{TRANSCRIPTIONS}", **form, timeout=seconds)

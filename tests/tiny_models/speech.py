@@ -158,7 +158,7 @@ def _drawn(name: str, array: Any) -> Any:
         return array
     if "norm" in name and name.endswith("weight"):
         return array + 0.1 * mx.random.normal(array.shape)
-    scale = 1.0 if array.ndim == 1 else (array.size / array.shape[0]) ** -0.5 * 2
+    scale = 0.1 if array.ndim == 1 else (array.size / array.shape[0]) ** -0.5 * 2
     return mx.random.normal(array.shape) * scale
 
 

@@ -22,6 +22,8 @@ _MIN_LOGPROB = -1.0
 _NO_SPEECH_THRESHOLD = 0.6
 _MAX_CONDITIONING_TEMPERATURE = 0.5
 
+_LONGEST_PAUSE = 2 * SAMPLE_RATE
+
 
 async def transcribe_with_whisper(
     work: TranscriptionWork, tokens: WhisperTokens, prompt: str, preparation: PreparationPool
@@ -50,7 +52,8 @@ class _WhisperTranscription:
         """Transcribe all windows, conditioned on `previous_ids` at first."""
         work, seek = self._work, 0
         while (part := work.next_part(seek)) is not None:
-            seek = max(seek, part[0])
+            # A model was trained with short pauses.
+            seek = part[0] if part[0] - seek > _LONGEST_PAUSE else seek
             samples = await work.read(seek, work.recipe.window_samples)
             if not samples:
                 break

@@ -30,6 +30,7 @@ from mlxctl.protocols.openai.responses.item_list import ItemList
 from mlxctl.protocols.openai.responses.schema import ResponsesRequest
 from mlxctl.protocols.openai.transcriptions_schema import (
     Transcription,
+    TranscriptionBody,
     TranscriptionForm,
     TranscriptTextDelta,
     TranscriptTextDone,
@@ -102,7 +103,13 @@ def _responses(
 
 
 def _transcription(
-    task: SpeechTask, name: str, summary: str, form: type[Any], *, events: tuple[type[Any], ...] = ()
+    task: SpeechTask,
+    name: str,
+    summary: str,
+    form: type[Any],
+    *,
+    body: type[Any] | None = None,
+    events: tuple[type[Any], ...] = (),
 ) -> Route:
     def create(context: RouteContext) -> object:
         return TranscriptionsResource(
@@ -113,6 +120,7 @@ def _transcription(
         method="post",
         summary=summary,
         form=form,
+        body=body,
         answer=Transcription,
         other_answers=(VerboseTranscription, str),
         events=events,
@@ -177,6 +185,7 @@ ROUTES = (
         "transcriptions",
         "Transcribe an audio file (OpenAI)",
         TranscriptionForm,
+        body=TranscriptionBody,
         events=(TranscriptTextDelta, TranscriptTextDone, OpenAIError),
     ),
     _transcription(
