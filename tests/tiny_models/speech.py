@@ -104,7 +104,12 @@ def _qwen_config(*, aligns: bool) -> dict[str, Any]:
 
 def _build_qwen(*, aligns: bool) -> Callable[[Path], None]:
     def build(directory: Path) -> None:
-        _write(directory, _qwen_config(aligns=aligns), "mlx_audio.stt.models.qwen3_asr.qwen3_asr", seed=5)
+        _write(
+            directory,
+            _qwen_config(aligns=aligns),
+            "mlx_audio.stt.models.qwen3_asr.qwen3_asr",
+            seed=10 if aligns else 5,
+        )
         _write_tokenizer(directory)
         extractor = {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 16}
         (directory / "preprocessor_config.json").write_text(json.dumps(extractor))
