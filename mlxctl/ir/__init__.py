@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from mlxctl.ir.results import Collector, TextResult, collect
     from mlxctl.ir.stored import StoredAgent, StoredItem, StoredResponse
     from mlxctl.ir.transcription import (
+        SegmentObserver,
         SpeechSegment,
         SpeechTask,
         TimedWord,
@@ -151,6 +152,7 @@ __all__ = [
     "Role",
     "SamplingOptions",
     "SamplingParams",
+    "SegmentObserver",
     "ShownPart",
     "SpeechSegment",
     "SpeechTask",

@@ -78,16 +78,18 @@ class TranscriptionRecipe:
 class TranscriptionRequest:
     """An audio file to transcribe.
 
-    `read_window(start, num_samples)` returns samples, later ones each time, and blocks. `speech` are first
-    and last samples of the parts that may hold speech; None is the whole file. `language` is a code, None to
-    detect it, if possible among `languages`. `prompt` is text that came before, `keywords` are words that may
-    be heard. Without a `temperature` above 0, failed windows are decoded again at higher ones. With
-    `word_times` the segments have words.
+    `read_window(start, num_samples)` returns samples, later ones each time, and blocks; `encoded` is the file
+    as it is sent to another server, where it is known. `speech` are first and last samples of the parts that
+    may hold speech; None is the whole file. `language` is a code, None to detect it, if possible among
+    `languages`. `prompt` is text that came before, `keywords` are words that may be heard. Without a
+    `temperature` above 0, failed windows are decoded again at higher ones. With `word_times` the segments
+    have words.
     """
 
     model: str
     num_samples: int
     read_window: Callable[[int, int], bytes]
+    encoded: bytes | None = None
     speech: Sequence[tuple[int, int]] | None = None
     task: SpeechTask = "transcribe"
     language: str | None = None
@@ -125,6 +127,10 @@ class SpeechSegment:
     compression_ratio: float = 0.0
     no_speech: float = 0.0
     words: tuple[TimedWord, ...] = ()
+
+
+SegmentObserver = Callable[[Sequence[SpeechSegment], float], None]
+"""Gets segments in order, as they are found, and the duration of the whole file in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

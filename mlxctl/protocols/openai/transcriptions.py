@@ -1,7 +1,7 @@
 """OpenAI transcriptions and translations."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from mlxctl.ir import SpeechSegment, SpeechTask, TimedWord, TranscriptionResult
 from mlxctl.ir.errors import InvalidRequest, MlxctlError
 from mlxctl.protocols.media import audio_from_base64
 from mlxctl.protocols.openai.errors import error_json
+from mlxctl.protocols.openai.subtitles import srt, vtt
 from mlxctl.protocols.openai.transcriptions_schema import (
     InputAudio,
     TimestampGranularity,
@@ -155,9 +156,9 @@ class TranscriptionEncoder:
             case "text":
                 return f"{result.text}\n".encode()
             case "srt":
-                return _cues(result, _srt_cue).encode()
+                return srt(result).encode()
             case "vtt":
-                return ("WEBVTT\n\n" + _cues(result, _vtt_cue)).encode()
+                return vtt(result).encode()
             case "diarized_json":
                 raise AssertionError("refused by parse_transcription")
 
@@ -264,26 +265,3 @@ def _segment(number: int, segment: SpeechSegment) -> TranscriptionSegment:
         compression_ratio=segment.compression_ratio,
         no_speech_prob=segment.no_speech,
     )
-
-
-def _cues(result: TranscriptionResult, cue: Callable[[int, SpeechSegment], str]) -> str:
-    return "".join(cue(number, segment) for number, segment in enumerate(result.segments, start=1))
-
-
-def _srt_cue(number: int, segment: SpeechSegment) -> str:
-    return f"{number}\n{_clock(segment.start, ',')} --> {_clock(segment.end, ',')}\n{_cue_text(segment)}\n\n"
-
-
-def _vtt_cue(_number: int, segment: SpeechSegment) -> str:
-    return f"{_clock(segment.start, '.')} --> {_clock(segment.end, '.')}\n{_cue_text(segment)}\n\n"
-
-
-def _cue_text(segment: SpeechSegment) -> str:
-    # An arrow in the text would look like a cue's times.
-    return segment.text.strip().replace("-->", "->")
-
-
-def _clock(seconds: float, mark: str) -> str:
-    milliseconds = round(seconds * 1000)
-    minutes, rest = divmod(milliseconds, 60_000)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest // 1000:02d}{mark}{rest % 1000:03d}"
