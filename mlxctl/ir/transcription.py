@@ -25,7 +25,7 @@ class WhisperTokens:
     `languages` are ids by code, empty for a model with one language, which gets no language token;
     `first_time` is the id of the time 0.00, each later id is a step later. `suppressed` ids are never
     generated, `suppressed_first` not at the start. `no_speech` is the token of a window without speech, None
-    where there is none.
+    where there is none. `alignment_heads` are layers and heads that follow the audio best, empty if unknown.
     """
 
     context_length: int
@@ -40,6 +40,7 @@ class WhisperTokens:
     languages: dict[str, int]
     suppressed: tuple[int, ...]
     suppressed_first: tuple[int, ...]
+    alignment_heads: tuple[tuple[int, int], ...] = ()
 
     @property
     def max_tokens(self) -> int:

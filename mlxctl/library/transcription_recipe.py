@@ -58,6 +58,7 @@ def read_transcription_recipe(path: Path, config: Mapping[str, Any]) -> Transcri
         window_samples=STEP_SAMPLES * _size(path, config, "n_audio_ctx", "max_source_positions"),
         context_length=context_length,
         languages=tuple(sorted(languages)) or (_ONLY_LANGUAGE,),
+        has_word_times=True,
         takes_prompt=True,
         takes_temperature=True,
         translates=bool(languages),
@@ -74,6 +75,7 @@ def read_transcription_recipe(path: Path, config: Mapping[str, Any]) -> Transcri
             languages=languages,
             suppressed=_ids(path, generation, "suppress_tokens", size=size),
             suppressed_first=_ids(path, generation, "begin_suppress_tokens", size=size),
+            alignment_heads=_heads(path, config, generation),
         ),
     )
 
@@ -125,6 +127,30 @@ def _ids(path: Path, generation: Mapping[str, Any], name: str, *, size: int) -> 
             path, f"generation_config.json of model {display_name(path)!r} has no list of tokens for {name}"
         )
     return tuple(found)
+
+
+def _heads(
+    path: Path, config: Mapping[str, Any], generation: Mapping[str, Any]
+) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of layer and head in generation_config.json."""
+    found = generation.get("alignment_heads") or []
+    num_layers = _size(path, config, "n_text_layer", "decoder_layers")
+    num_heads = _size(path, config, "n_text_head", "decoder_attention_heads")
+    if not isinstance(found, list) or not all(_is_head(pair, num_layers, num_heads) for pair in found):
+        raise BrokenModel(
+            path, f"generation_config.json of model {display_name(path)!r} has no heads for alignment_heads"
+        )
+    return tuple((layer, head) for layer, head in found)
+
+
+def _is_head(pair: object, num_layers: int, num_heads: int) -> bool:
+    return (
+        isinstance(pair, list)
+        and len(pair) == 2
+        and all(isinstance(number, int) for number in pair)
+        and 0 <= pair[0] < num_layers
+        and 0 <= pair[1] < num_heads
+    )
 
 
 def _size(path: Path, config: Mapping[str, Any], *names: str) -> int:

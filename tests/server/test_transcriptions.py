@@ -83,6 +83,20 @@ def test_long_file_is_transcribed_with_timestamps(
         assert segment.seek == number * WINDOW_SECONDS * 100
 
 
+def test_words_of_whisper_have_times(sdk: openai.OpenAI) -> None:
+    sound = speech_audio(*SPOKEN_SENTENCES[:2], every_seconds=WINDOW_SECONDS)
+    answer = sdk.audio.transcriptions.create(
+        model=MODEL, file=sound, response_format="verbose_json", timestamp_granularities=["word"]
+    )
+    assert isinstance(answer, TranscriptionVerbose)
+    assert answer.words is not None
+    assert " ".join(word.word for word in answer.words) == answer.text == " ".join(WORDS[:2])
+    times = [time for word in answer.words for time in (word.start, word.end)]
+    assert times == sorted(times)
+    assert answer.words[4].word == "my"
+    assert WINDOW_SECONDS <= answer.words[4].start < 2 * WINDOW_SECONDS
+
+
 def test_subtitles_have_timed_cues(sdk: openai.OpenAI) -> None:
     sound = speech_audio(SPOKEN_SENTENCES[0])
     sent: dict[str, Any] = {"model": MODEL, "file": sound}
@@ -165,11 +179,6 @@ def test_answers_match_the_description(model_server: HostedServer) -> None:
             {"stream": True, "response_format": "srt"},
             "response_format",
             "response_format srt cannot be streamed; request json",
-        ),
-        (
-            {"timestamp_granularities": ["word"], "response_format": "verbose_json"},
-            "timestamp_granularities",
-            "word times need a model that aligns; serve Qwen3-ForcedAligner",
         ),
         ({"response_format": "diarized_json"}, "response_format", "no model here tells speakers apart"),
         ({"languages": ["xx"]}, "languages", "language 'xx' is not supported by the model; it supports en"),

@@ -12,8 +12,10 @@ import mlx.nn as nn
 import numpy as np
 
 from mlxctl.engine.audio.speech_model import float_samples
+from mlxctl.engine.audio.word_times import token_times
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir import TranscriptionRecipe, WhisperTokens
+from mlxctl.ir.transcription import SAMPLE_BYTES, STEP_SAMPLES
 
 # The first timestamp lies in the first second of a window, as in OpenAI's implementation.
 _LATEST_BEGIN_STEPS = 50
@@ -52,15 +54,39 @@ class Transcriber:
             if token_id != self._tokens.end:
                 written.append(token_id)
             if token_id == self._tokens.end or len(written) >= self._tokens.max_tokens:
-                return TranscribedWindow(
-                    token_ids=written,
-                    language_id=language_id,
-                    # The end token counts.
-                    mean_logprob=sum_logprobs / (len(written) + 1),
-                    no_speech=no_speech,
-                )
+                break
             yield
             logits, caches, _ = self._model.decoder(mx.array([[token_id]]), states, kv_cache=caches)
+        times = (yield from self._times(window, states, language_id, written)) if window.word_times else []
+        return TranscribedWindow(
+            token_ids=written,
+            language_id=language_id,
+            # The end token counts.
+            mean_logprob=sum_logprobs / (len(written) + 1),
+            no_speech=no_speech,
+            token_times=times,
+        )
+
+    def _times(
+        self, window: AudioWindow, states: mx.array, language_id: int | None, written: Sequence[int]
+    ) -> Generator[None, None, list[float]]:
+        tokens = self._tokens
+        text = [token_id for token_id in written if token_id < tokens.end]
+        if not text:
+            return []
+        task = tokens.translate if window.task == "translate" else tokens.transcribe
+        head = [tokens.start, *([] if language_id is None else [language_id, task])]
+        return (
+            yield from token_times(
+                self._model,
+                states,
+                before=[*head, tokens.no_times],
+                text=text,
+                end=tokens.end,
+                heads=tokens.alignment_heads,
+                num_steps=len(window.samples) // SAMPLE_BYTES // STEP_SAMPLES,
+            )
+        )
 
     def _encode(self, window: AudioWindow) -> Generator[None, None, mx.array]:
         """Return the encoder states (1, steps, width).

@@ -57,8 +57,8 @@ class AudioWindow(msgspec.Struct, frozen=True, kw_only=True):
     """Audio to transcribe: `samples` as in `ir.transcription`.
 
     For Whisper, `previous_ids` is the text before it, and without a `language_id` a multilingual model
-    detects the language, among `language_ids` if there are any. Other families take `language`, a code, and
-    `prompt`. A model that aligns finds the times of `words`.
+    detects the language, among `language_ids` if there are any; with `word_times` its tokens have times.
+    Other families take `language`, a code, and `prompt`. A model that aligns finds the times of `words`.
     """
 
     model: str
@@ -67,6 +67,7 @@ class AudioWindow(msgspec.Struct, frozen=True, kw_only=True):
     language_id: int | None = None
     language_ids: list[int] = []
     previous_ids: list[int] = []
+    word_times: bool = False
     temperature: float = 0.0
     language: str | None = None
     prompt: str = ""
@@ -83,14 +84,16 @@ class TranscribedWindow(msgspec.Struct, frozen=True, kw_only=True):
     """The transcript of a window.
 
     For Whisper, tokens of text and timestamps; `no_speech` is the probability, by the model, that the window
-    holds no speech. For other families `text` or `words`, whose times are in seconds from the beginning of
-    the window, and the code of the `language` if the model names it.
+    holds no speech, and `token_times` are where the tokens of the text begin, and the last one ends. For
+    other families `text` or `words`, and the code of the `language` if the model names it. Times are in
+    seconds from the beginning of the window.
     """
 
     token_ids: list[int] = []
     language_id: int | None = None
     mean_logprob: float = 0.0
     no_speech: float = 0.0
+    token_times: list[float] = []
     text: str = ""
     words: list[TimedWord] = []
     language: str | None = None

@@ -7,10 +7,12 @@ unlikely, is decoded again at higher temperatures.
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mlxctl.engine import AudioWindow, TranscribedWindow
 from mlxctl.inference.preparation import PreparationPool, jobs
 from mlxctl.inference.transcription.segmentation import WindowSegment, split_window, whisper_text
+from mlxctl.inference.transcription.words import words_of_tokens
 from mlxctl.inference.transcription.work import TranscriptionWork
 from mlxctl.ir import SpeechSegment, WhisperTokens
 from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
@@ -66,6 +68,7 @@ class _WhisperTranscription:
             split = split_window(result.token_ids, self._tokens, num_samples=num_samples)
             text_ids = [token_id for segment in split.segments for token_id in segment.token_ids]
             segments = [self._segment(segment, result, seek, temperature) for segment in split.segments]
+            segments = self._with_words(segments, result, seek)
             await work.add(segments, text_ids, samples=samples, seek=seek, language=self._language())
             previous_ids = [*previous_ids, *text_ids] if temperature <= _MAX_CONDITIONING_TEMPERATURE else []
             previous_ids = self._tokens.latest(previous_ids)
@@ -88,6 +91,7 @@ class _WhisperTranscription:
                 language_id=self._language_id,
                 language_ids=[self._tokens.languages[code] for code in request.languages],
                 previous_ids=list(previous_ids),
+                word_times=request.word_times,
                 temperature=temperature,
             )
             result = await self._work.run(window)
@@ -115,6 +119,28 @@ class _WhisperTranscription:
             compression_ratio=_compression_ratio(self._text(result.token_ids)),
             no_speech=result.no_speech,
         )
+
+    def _with_words(
+        self, segments: Sequence[SpeechSegment], result: TranscribedWindow, seek: int
+    ) -> list[SpeechSegment]:
+        """Return the segments of a window with the words of their tokens, if these have times.
+
+        Tokens of a segment without text, or that is decoded again in the next window, belong to none.
+        """
+        times = [time + seek / SAMPLE_RATE for time in result.token_times]
+        if not times:
+            return list(segments)
+        texts = [token_id for token_id in result.token_ids if token_id < self._tokens.end]
+        first, timed = 0, []
+        for segment in segments:
+            ids = list(segment.token_ids)
+            while texts[first : first + len(ids)] != ids:
+                first += 1
+            end = first + len(ids)
+            words = words_of_tokens([self._bytes_of(each) for each in ids], times[first : end + 1])
+            timed.append(replace(segment, words=words))
+            first = end
+        return timed
 
     def _text(self, token_ids: Sequence[int]) -> str:
         return whisper_text(token_ids, self._tokens, self._bytes_of)

@@ -52,6 +52,28 @@ def assign_words(
         first += len(words)
 
 
+def words_of_tokens(pieces: Sequence[bytes], times: Sequence[float]) -> tuple[TimedWord, ...]:
+    """Return words of tokens' bytes; `times` are where each begins, and where the last one ends.
+
+    A token that begins with a space begins a word, and in scripts without spaces each character does.
+    """
+    words: list[tuple[bytes, float, float]] = []
+    for piece, start, end in zip(pieces, times, times[1:], strict=False):
+        before = words[-1][0].decode(errors="replace") if words else " "
+        char = piece.decode(errors="replace")[:1]
+        # A character may be divided between tokens.
+        is_whole = not before.endswith("\ufffd")
+        has_border = _has_sound(char) and (is_unspaced(char) or is_unspaced(before[-1]))
+        if not words or (is_whole and (char == " " or has_border)):
+            words.append((piece, start, end))
+        else:
+            data, first, _ = words.pop()
+            words.append((data + piece, first, end))
+    return tuple(
+        TimedWord(text=data.decode(errors="replace"), start=start, end=end) for data, start, end in words
+    )
+
+
 def segments_of(words: Iterable[TimedWord], *, seek: int) -> list[SpeechSegment]:
     """Return segments of words: they end with a sentence, before a pause, or when they are long."""
     segments: list[SpeechSegment] = []
