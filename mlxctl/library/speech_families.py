@@ -18,13 +18,17 @@ _QWEN3_LANGUAGES = (
     "ar", "cs", "da", "de", "el", "en", "es", "fa", "fi", "fil", "fr", "hi", "hu", "id", "it", "ja", "ko",
     "mk", "ms", "nl", "pl", "pt", "ro", "ru", "sv", "th", "tr", "vi", "yue", "zh",
 )  # fmt: skip
+_CANARY_LANGUAGES = (
+    "bg", "cs", "da", "de", "el", "en", "es", "et", "fi", "fr", "hr", "hu", "it", "lt", "lv", "mt", "nl",
+    "pl", "pt", "ro", "ru", "sk", "sl", "sv", "uk",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechFamily:
     """A family, as `TranscriptionRecipe` describes it.
 
-    `files` are patterns of files that a model needs beside configuration and weights.
+    `files` are patterns of files that a model needs beside configuration and weights; `|` is or.
     """
 
     window_seconds: int
@@ -45,6 +49,11 @@ SPEECH_FAMILIES = {
         takes_prompt=True,
         takes_temperature=True,
         files=("preprocessor_config.json", "tokenizer_config.json"),
+    ),
+    # Trained with at most 40 seconds.
+    "canary": SpeechFamily(window_seconds=40, languages=_CANARY_LANGUAGES, takes_temperature=True),
+    "sensevoice": SpeechFamily(
+        window_seconds=30, languages=("en", "ja", "ko", "yue", "zh"), files=("*.bpe.model|tokens.json",)
     ),
     "qwen3_forced_aligner": SpeechFamily(
         window_seconds=60, aligns=True, files=("preprocessor_config.json", "tokenizer_config.json")
@@ -75,8 +84,9 @@ def read_speech_family(path: Path, config: Mapping[str, Any], name: str) -> Tran
             f"model {display_name(path)!r} brings Python code ({code[0].name}), which is never run for "
             "speech models; take a conversion without it",
         )
-    if missing := [pattern for pattern in family.files if not any(path.glob(pattern))]:
-        raise BrokenModel(path, f"model {display_name(path)!r} has no {missing[0]}")
+    for patterns in (each.split("|") for each in family.files):
+        if not any(found for pattern in patterns for found in path.glob(pattern)):
+            raise BrokenModel(path, f"model {display_name(path)!r} has no {' or '.join(patterns)}")
     rate = (config.get("preprocessor") or {}).get("sample_rate", SAMPLE_RATE)
     if rate != SAMPLE_RATE:
         raise BrokenModel(

@@ -96,6 +96,30 @@ def test_qwen3_asr_equals_mlx_audio(language: str | None, prompt: str) -> None:
     assert num_units > len(found.token_ids)
 
 
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_canary_equals_mlx_audio(language: str) -> None:
+    import mlx.core as mx
+
+    expected = mlx_audio_model("canary").generate(
+        mlx_audio_samples(), language=language, dtype=mx.float32, max_tokens=1015
+    )
+    found, num_units = finished(opened("canary").transcribe(window(language=language)))
+    assert found.text.strip() == expected.text
+    assert num_units > len(found.token_ids) == expected.generation_tokens > 3
+
+
+@pytest.mark.parametrize("language", [None, "ja"])
+def test_sensevoice_equals_mlx_audio(language: str | None) -> None:
+    expected = mlx_audio_model("sensevoice").generate(
+        mlx_audio_samples(), language=language or "auto", use_itn=True
+    )
+    found, num_units = finished(opened("sensevoice").transcribe(window(language=language)))
+    assert found.text == expected.text
+    assert len(set(found.token_ids)) > 3
+    # Features, five layers, the states before each of three lists of them, and the scores.
+    assert num_units == 1 + 5 + 3 + 1
+
+
 def test_sampled_transcripts_are_the_same_for_the_same_window() -> None:
     model = opened("qwen3_asr")
     first, again, greedy = (

@@ -4,11 +4,13 @@
 """
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from .directory_cache import in_cache, recipe_digest
+from .vocabulary import sentences
 
 _WIDTH = 32
 _PIECES = [
@@ -35,7 +37,7 @@ _SPECIAL = (
 def speech_model(name: str) -> Path:
     """Return the directory of a generated model. Raises KeyError for an unknown name."""
     build = _BUILDERS[name]
-    return in_cache(name, recipe_digest(name, "speech"), build)
+    return in_cache(name, recipe_digest(name, "speech", "vocabulary"), build)
 
 
 def _parakeet_config(kind: str) -> dict[str, Any]:
@@ -117,6 +119,59 @@ def _build_qwen(*, aligns: bool) -> Callable[[Path], None]:
     return build
 
 
+def _build_canary(directory: Path) -> None:
+    size = 300
+    _write_sentencepiece(
+        directory / "tokenizer.model",
+        ("<|startofcontext|>", "<|startoftranscript|>", "<|emo:undefined|>", "<|endoftext|>", "<|en|>",
+         "<|de|>", "<|pnc|>", "<|nopnc|>", "<|noitn|>", "<|notimestamp|>", "<|nodiarize|>"),
+    )  # fmt: skip
+    decoder = {"num_layers": 2, "hidden_size": _WIDTH, "num_attention_heads": 2, "inner_size": 64}
+    config = {
+        "model_type": "canary",
+        "preprocessor": _PREPROCESSOR,
+        "encoder": _CONFORMER,
+        "transf_decoder": decoder,
+        "vocab_size": size,
+        "enc_output_dim": _WIDTH,
+    }
+    _write(directory, config, "mlx_audio.stt.models.canary", seed=4)
+
+
+def _build_sensevoice(directory: Path) -> None:
+    pieces = ["<blank>", *_PIECES]
+    (directory / "tokens.json").write_text(json.dumps(pieces))
+    encoder = {
+        "output_size": _WIDTH, "attention_heads": 2, "linear_units": 64, "num_blocks": 3, "tp_blocks": 2,
+        "kernel_size": 5,
+    }  # fmt: skip
+    frontend = {"n_mels": 16, "lfr_m": 3, "lfr_n": 2}
+    config = {
+        "model_type": "sensevoice",
+        "vocab_size": len(pieces),
+        "input_size": 48,
+        "encoder_conf": encoder,
+        "frontend_conf": frontend,
+        "cmvn_means": [-8.0] * 48,
+        "cmvn_istd": [0.2] * 48,
+    }
+    _write(directory, config, "mlx_audio.stt.models.sensevoice", seed=4)
+
+
+def _write_sentencepiece(file: Path, symbols: tuple[str, ...]) -> None:
+    import sentencepiece
+
+    with file.open("wb") as writer:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=sentences(random.Random(1)),
+            model_writer=writer,
+            vocab_size=300,
+            hard_vocab_limit=False,
+            user_defined_symbols=list(symbols),
+            minloglevel=2,
+        )
+
+
 def _write_tokenizer(directory: Path) -> None:
     """Write a byte tokenizer as Qwen writes its own: without tokenizer.json."""
     from tokenizers import pre_tokenizers
@@ -161,6 +216,9 @@ def _drawn(name: str, array: Any) -> Any:
 
     if "running" in name or array.ndim == 0:
         return array
+    if "fsmn_block" in name:
+        # SenseVoice's files have the layout of PyTorch.
+        array = array.transpose(0, 2, 1)
     if "norm" in name and name.endswith("weight"):
         return array + 0.1 * mx.random.normal(array.shape)
     scale = 0.1 if array.ndim == 1 else (array.size / array.shape[0]) ** -0.5 * 2
@@ -173,5 +231,7 @@ _BUILDERS: dict[str, Callable[[Path], None]] = {
     "parakeet_ctc": _build_parakeet("ctc"),
     "qwen3_asr": _build_qwen(aligns=False),
     "qwen3_forced_aligner": _build_qwen(aligns=True),
+    "canary": _build_canary,
+    "sensevoice": _build_sensevoice,
 }
 SPEECH_NAMES = tuple(_BUILDERS)

@@ -9,6 +9,7 @@ import importlib
 import json
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -19,6 +20,7 @@ from mlx.utils import tree_flatten
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 
 T = TypeVar("T")
+_Call = tuple[tuple[Any, ...], dict[str, Any]]
 _SLICE_SECONDS = 0.005
 _FAMILIES = "mlxctl.engine.audio.families"
 
@@ -65,41 +67,51 @@ def float_samples(window: AudioWindow) -> Any:
     return np.frombuffer(window.samples, np.int16).astype(np.float32) / 32768
 
 
+class _Recorded(Exception):
+    pass
+
+
 def by_layers(
     owner: Any, run: Callable[[], T], lists: Sequence[str] = ("layers",)
 ) -> Generator[None, None, T]:
     """Return what `run` returns; evaluate one layer of `owner` at a time, and yield after each.
 
-    `run` calls the layers in the attributes `lists`, in order, each with the states as its first argument.
-    It runs once for each list to find the other arguments, and once with the final states: what it computes
-    before and after the layers has to be lazy, and the same each time.
+    `run` calls the layers in the attributes `lists`, in order, each with the states as its first argument. It
+    begins once for each list, to find the arguments of its layers, and ends once, with the final states: what
+    it computes before and after the layers has to be lazy, and the same each time.
     """
-    original = {name: getattr(owner, name) for name in lists}
-    outputs: dict[str, mx.array] = {}
+    original = {name: getattr(owner, name) for name in lists if getattr(owner, name)}
     try:
-        for name in lists:
-            recorded: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-
-            def record(states: mx.array, *others: Any, _to: Any = recorded, **options: Any) -> mx.array:
-                _to.append(((states, *others), options))
-                return states
-
-            setattr(owner, name, [record] * len(original[name]))
-            run()
-            setattr(owner, name, original[name])
-            states = recorded[0][0][0]
+        for name, layers in original.items():
+            calls = _calls_of(owner, name, len(layers), run)
+            states = calls[0][0][0]
             mx.eval(states)
             yield
-            for layer, ((_, *others), options) in zip(original[name], recorded, strict=True):
+            for layer, ((_, *others), options) in zip(layers, calls, strict=True):
                 states = layer(states, *others, **options)
                 mx.eval(states)
                 yield
-            outputs[name] = states
             setattr(owner, name, [lambda *_, _states=states, **__: _states])
         return run()
     finally:
         for name, layers in original.items():
             setattr(owner, name, layers)
+
+
+def _calls_of(owner: Any, name: str, num_layers: int, run: Callable[[], object]) -> list[_Call]:
+    """Return the arguments that `run` gives to each layer of a list; the states are those of the first."""
+    calls: list[_Call] = []
+
+    def record(states: mx.array, *others: Any, **options: Any) -> mx.array:
+        calls.append(((states, *others), options))
+        if len(calls) == num_layers:
+            raise _Recorded
+        return states
+
+    setattr(owner, name, [record] * num_layers)
+    with suppress(_Recorded):
+        run()
+    return calls
 
 
 def in_thread(work: Callable[[], T]) -> Generator[None, None, T]:

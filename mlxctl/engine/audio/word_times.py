@@ -67,20 +67,25 @@ def _median(weights: mx.array) -> mx.array:
 def cheapest_path(costs: Any) -> tuple[Any, Any]:
     """Return rows and columns of the cheapest monotonic path through costs (rows, columns).
 
-    PERF: by anti-diagonals, whose entries do not depend on each other: 30 ms for 200 rows and 1,500 columns
-    instead of 500 ms one by one.
+    PERF: by anti-diagonals, whose entries do not depend on each other and lie `columns` apart in memory.
+    200 rows and 1,500 columns take 0.2 s on one x86 core; one entry after the other takes 0.5 s.
     """
     rows, columns = costs.shape
-    total = np.full((rows + 1, columns + 1), np.inf, np.float32)
+    price: Any = np.zeros((rows + 1, columns + 1), np.float32)
+    price[1:, 1:] = costs
+    total: Any = np.full((rows + 1, columns + 1), np.inf, np.float32)
     total[0, 0] = 0
-    came_from = np.full((rows + 1, columns + 1), 2, np.int8)
+    came_from: Any = np.full((rows + 1, columns + 1), 2, np.int8)
+    prices, totals, origins = price.reshape(-1), total.reshape(-1), came_from.reshape(-1)
     for diagonal in range(2, rows + columns + 1):
-        row: Any = np.arange(max(1, diagonal - columns), min(rows, diagonal - 1) + 1)
-        column: Any = diagonal - row
-        both, up, left = total[row - 1, column - 1], total[row - 1, column], total[row, column - 1]
+        first, last = max(1, diagonal - columns), min(rows, diagonal - 1)
+        start, end = first * columns + diagonal, last * columns + diagonal + 1
+        here, back = slice(start, end, columns), columns + 1
+        both = totals[start - back - 1 : end - back - 1 : columns]
+        up, left = totals[start - back : end - back : columns], totals[start - 1 : end - 1 : columns]
         is_both, is_up = (both < up) & (both < left), (up < both) & (up < left)
-        came_from[row, column] = np.where(is_both, 0, np.where(is_up, 1, 2))
-        total[row, column] = costs[row - 1, column - 1] + np.where(is_both, both, np.where(is_up, up, left))
+        origins[here] = np.where(is_both, 0, np.where(is_up, 1, 2))
+        totals[here] = prices[here] + np.where(is_both, both, np.where(is_up, up, left))
     came_from[:, 0] = 1
     came_from[0, :] = 2
     path: list[tuple[int, int]] = []
