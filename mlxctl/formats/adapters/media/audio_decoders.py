@@ -8,9 +8,11 @@ import shutil
 import subprocess
 import tempfile
 import time
+import wave
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
@@ -48,8 +50,8 @@ def find_decoder(data: bytes, *, max_seconds: int) -> Decoder:
     if program is None:
         remedy = f"{SUPPORTED}, such as `ffmpeg -i FILE -ac 1 -ar 16000 speech.wav` writes"
         raise InvalidRequest(f"file {name}; {remedy if suffix else SUPPORTED}", param="file")
-    converted = _converted(program, data, suffix, max_bytes=(max_seconds + 1) * SAMPLE_RATE * SAMPLE_BYTES)
-    return lambda _: _with_miniaudio(converted)
+    max_bytes = (max_seconds + 1) * SAMPLE_RATE * SAMPLE_BYTES
+    return _WaveFile(_converted(program, data, suffix, max_bytes=max_bytes))
 
 
 def _container(head: bytes) -> tuple[str, str]:
@@ -115,10 +117,28 @@ def _resampled(samples: Any, rate: int) -> bytes:
     return data
 
 
-def _converted(program: str, data: bytes, suffix: str, *, max_bytes: int) -> bytes:
-    """Return a file as WAV, decoded by a program of macOS.
+class _WaveFile:
+    """Decodes an open WAV file with the rate and the channel of models; closed with this object."""
 
-    Raises InvalidRequest for a file that it does not decode, or that takes too long.
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        weakref.finalize(self, file.close)
+
+    def __call__(self, _: bytes) -> Iterator[bytes]:
+        self._file.seek(0)
+        try:
+            with wave.open(self._file) as reader:
+                while piece := reader.readframes(_PIECE_SAMPLES):
+                    yield piece
+        except (wave.Error, EOFError) as error:
+            raise InvalidRequest(_DAMAGED, param="file") from error
+
+
+def _converted(program: str, data: bytes, suffix: str, *, max_bytes: int) -> BinaryIO:
+    """Return a WAV file that a program of macOS has decoded; it has no name any more.
+
+    It stays on the disk: four hours are 460 MB. Raises InvalidRequest for a file that is not decoded, or that
+    takes too long.
     """
     with tempfile.TemporaryDirectory(prefix="mlxctl-audio-") as directory:
         source, target = Path(directory, f"in{suffix}"), Path(directory, "out.wav")
@@ -141,4 +161,4 @@ def _converted(program: str, data: bytes, suffix: str, *, max_bytes: int) -> byt
         if not is_good:
             message = f"file cannot be decoded by macOS, is too long, or takes too long; {SUPPORTED}"
             raise InvalidRequest(message, param="file")
-        return target.read_bytes()
+        return target.open("rb")
