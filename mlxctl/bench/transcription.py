@@ -49,7 +49,10 @@ class _Text(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptionBench:
-    """What is measured: files, on a model of the server at `url`, which ends in /v1."""
+    """What is measured: files, on a model of a server.
+
+    `url` ends in /v1.
+    """
 
     files: Sequence[Path]
     url: str
@@ -149,7 +152,10 @@ class _Client:
         decode_answer(body, _Text, url=self._url)
 
     async def _first_text(self, data: bytes) -> float | None:
-        """Return when the first text of a stream arrives; None where the server does not stream."""
+        """Return when the first text of a stream arrives.
+
+        None where the server does not stream, or hears nothing.
+        """
         started, tail = time.perf_counter(), b""
         form = self._form(data, stream="true")
         async with asyncio.timeout(_MAX_SECONDS), self._http.stream("POST", self._url, **form) as answer:

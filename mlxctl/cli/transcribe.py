@@ -37,7 +37,10 @@ _ALIGNER = "aligner"
 
 
 class _Target(NamedTuple):
-    """A server, or an engine of this process with the model of `settings`; `is_own`: of mlxctl."""
+    """A server, or an engine with the model of `settings`.
+
+    `is_own`: it is mlxctl's, without doubt.
+    """
 
     model: str
     url: str | None
@@ -79,7 +82,7 @@ def transcribe(
         ),
     ] = None,
     output_format: Annotated[
-        str, Option("--format", type=click.Choice(list(_SUFFIXES)), help="Format of the output.")
+        str, Option("--format", metavar="FORMAT", help="Format of the output: text, srt, vtt or json.")
     ] = "text",
     language: Annotated[
         str | None,
@@ -104,15 +107,16 @@ def transcribe(
     """Transcribe audio files to text or subtitles.
 
     A server that runs on this machine and has the model is used, so that it is in memory once. The output
-    goes to standard output, progress to standard error. With --format json there is one object a line. A file
+    goes to standard output, progress to standard error. As JSON it is one object a line. A file
     that fails does not stop the others; the exit code is 1 then.
     """
     with report_errors():
         check_url(url, is_local=local)
-        if out is None and len(files) > 1 and output_format in ("srt", "vtt"):
-            raise UsageError(f"{output_format} of several files needs -o DIRECTORY, with a file for each")
+        wanted = _format_of(output_format)
+        if out is None and len(files) > 1 and wanted in ("srt", "vtt"):
+            raise UsageError(f"{wanted} of several files needs -o DIRECTORY, with a file for each")
         target = _find_target(url, model, api_key, is_local=local, is_quiet=quiet)
-        job = _Job(target, _format_of(output_format), language, prompt, out, is_quiet=quiet)
+        job = _Job(target, wanted, language, prompt, out, is_quiet=quiet)
         try:
             is_good = asyncio.run(job.run(files))
         except KeyboardInterrupt:
@@ -122,6 +126,8 @@ def transcribe(
 
 
 def _format_of(name: str) -> Format:
+    if name not in _SUFFIXES:
+        raise UsageError(f"--format {name!r} is none of {', '.join(_SUFFIXES)}")
     return next(each for each in _SUFFIXES if each == name)
 
 
@@ -264,7 +270,10 @@ class _Job:
 
 
 def _read(file: str) -> bytes:
-    """Return the bytes of a file or standard input. Raises OSError, InvalidRequest for too many."""
+    """Return the bytes of a file or standard input.
+
+    Raises OSError, and InvalidRequest for too many.
+    """
     if file == _STDIN:
         data = sys.stdin.buffer.read(_MAX_FILE_BYTES + 1)
     else:
@@ -303,7 +312,10 @@ def _rendered(file: str, result: "TranscriptionResult", output_format: Format) -
 
 @contextmanager
 def _progress(file: str | None) -> Iterator["SegmentObserver | None"]:
-    """Yield an observer that draws a bar on standard error; None without a `file`."""
+    """Yield an observer that draws a bar on standard error.
+
+    None without a `file`.
+    """
     if file is None:
         yield None
         return
@@ -311,7 +323,7 @@ def _progress(file: str | None) -> Iterator["SegmentObserver | None"]:
 
     from mlxctl.cli.console import console
 
-    text, at = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[at]}")
+    text, at = (TextColumn(field, markup=False) for field in ("{task.description}", "{task.fields[at]}"))
     columns = (text, BarColumn(), at, TimeElapsedColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(Path(file).name, total=None, at="")

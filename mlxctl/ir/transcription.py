@@ -55,7 +55,7 @@ class WhisperTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptionRecipe:
-    """How a model transcribes audio, and what a request may ask of it.
+    """How a model transcribes, and what a request may ask.
 
     `family` names the code that runs it. `window_samples` is the longest audio that it takes at once;
     `context_length` is in tokens, 0 for a model without one. `languages` are the codes that a request may

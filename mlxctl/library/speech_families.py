@@ -1,5 +1,6 @@
-"""Families of mlx-audio's speech models: how to know one, and what a request may ask of it.
+"""Families of mlx-audio's speech models.
 
+How to know one, and what a request may ask of it.
 Each has a module of the same name in `engine/audio/families`.
 """
 
@@ -62,7 +63,7 @@ SPEECH_FAMILIES = {
 
 
 def find_speech_family(config: Mapping[str, Any]) -> str | None:
-    """Return the family of a model by its configuration; None for another kind."""
+    """Return the family of a model; None for another kind."""
     model_type = config.get("model_type")
     thinker = config.get("thinker_config")
     if isinstance(thinker, Mapping) and thinker.get("model_type") in SPEECH_FAMILIES:
@@ -104,7 +105,7 @@ def read_speech_family(path: Path, config: Mapping[str, Any], name: str) -> Tran
 
 
 def _languages(config: Mapping[str, Any], family: SpeechFamily) -> tuple[str, ...] | None:
-    """Return the codes of the family's languages that the configuration names, or all."""
+    """Return the family's languages that the configuration names, or all."""
     named = config.get("support_languages")
     if family.languages is None or not isinstance(named, list) or not named:
         return family.languages

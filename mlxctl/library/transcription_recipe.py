@@ -26,7 +26,7 @@ _ONLY_LANGUAGE = "en"
 
 
 def transcription_family(config: Mapping[str, Any]) -> str | None:
-    """Return the family of a model that transcribes here; None for another kind."""
+    """Return the family of a transcription model; None for others."""
     return _WHISPER if config.get("model_type") == _WHISPER else find_speech_family(config)
 
 

@@ -80,9 +80,19 @@ def test_a_model_is_loaded_without_a_server(talk: Path) -> None:
 
 
 def test_bench_measures_files(speech_server: HostedServer, talk: Path, tmp_path: Path) -> None:
-    arguments = ["--url", speech_server.url, "--model", "whisper_words", "--rounds", "1", "--warmups", "0"]
+    arguments = ["--url", speech_server.url, "--rounds", "1", "--warmups", "0"]
     done = CliRunner().invoke(
-        app, ["bench", "transcription", str(talk), *arguments, "--json", "--out", str(tmp_path / "it.json")]
+        app,
+        [
+            "bench",
+            "transcription",
+            "whisper_words",
+            str(talk),
+            *arguments,
+            "--json",
+            "--out",
+            str(tmp_path / "it.json"),
+        ],
     )
     assert done.exit_code == 0, done.stderr
     found = {each["name"]: each["median"] for each in json.loads(done.stdout)["measurements"]}

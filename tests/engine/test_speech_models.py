@@ -1,4 +1,4 @@
-"""Speech models of mlx-audio: what the engine transcribes in slices equals mlx-audio's own transcript."""
+"""Speech models in slices equal mlx-audio's own transcript."""
 
 import asyncio
 from collections.abc import Generator
@@ -21,7 +21,7 @@ PARAKEETS = ("parakeet_tdt", "parakeet_rnnt", "parakeet_ctc")
 
 @cache
 def samples() -> bytes:
-    """Five seconds of a tone that rises and falls, in noise, with pauses."""
+    """Five seconds of a rising and falling tone, with pauses."""
     times: Any = np.arange(5 * 16_000) / 16_000
     tone = np.sin(2 * np.pi * (200 + 150 * np.sin(times * 3)) * times) * 0.3
     sound = (tone + np.random.default_rng(1).normal(0, 0.05, len(times))) * (np.sin(times * 5) > -0.3)

@@ -34,7 +34,7 @@ def silence(seconds: float, *, rate: int = 16_000) -> bytes:
 
 
 def noise(seconds: float) -> bytes:
-    """Return a WAV file of noise that is as loud as speech, and so is transcribed."""
+    """Return a WAV file of noise as loud as speech."""
     dice = random.Random(0)
     second = array("h", (dice.randrange(-6000, 6000) for _ in range(16_000)))
     return wav((second.tobytes() * math.ceil(seconds))[: 2 * int(seconds * 16_000)])

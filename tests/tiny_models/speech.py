@@ -35,7 +35,10 @@ _SPECIAL = (
 
 
 def speech_model(name: str) -> Path:
-    """Return the directory of a generated model. Raises KeyError for an unknown name."""
+    """Return the directory of a generated model.
+
+    Raises KeyError for an unknown name.
+    """
     build = _BUILDERS[name]
     return in_cache(name, recipe_digest(name, "speech", "vocabulary"), build)
 
@@ -211,7 +214,10 @@ def _write(directory: Path, config: dict[str, Any], package: str, *, seed: int) 
 
 
 def _drawn(name: str, array: Any) -> Any:
-    """Return weights that make answers vary: those of a new module are small, and its biases zero."""
+    """Return weights that make answers vary.
+
+    Those of a new module are small, and its biases zero.
+    """
     import mlx.core as mx
 
     if "running" in name or array.ndim == 0:

@@ -279,10 +279,10 @@ def probe(
         )
 
 
-@command(epilog="Example: mlxctl bench transcription talk.mp3 --url http://127.0.0.1:8080 --model whisper")
+@command(epilog="Example: mlxctl bench transcription whisper talk.mp3 --url http://127.0.0.1:8080")
 def transcription(
+    model: Annotated[str, Argument(metavar="NAME", help="Model of the server.")],
     files: Annotated[list[Path], Argument(metavar="FILE...", offers="file", help="Audio files.")],
-    model: Annotated[str, Option("--model", "-m", metavar="NAME", help="Model of the server.")],
     url: ServerUrl = None,
     api_key: ApiKey = None,
     rounds: Rounds = 5,

@@ -74,8 +74,9 @@ class _Recorded(Exception):
 def by_layers(
     owner: Any, run: Callable[[], T], lists: Sequence[str] = ("layers",)
 ) -> Generator[None, None, T]:
-    """Return what `run` returns; evaluate one layer of `owner` at a time, and yield after each.
+    """Return what `run` returns, with a pause after each layer.
 
+    One layer of `owner` is evaluated at a time.
     `run` calls the layers in the attributes `lists`, in order, each with the states as its first argument. It
     begins once for each list, to find the arguments of its layers, and ends once, with the final states: what
     it computes before and after the layers has to be lazy, and the same each time.
@@ -99,7 +100,10 @@ def by_layers(
 
 
 def _calls_of(owner: Any, name: str, num_layers: int, run: Callable[[], object]) -> list[_Call]:
-    """Return the arguments that `run` gives to each layer of a list; the states are those of the first."""
+    """Return the arguments that `run` gives to each layer.
+
+    The states are those of the first layer.
+    """
     calls: list[_Call] = []
 
     def record(states: mx.array, *others: Any, **options: Any) -> mx.array:
@@ -115,7 +119,10 @@ def _calls_of(owner: Any, name: str, num_layers: int, run: Callable[[], object])
 
 
 def in_thread(work: Callable[[], T]) -> Generator[None, None, T]:
-    """Return what `work`, which uses no MLX, returns; it runs on another thread, and this one yields."""
+    """Return what `work` returns; it runs on another thread.
+
+    It uses no MLX. This thread yields meanwhile.
+    """
     helper = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audio")
     coming = helper.submit(work)
     helper.shutdown(wait=False)
@@ -126,7 +133,10 @@ def in_thread(work: Callable[[], T]) -> Generator[None, None, T]:
 
 
 class TokenChoice:
-    """Chooses tokens, greedily or sampled. The same window always gives the same tokens."""
+    """Chooses tokens, greedily or sampled.
+
+    The same window always gives the same tokens.
+    """
 
     def __init__(self, temperature: float) -> None:
         self._temperature = temperature

@@ -1,4 +1,4 @@
-"""Transcribes an audio window with Whisper, in units of work. MLX thread only.
+"""Transcribes an audio window with Whisper. MLX thread only.
 
 A unit is the spectrogram with its two convolutions, one encoder layer, or one token; after each, everything
 is evaluated.

@@ -28,8 +28,9 @@ def token_times(
     heads: Sequence[Sequence[int]],
     num_steps: int,
 ) -> Generator[None, None, list[float]]:
-    """Return where each token of a text begins, and where the last one ends, in seconds.
+    """Return where each token of a text begins, in seconds.
 
+    The last time is the end of the last token.
     `before` is the prompt up to the token for text without timestamps, `states` are those of the encoder, of
     which `num_steps` belong to audio. Units are the pass over the text, the weights, and the warping.
     """
@@ -49,7 +50,10 @@ def token_times(
 
 
 def _later_heads(attention: Sequence[mx.array]) -> list[tuple[int, int]]:
-    """Return all heads of the later half of the layers, as the reference does without a list."""
+    """Return all heads of the later half of the layers.
+
+    The reference uses them where there is no list.
+    """
     num_layers, num_heads = len(attention), attention[0].shape[1]
     return [(layer, head) for layer in range(num_layers // 2, num_layers) for head in range(num_heads)]
 
@@ -65,8 +69,9 @@ def _median(weights: mx.array) -> mx.array:
 
 
 def cheapest_path(costs: Any) -> tuple[Any, Any]:
-    """Return rows and columns of the cheapest monotonic path through costs (rows, columns).
+    """Return rows and columns of the cheapest monotonic path.
 
+    `costs` are an array (rows, columns).
     PERF: by anti-diagonals, whose entries do not depend on each other and lie `columns` apart in memory.
     200 rows and 1,500 columns take 0.2 s on one x86 core; one entry after the other takes 0.5 s.
     """

@@ -185,8 +185,9 @@ class RemoteInference:
     async def transcribe(
         self, request: TranscriptionRequest, *, on_segments: SegmentObserver | None = None
     ) -> TranscriptionResult:
-        """Transcribe an audio file, sent as it is, or as WAV. Raises as `generate` does.
+        """Transcribe an audio file, sent as it is, or as WAV.
 
+        Raises as `generate` does.
         With `on_segments` the text is streamed; the result has no language then.
         """
         route = "transcriptions" if request.task == "transcribe" else "translations"

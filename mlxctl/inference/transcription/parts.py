@@ -19,7 +19,10 @@ _CUT_SECONDS = 10
 
 
 async def transcribe_parts(work: TranscriptionWork, prompt: str) -> str | None:
-    """Transcribe all parts that may hold speech; return the code of the language, None if it is unknown."""
+    """Transcribe all parts that may hold speech; return the language.
+
+    It is a code, None if it is unknown.
+    """
     language, position = work.language, 0
     while (part := work.next_part(position)) is not None:
         position = max(position, part[0])
@@ -38,7 +41,7 @@ async def transcribe_parts(work: TranscriptionWork, prompt: str) -> str | None:
 async def _transcribe_window(
     work: TranscriptionWork, samples: bytes, position: int, prompt: str
 ) -> str | None:
-    """Add the segments of a window; return the language that the model names."""
+    """Add the segments of a window; return its language, if known."""
     result = await work.run(
         AudioWindow(
             model=work.session.name,
@@ -74,7 +77,10 @@ async def _transcribe_window(
 
 
 def _spaced(segment: SpeechSegment, before: SpeechSegment) -> SpeechSegment:
-    """Return a segment with a space at its beginning, where its script has one."""
+    """Return a segment with a space before it.
+
+    Only where its script has one.
+    """
     text = segment.text
     if not text or text[0].isspace() or not before.text or is_unspaced(text[0]):
         return segment
@@ -82,7 +88,7 @@ def _spaced(segment: SpeechSegment, before: SpeechSegment) -> SpeechSegment:
 
 
 def _cut(samples: bytes) -> bytes:
-    """Return a full window up to the quietest moment of its last seconds."""
+    """Return a window up to the quietest of its last seconds."""
     import numpy as np
 
     values = np.frombuffer(samples, np.int16)

@@ -68,7 +68,7 @@ async def transcribe(
 
 
 def check_request(request: TranscriptionRequest, recipe: TranscriptionRecipe) -> None:
-    """Raise InvalidRequest for what the model cannot do, by the name of the field."""
+    """Raise InvalidRequest for a field that the model cannot honor."""
     name = request.model
     if recipe.aligns:
         what = "finds the times of words in a known text and transcribes nothing; name another model"

@@ -30,7 +30,10 @@ _LONGEST_PAUSE = 2 * SAMPLE_RATE
 async def transcribe_with_whisper(
     work: TranscriptionWork, tokens: WhisperTokens, prompt: str, preparation: PreparationPool
 ) -> str | None:
-    """Transcribe all windows; return the code of the language, None for a model that does not name it."""
+    """Transcribe all windows; return the language.
+
+    It is a code, None for a model that does not name it.
+    """
     encoded = (
         await preparation.run(jobs.encode_text, f" {prompt}", num_bytes=len(prompt), model=work.session.name)
         if prompt
@@ -43,7 +46,10 @@ async def transcribe_with_whisper(
 
 
 class _WhisperTranscription:
-    """Transcribes one audio file; its language is detected in the first window, unless it is given."""
+    """Transcribes one audio file.
+
+    Its language is detected in the first window, unless it is given.
+    """
 
     def __init__(self, work: TranscriptionWork, tokens: WhisperTokens) -> None:
         self._work, self._tokens = work, tokens
@@ -123,8 +129,9 @@ class _WhisperTranscription:
     def _with_words(
         self, segments: Sequence[SpeechSegment], result: TranscribedWindow, seek: int
     ) -> list[SpeechSegment]:
-        """Return the segments of a window with the words of their tokens, if these have times.
+        """Return the segments of a window with their words.
 
+        Without times of their tokens they have none.
         Tokens of a segment without text, or that is decoded again in the next window, belong to none.
         """
         times = [time + seek / SAMPLE_RATE for time in result.token_times]

@@ -19,7 +19,7 @@ def is_unspaced(char: str) -> bool:
 
 
 def alignable_words(text: str) -> list[str]:
-    """Divide a text into words, each with what follows it up to the next one.
+    """Divide a text into words, with what follows each.
 
     In scripts without spaces each character is a word. The words joined are the text; a word without a letter
     or a digit belongs to the one before.
@@ -45,7 +45,10 @@ def _has_sound(word: str) -> bool:
 def assign_words(
     segments: Sequence[SpeechSegment], texts: Sequence[Sequence[str]], timed: Sequence[TimedWord]
 ) -> Iterator[tuple[SpeechSegment, tuple[TimedWord, ...]]]:
-    """Yield each segment with its words; `texts` has the words of each in order."""
+    """Yield each segment with its words.
+
+    `texts` has the words of each in order.
+    """
     first = 0
     for segment, words in zip(segments, texts, strict=True):
         yield segment, tuple(timed[first : first + len(words)])
@@ -53,8 +56,9 @@ def assign_words(
 
 
 def words_of_tokens(pieces: Sequence[bytes], times: Sequence[float]) -> tuple[TimedWord, ...]:
-    """Return words of tokens' bytes; `times` are where each begins, and where the last one ends.
+    """Return words of tokens' bytes.
 
+    `times` are where each token begins, and where the last one ends.
     A token that begins with a space begins a word, and in scripts without spaces each character does.
     """
     words: list[tuple[bytes, float, float]] = []
@@ -75,7 +79,10 @@ def words_of_tokens(pieces: Sequence[bytes], times: Sequence[float]) -> tuple[Ti
 
 
 def segments_of(words: Iterable[TimedWord], *, seek: int) -> list[SpeechSegment]:
-    """Return segments of words: they end with a sentence, before a pause, or when they are long."""
+    """Return segments of words.
+
+    They end with a sentence, before a pause, or when they are long.
+    """
     segments: list[SpeechSegment] = []
     open_words: list[TimedWord] = []
     for word in words:

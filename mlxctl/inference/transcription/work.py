@@ -38,7 +38,10 @@ class TranscriptionWork:
     segments: list[SpeechSegment] = field(default_factory=list)
 
     def next_part(self, position: int) -> tuple[int, int] | None:
-        """Return the part that may hold speech at or after a sample; None at the end."""
+        """Return the part that may hold speech from a sample on.
+
+        None at the end.
+        """
         parts = self.request.speech
         if parts is None:
             parts = [(0, self.request.num_samples)]
@@ -64,7 +67,10 @@ class TranscriptionWork:
         seek: int,
         language: str | None,
     ) -> None:
-        """Add the segments of a window that begins at sample `seek`, with their words if they are wanted."""
+        """Add the segments of a window that begins at `seek`.
+
+        Their words are added if they are wanted.
+        """
         self.answer_ids += answer_ids
         if self.aligner is not None and segments:
             segments = await self._aligned(segments, samples, seek, language)

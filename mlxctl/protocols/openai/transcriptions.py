@@ -126,8 +126,9 @@ def _field(value: Any) -> bytes:
 
 
 class TranscriptionEncoder:
-    """Writes the answer to one form, about a file of so many seconds.
+    """Writes the answer to one form.
 
+    `duration` is that of the file in seconds.
     A stream is `delta` for each window, then `done`.
     """
 

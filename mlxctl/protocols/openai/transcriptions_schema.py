@@ -16,7 +16,10 @@ TimestampGranularity = Literal["segment", "word"]
 
 
 class InputAudio(Struct):
-    """An audio file in base64; its first bytes decide the format, and `format` is ignored."""
+    """An audio file in base64.
+
+    Its first bytes decide the format, and `format` is ignored.
+    """
 
     data: str
     format: str | None = None
@@ -125,7 +128,10 @@ class TranscriptionWord(Struct):
 
 
 class VerboseTranscription(Struct):
-    """The text with its segments, or words, or both; `duration` is in seconds."""
+    """The text with its segments, or words, or both.
+
+    `duration` is in seconds.
+    """
 
     task: Literal["transcribe", "translate"]
     language: str

@@ -16,7 +16,10 @@ M4A = b"\0\0\0\x18ftypM4A " + bytes(100)
 
 @pytest.fixture
 def converter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file that a program called afconvert copies to its last argument; it fails without one."""
+    """The file that a program called afconvert gives.
+
+    It fails without the file.
+    """
     wanted, program = tmp_path / "wanted.wav", tmp_path / "afconvert"
     program.write_text(
         f"#!{sys.executable}\nimport shutil, sys\n"

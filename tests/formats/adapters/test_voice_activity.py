@@ -25,7 +25,7 @@ def parts(sound: Any) -> list[tuple[float, float]]:
 
 
 def tone(seconds: float, level: float) -> Any:
-    """Syllables of a tone, three a second, so many dB below full scale."""
+    """Syllables of a tone, at a level in dBFS."""
     times: Any = np.arange(round(seconds * RATE)) / RATE
     sound = np.sin(2 * np.pi * 300 * times) * np.abs(np.sin(np.pi * 3 * times)) * 32767 * 10 ** (level / 20)
     return sound.astype(np.int16)

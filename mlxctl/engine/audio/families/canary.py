@@ -1,4 +1,4 @@
-"""Canary: a conformer encoder with a transformer decoder, for the languages of Europe.
+"""Canary: a conformer encoder with a transformer decoder.
 
 The model is told the language; without one it hears English.
 """
@@ -21,7 +21,10 @@ _MAX_POSITIONS = 1024
 
 
 def open_model(model: Any, path: Path) -> SpeechModel:
-    """Return the model, ready to transcribe. The hook of this family reads files only."""
+    """Return the model, ready to transcribe.
+
+    The hook of this family reads files only.
+    """
     model = type(model).post_load_hook(model, path)
     if model._tokenizer is None:  # noqa: SLF001
         raise ValueError("it has no tokenizer.model, tokens.txt, or tokenizer in config.json")
@@ -34,7 +37,10 @@ class _Canary:
         self._dtype = model.decoder.final_norm.weight.dtype
 
     def transcribe(self, window: AudioWindow) -> Generator[None, None, TranscribedWindow]:
-        """Transcribe a window; a unit is the spectrogram, a layer, or a token."""
+        """Transcribe a window.
+
+        A unit is the spectrogram, a layer, or a token.
+        """
         model, language = self._model, window.language or _DEFAULT_LANGUAGE
         spectrogram = model._preprocess_audio(mx.array(float_samples(window))).astype(self._dtype)  # noqa: SLF001
         mx.eval(spectrogram)

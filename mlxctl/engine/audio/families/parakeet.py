@@ -1,5 +1,6 @@
-"""Parakeet: a conformer encoder with a transducer or CTC decoder, whose tokens have times.
+"""Parakeet: a conformer encoder with a transducer or CTC decoder.
 
+Its tokens have times.
 Greedy, as in NeMo. TDT (arXiv:2304.06795) predicts with each token how many encoder steps it skips.
 """
 
@@ -36,7 +37,10 @@ class _Parakeet:
         self._blank = len(model.vocabulary)
 
     def transcribe(self, window: AudioWindow) -> Generator[None, None, TranscribedWindow]:
-        """Transcribe a window; a unit is the spectrogram, a layer, or a token."""
+        """Transcribe a window.
+
+        A unit is the spectrogram, a layer, or a token.
+        """
         model = self._model
         # The spectrogram is computed in float32: in bfloat16 samples lose 8 of their 16 bits.
         spectrogram = model._log_mel_spectrogram(mx.array(float_samples(window))).astype(self._dtype)  # noqa: SLF001
@@ -57,7 +61,7 @@ class _Parakeet:
         )
 
     def _tdt(self, features: mx.array, num_steps: int) -> Generator[None, None, list[tuple[int, int, int]]]:
-        """Return tokens with their first encoder steps and the one after their last."""
+        """Return tokens with their encoder steps: first, and after the last."""
         model, found = self._model, []
         at_once = model.max_symbols or _MOST_TOKENS_AT_A_STEP
         token, step, num_here = self._blank, 0, 0
@@ -117,7 +121,10 @@ class _Parakeet:
         return found
 
     def _words(self, found: Iterable[tuple[int, int, int]]) -> list[TimedWord]:
-        """Return words of the tokens: a token that begins with a space begins a word."""
+        """Return words of the tokens.
+
+        A token that begins with a space begins a word.
+        """
         words: list[TimedWord] = []
         for token, first, end in found:
             piece = self._model.vocabulary[token]

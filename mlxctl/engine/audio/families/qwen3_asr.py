@@ -1,4 +1,4 @@
-"""Qwen3-ASR: an audio encoder whose states are part of a language model's prompt."""
+"""Qwen3-ASR: a language model whose prompt holds states of audio."""
 
 from collections.abc import Generator
 from functools import partial
@@ -72,7 +72,10 @@ class _Qwen3ASR:
         self._ends = {token_id for token_id in (*found, tokenizer.eos_token_id) if token_id is not None}
 
     def transcribe(self, window: AudioWindow) -> Generator[None, None, TranscribedWindow]:
-        """Transcribe a window; a unit is a layer of encoder or prompt, or a token."""
+        """Transcribe a window.
+
+        A unit is a layer of the encoder or of the prompt, or a token.
+        """
         model = self._model
         states = yield from encoded_audio(model, self._extractor, window)
         ids = mx.array(self._prompt(window, states.shape[0]))
@@ -94,7 +97,10 @@ class _Qwen3ASR:
         return TranscribedWindow(token_ids=written, text=text, language=language)
 
     def _prompt(self, window: AudioWindow, num_states: int) -> Any:
-        """Return the ids of the prompt (1, length); its form is that of mlx-audio."""
+        """Return the ids of the prompt (1, length).
+
+        Its form is that of mlx-audio.
+        """
         system = f"{window.prompt}\n" if window.prompt else ""
         name = LANGUAGE_NAMES[window.language] if window.language else ""
         prompt = (
@@ -106,7 +112,10 @@ class _Qwen3ASR:
 
 
 def embedded(model: Any, ids: mx.array, states: mx.array) -> mx.array:
-    """Return the prompt's embeddings (1, length, width), with the audio's states in their places."""
+    """Return the prompt's embeddings (1, length, width).
+
+    The audio's states are in their places.
+    """
     embeddings: mx.array = model.model.embed_tokens(ids)
     places = ids[0] == model.config.audio_token_id
     order = mx.maximum(mx.cumsum(places.astype(mx.int32)) - 1, 0)
@@ -117,7 +126,10 @@ def embedded(model: Any, ids: mx.array, states: mx.array) -> mx.array:
 
 
 def _split_language(text: str) -> tuple[str | None, str]:
-    """Return the code of the language that the model has written before the text."""
+    """Return the language that the model has written, and the text.
+
+    The language is a code, None for an unknown one.
+    """
     name, mark, rest = text.partition(_TEXT_MARK)
     if not mark or not name.startswith(_LANGUAGE_MARK):
         return None, text

@@ -54,6 +54,9 @@ class _ForcedAligner:
         return self._tokenizer.encode(prompt, return_tensors="np", add_special_tokens=False)
 
     def _in_order(self, times: Any) -> list[int]:
-        """Return times in milliseconds; those before earlier ones are replaced, as mlx-audio does."""
+        """Return times in milliseconds, in order.
+
+        Those before earlier ones are replaced, as mlx-audio does.
+        """
         ordered: list[int] = self._model.aligner_processor.fix_timestamp(times)
         return ordered

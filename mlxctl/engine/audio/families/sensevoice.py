@@ -1,4 +1,4 @@
-"""SenseVoice: an encoder with a CTC decoder, for Chinese, Cantonese, English, Japanese and Korean.
+"""SenseVoice: an encoder with a CTC decoder.
 
 Its first four outputs are language, emotion, event and the kind of text; only the language is used.
 """
@@ -21,7 +21,10 @@ _DETECTED = "auto"
 
 
 def open_model(model: Any, path: Path) -> SpeechModel:
-    """Return the model, ready to transcribe. The hook of this family reads files only."""
+    """Return the model, ready to transcribe.
+
+    The hook of this family reads files only.
+    """
     return _SenseVoice(type(model).post_load_hook(model, path))
 
 
@@ -30,7 +33,10 @@ class _SenseVoice:
         self._model = model
 
     def transcribe(self, window: AudioWindow) -> Generator[None, None, TranscribedWindow]:
-        """Transcribe a window; a unit is the features, or a layer. Numbers and punctuation are written."""
+        """Transcribe a window, with numbers and punctuation.
+
+        A unit is the features, or a layer.
+        """
         model = self._model
         features = model._extract_features(mx.array(float_samples(window)))[None]  # noqa: SLF001
         mx.eval(features)

@@ -25,8 +25,8 @@ _DAMAGED = f"file is damaged, or of an unsupported kind; {SUPPORTED}"
 # Samples that are decoded at once: a second.
 _PIECE_SAMPLES = SAMPLE_RATE
 # Bounds of files whose header claims more.
-_MAX_CHANNELS = 64
-_MAX_RATE = 768_000
+_MAX_CHANNELS = 8
+_MAX_RATE = 192_000
 # SEC: of a file that macOS decodes, in seconds.
 _MAX_CONVERSION_SECONDS = 120.0
 _POLL_SECONDS = 0.05
@@ -55,7 +55,7 @@ def find_decoder(data: bytes, *, max_seconds: int) -> Decoder:
 
 
 def _container(head: bytes) -> tuple[str, str]:
-    """Return what a file is in words, and the suffix by which macOS knows it."""
+    """Return what a file is, and its suffix for macOS."""
     if not head:
         return "is empty", ""
     if head[4:8] == b"ftyp":
@@ -81,7 +81,7 @@ def _with_miniaudio(data: bytes) -> Iterator[bytes]:
 
 
 def _with_libsndfile(data: bytes) -> Iterator[bytes]:
-    """Yield the samples of a file that libsndfile reads, such as Ogg with Opus or Vorbis.
+    """Yield the samples of a file that libsndfile reads.
 
     Pieces are resampled with the second before them, whose samples are then dropped: at its first samples a
     resampler has no past.
@@ -107,7 +107,10 @@ def _with_libsndfile(data: bytes) -> Iterator[bytes]:
 
 
 def _resampled(samples: Any, rate: int) -> bytes:
-    """Return int16 samples (frames, channels) at the rate and with the channel of models."""
+    """Return int16 samples (frames, channels) at the rate of models.
+
+    They are mixed to one channel.
+    """
     import miniaudio
 
     kind = miniaudio.SampleFormat.SIGNED16
@@ -118,7 +121,10 @@ def _resampled(samples: Any, rate: int) -> bytes:
 
 
 class _WaveFile:
-    """Decodes an open WAV file with the rate and the channel of models; closed with this object."""
+    """Decodes an open WAV file, closed with this object.
+
+    It has the rate and the channel of models.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -135,8 +141,9 @@ class _WaveFile:
 
 
 def _converted(program: str, data: bytes, suffix: str, *, max_bytes: int) -> BinaryIO:
-    """Return a WAV file that a program of macOS has decoded; it has no name any more.
+    """Return a WAV file that a program of macOS has decoded.
 
+    It has no name any more.
     It stays on the disk: four hours are 460 MB. Raises InvalidRequest for a file that is not decoded, or that
     takes too long.
     """

@@ -1,4 +1,4 @@
-"""Finds the parts of an audio file that are louder than its background. Pure.
+"""Finds the parts of audio that may hold speech. Pure.
 
 Only levels are compared: speech, music and noises count alike. Parts of steady sound up to -35 dBFS hold no
 speech.
@@ -69,7 +69,7 @@ def loud_parts(levels: bytes, *, num_samples: int) -> tuple[tuple[int, int], ...
 
 
 def quietest_moment(samples: Any, first: int, last: int) -> int:
-    """Return the sample in the middle of the quietest frames between two samples.
+    """Return the middle of the quietest frames between two samples.
 
     A cut there is unlikely to divide a word: frames of 25 ms are compared with both neighbors.
     """

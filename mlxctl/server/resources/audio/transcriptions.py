@@ -41,8 +41,9 @@ _DECODERS = ThreadPoolExecutor(2, thread_name_prefix="audio")
 async def read_form(
     request: Request, preparation: PreparationPool, task: SpeechTask, *, limit_bytes: int
 ) -> dict[str, list[bytes]]:
-    """Return all values of every field of a `multipart/form-data` body, or of JSON with `input_audio`.
+    """Return all values of every field of a form.
 
+    The body is `multipart/form-data`, or JSON with `input_audio`.
     Raises InvalidRequest, BodyTooLarge, QueueFull.
     """
     content_type = request.content_type or ""
