@@ -1,7 +1,7 @@
 """How a transcription model takes audio, from its configuration files.
 
 Reads `config.json`, `tokenizer.json` and `generation_config.json`, of Whisper (arXiv:2212.04356) as Hugging
-Face and conversions for MLX write it; other families are in `speech_families`.
+Face and conversions for MLX write it; other families are in `transcription_families`.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from mlxctl.ir.errors import BrokenModel
 from mlxctl.ir.transcription import STEP_SAMPLES
 from mlxctl.library.files import read_json_object, read_optional_json
 from mlxctl.library.names import display_name
-from mlxctl.library.speech_families import find_speech_family, read_speech_family
+from mlxctl.library.transcription_families import find_other_family, read_other_family
 from mlxctl.state.installed import missing_for
 
 _WHISPER = "whisper"
@@ -27,7 +27,7 @@ _ONLY_LANGUAGE = "en"
 
 def transcription_family(config: Mapping[str, Any]) -> str | None:
     """Return the family of a transcription model; None for others."""
-    return _WHISPER if config.get("model_type") == _WHISPER else find_speech_family(config)
+    return _WHISPER if config.get("model_type") == _WHISPER else find_other_family(config)
 
 
 def supports_transcription(config: Mapping[str, Any]) -> bool:
@@ -46,7 +46,7 @@ def read_transcription_recipe(path: Path, config: Mapping[str, Any]) -> Transcri
     if missing := missing_for("audio"):
         raise BrokenModel(path, f"model {display_name(path)!r} transcribes speech, which needs {missing}")
     if family != _WHISPER:
-        return read_speech_family(path, config, family)
+        return read_other_family(path, config, family)
     generation = read_optional_json(path, "generation_config.json")
     size = _size(path, config, "n_vocab", "vocab_size")
     ids = _special_ids(path, size)

@@ -1,7 +1,7 @@
 """Findings on modalities that are not tested here, from the model's files."""
 
 from mlxctl.library.detection import Detection, Kind
-from mlxctl.library.speech_families import SPEECH_FAMILIES
+from mlxctl.library.transcription_families import TRANSCRIPTION_FAMILIES
 from mlxctl.library.vision_recipe import VISION_MODEL_TYPES
 from mlxctl.state.stores import QUESTIONS, Finding
 
@@ -16,8 +16,8 @@ _NOT_RUN = {
     "mlxctl[vision] installed",
     "embeddings": "only embedding models are tested for vectors",
     "reranking": "only cross-encoders are tested for scores",
-    "audio": f"only {', '.join(('whisper', *SPEECH_FAMILIES))} models transcribe here, with mlxctl[audio] "
-    "installed; there is no speech synthesis",
+    "audio": f"only {', '.join(('whisper', *TRANSCRIPTION_FAMILIES))} models transcribe here, with "
+    "mlxctl[audio] installed; there is no speech synthesis",
 }
 
 

@@ -13,8 +13,8 @@ from mlxctl.engine.audio.word_times import cheapest_path
 from mlxctl.engine.audio.workload import open_transcriber
 from mlxctl.probe.questions import SPOKEN_SENTENCES
 
-from .test_speech_models import finished
 from .test_transcription import FACTS, recipe, tokens, window
+from .test_transcription_models import finished
 
 
 @pytest.mark.parametrize("sentence", SPOKEN_SENTENCES)

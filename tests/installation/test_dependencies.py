@@ -24,7 +24,7 @@ OPTIONAL = {
     "mlxctl/formats/adapters/media/pdf_files.py": {"pypdfium2"},  # missing_for
     **{
         f"mlxctl/engine/audio/{name}.py": {"mlx_audio"}  # library/transcription_recipe.py
-        for name in ("speech_model", "families/canary", "families/parakeet", "families/sensevoice")
+        for name in ("transcription_model", "families/canary", "families/parakeet", "families/sensevoice")
     },
     **{
         f"mlxctl/engine/audio/families/{name}.py": {"mlx_audio", "transformers"}  # mlx-audio requires it

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mlxctl.library import demo
-from mlxctl.library.speech_families import SPEECH_FAMILIES
+from mlxctl.library.transcription_families import TRANSCRIPTION_FAMILIES
 from mlxctl.probe.targets import ProbeTarget
 from mlxctl.state.stores import CapabilityStore, ProbeRecord
 from tests import tiny_models
@@ -120,6 +120,6 @@ def test_unsupported_kind_is_unknown_without_generation(model: Path, store: Capa
     assert hears is not None
     assert hears.reason == (
         "its files say speech-to-text (model_type 'moonshine'); "
-        f"only {', '.join(('whisper', *SPEECH_FAMILIES))} models transcribe here, with mlxctl[audio] "
+        f"only {', '.join(('whisper', *TRANSCRIPTION_FAMILIES))} models transcribe here, with mlxctl[audio] "
         "installed; there is no speech synthesis"
     )

@@ -11,7 +11,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 
-from mlxctl.engine.audio.speech_model import float_samples
+from mlxctl.engine.audio.transcription_model import float_samples
 from mlxctl.engine.audio.word_times import token_times
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir import TranscriptionRecipe, WhisperTokens

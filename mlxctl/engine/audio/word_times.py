@@ -10,7 +10,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from mlxctl.engine.audio.speech_model import in_thread
+from mlxctl.engine.audio.transcription_model import in_thread
 from mlxctl.ir.transcription import SAMPLE_RATE, STEP_SAMPLES
 
 # Of the reference.

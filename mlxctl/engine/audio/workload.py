@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
-from mlxctl.engine.audio.speech_model import SpeechModel, family_module, open_model
 from mlxctl.engine.audio.transcriber import Transcriber
+from mlxctl.engine.audio.transcription_model import TranscriptionModel, family_module, open_model
 from mlxctl.engine.host.failures import FOREIGN_ERRORS, failure_message
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.imports import import_in_thread
@@ -35,7 +35,7 @@ class TranscriptionWorkload(Workload):
     """Transcribes audio windows in the order of their arrival.
 
     One window at a time holds memory. A slice has a time limit, which is the duration of a decode step while
-    rows decode; it ends with the first unit of work (see `SpeechModel`) after the limit.
+    rows decode; it ends with the first unit of work (see `TranscriptionModel`) after the limit.
     """
 
     task_type: ClassVar[type] = TranscriptionTask
@@ -45,7 +45,7 @@ class TranscriptionWorkload(Workload):
         self._context = context
         self._turn_seconds = context.settings.prefill_turn_seconds
         self._decode_seconds = 0.0
-        self._models: dict[str, SpeechModel] = {}
+        self._models: dict[str, TranscriptionModel] = {}
         self._waiting: deque[Transcribe] = deque()
         self._current: Generator[None, None, TranscribedWindow] | None = None
         context.decode_load.observers.append(self._observe_decode)
@@ -138,7 +138,7 @@ def _load_family(path: Path, recipe: TranscriptionRecipe) -> Generator[int, None
     return _loaded(family.open_model(model, path), model, vocabulary_size=1, started=started)
 
 
-def _loaded(speech: SpeechModel, model: Any, *, vocabulary_size: int, started: float) -> LoadedWeights:
+def _loaded(speech: TranscriptionModel, model: Any, *, vocabulary_size: int, started: float) -> LoadedWeights:
     return LoadedWeights(
         model=speech,
         vocabulary_size=vocabulary_size,

@@ -13,7 +13,7 @@ from mlxctl.formats.adapters.media.voice_activity import (
     loud_parts,
     quietest_moment,
 )
-from tests.engine.test_speech_models import samples
+from tests.engine.test_transcription_models import samples
 
 RATE = 16_000
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxctl.engine.audio.speech_model import SpeechModel, TokenChoice, by_layers, float_samples
+from mlxctl.engine.audio.transcription_model import TokenChoice, TranscriptionModel, by_layers, float_samples
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 
 PACKAGE = "mlx_audio.stt.models.canary"
@@ -20,7 +20,7 @@ _DEFAULT_LANGUAGE = "en"
 _MAX_POSITIONS = 1024
 
 
-def open_model(model: Any, path: Path) -> SpeechModel:
+def open_model(model: Any, path: Path) -> TranscriptionModel:
     """Return the model, ready to transcribe.
 
     The hook of this family reads files only.

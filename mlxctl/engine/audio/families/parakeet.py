@@ -10,7 +10,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxctl.engine.audio.speech_model import SpeechModel, by_layers, float_samples
+from mlxctl.engine.audio.transcription_model import TranscriptionModel, by_layers, float_samples
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.transcription import TimedWord
 
@@ -21,7 +21,7 @@ MODULES = (PACKAGE,)
 _MOST_TOKENS_AT_A_STEP = 10
 
 
-def open_model(model: Any, path: Path) -> SpeechModel:  # noqa: ARG001 -- its vocabulary is in config.json
+def open_model(model: Any, path: Path) -> TranscriptionModel:  # noqa: ARG001 -- its vocabulary is in config.json
     """Return the model, ready to transcribe."""
     return _Parakeet(model)
 

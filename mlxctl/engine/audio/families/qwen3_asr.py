@@ -8,7 +8,13 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from mlxctl.engine.audio.speech_model import SpeechModel, TokenChoice, by_layers, float_samples, in_thread
+from mlxctl.engine.audio.transcription_model import (
+    TokenChoice,
+    TranscriptionModel,
+    by_layers,
+    float_samples,
+    in_thread,
+)
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.languages import LANGUAGE_NAMES, language_code
 from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
@@ -26,7 +32,7 @@ _MIN_TOKENS = 64
 _EXACT_TOKENS = ("<|im_end|>", "<|endoftext|>")
 
 
-def open_model(model: Any, path: Path) -> SpeechModel:
+def open_model(model: Any, path: Path) -> TranscriptionModel:
     """Return the model, ready to transcribe."""
     tokenizer, features = read_processors(path)
     return _Qwen3ASR(model, tokenizer, features)

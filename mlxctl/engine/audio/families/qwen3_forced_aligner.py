@@ -11,7 +11,7 @@ import mlx.core as mx
 import numpy as np
 
 from mlxctl.engine.audio.families.qwen3_asr import embedded, encoded_audio, read_processors
-from mlxctl.engine.audio.speech_model import SpeechModel, by_layers
+from mlxctl.engine.audio.transcription_model import TranscriptionModel, by_layers
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.transcription import TimedWord
 
@@ -21,7 +21,7 @@ MODULES = (PACKAGE, "transformers.models.whisper.feature_extraction_whisper", "t
 _MARKS = "<timestamp><timestamp>"
 
 
-def open_model(model: Any, path: Path) -> SpeechModel:
+def open_model(model: Any, path: Path) -> TranscriptionModel:
     """Return the model, ready to align."""
     tokenizer, features = read_processors(path)
     return _ForcedAligner(model, tokenizer, features)

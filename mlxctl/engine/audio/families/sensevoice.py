@@ -9,7 +9,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxctl.engine.audio.speech_model import SpeechModel, by_layers, float_samples
+from mlxctl.engine.audio.transcription_model import TranscriptionModel, by_layers, float_samples
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.languages import LANGUAGE_NAMES
 
@@ -20,7 +20,7 @@ _NUM_MARKS = 4
 _DETECTED = "auto"
 
 
-def open_model(model: Any, path: Path) -> SpeechModel:
+def open_model(model: Any, path: Path) -> TranscriptionModel:
     """Return the model, ready to transcribe.
 
     The hook of this family reads files only.

@@ -14,9 +14,9 @@ import pytest
 import soundfile
 from openai.types.audio import TranscriptionVerbose
 
-from tests.engine.test_speech_models import samples
+from tests.engine.test_transcription_models import samples
 from tests.tiny_models.audio_samples import silence, wav
-from tests.tiny_models.speech import speech_model
+from tests.tiny_models.transcription_models import transcription_model
 
 from .hosted import HostedServer, hosting
 from .openapi_validation import check_answer, check_stream
@@ -32,7 +32,7 @@ def speech_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedSe
     options = [
         option
         for name in (PARAKEET, QWEN, ALIGNER)
-        for option in ("--model", str(shutil.copytree(speech_model(name), directory / name)))
+        for option in ("--model", str(shutil.copytree(transcription_model(name), directory / name)))
     ]
     with hosting(None, *options) as running:
         yield running

@@ -1,6 +1,6 @@
 """Generated speech models with random weights, with the file layouts of mlx-audio's.
 
-`speech_model(name)` is one of SPEECH_NAMES, built at the first use.
+`transcription_model(name)` is one of TRANSCRIPTION_NAMES, built at the first use.
 """
 
 import json
@@ -34,13 +34,13 @@ _SPECIAL = (
 )  # fmt: skip
 
 
-def speech_model(name: str) -> Path:
+def transcription_model(name: str) -> Path:
     """Return the directory of a generated model.
 
     Raises KeyError for an unknown name.
     """
     build = _BUILDERS[name]
-    return in_cache(name, recipe_digest(name, "speech", "vocabulary"), build)
+    return in_cache(name, recipe_digest(name, "transcription_models", "vocabulary"), build)
 
 
 def _parakeet_config(kind: str) -> dict[str, Any]:
@@ -240,4 +240,4 @@ _BUILDERS: dict[str, Callable[[Path], None]] = {
     "canary": _build_canary,
     "sensevoice": _build_sensevoice,
 }
-SPEECH_NAMES = tuple(_BUILDERS)
+TRANSCRIPTION_NAMES = tuple(_BUILDERS)

@@ -23,10 +23,10 @@ from mlxctl.ir import TimedWord, TranscriptionRequest, TranscriptionResult
 from mlxctl.ir.allowed_models import EVERY_MODEL
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.library import read_model
-from tests.tiny_models.speech import speech_model
+from tests.tiny_models.transcription_models import transcription_model
 
 RATE = 16_000
-QWEN = create_adapter(read_model(speech_model("qwen3_asr")), name="qwen3_asr")
+QWEN = create_adapter(read_model(transcription_model("qwen3_asr")), name="qwen3_asr")
 
 
 class ScriptedEngine:
@@ -113,10 +113,11 @@ def test_aligned_words_belong_to_their_segments_and_have_the_times_of_the_file()
 def test_words_are_timed_by_an_aligner_that_the_caller_may_use() -> None:
     asked: list[Any] = []
     models = [
-        SimpleNamespace(name=name, facts=read_model(speech_model(name)))
+        SimpleNamespace(name=name, facts=read_model(transcription_model(name)))
         for name in ("parakeet_ctc", "qwen3_asr")
     ]
-    aligner = SimpleNamespace(name="times", facts=read_model(speech_model("qwen3_forced_aligner")))
+    aligner = SimpleNamespace(name="times", facts=read_model(transcription_model("qwen3_forced_aligner")))
+    call: Any = SimpleNamespace(models=EVERY_MODEL)
     service: Any = InferenceService.__new__(InferenceService)
     service.models = SimpleNamespace(served=lambda allowed: asked.append(allowed) or models)
     with pytest.raises(InvalidRequest, match="serve Qwen3-ForcedAligner, too") as raised:

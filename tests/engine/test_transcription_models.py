@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from mlxctl.engine import AudioWindow, TranscribedWindow
-from mlxctl.engine.audio.speech_model import SpeechModel, family_module, open_model
+from mlxctl.engine.audio.transcription_model import TranscriptionModel, family_module, open_model
 from mlxctl.ir import ModelFacts, TimedWord
 from mlxctl.ir.errors import BrokenModel
 from mlxctl.library import read_model
 from tests.engine.harness import running_engine
-from tests.tiny_models.speech import speech_model
+from tests.tiny_models.transcription_models import transcription_model
 
 PARAKEETS = ("parakeet_tdt", "parakeet_rnnt", "parakeet_ctc")
 
@@ -38,18 +38,18 @@ def mlx_audio_samples() -> Any:
 def mlx_audio_model(name: str) -> Any:
     from mlx_audio.stt.utils import load
 
-    return load(speech_model(name))
+    return load(transcription_model(name))
 
 
 def facts(name: str) -> ModelFacts:
-    return read_model(speech_model(name))
+    return read_model(transcription_model(name))
 
 
-def opened(name: str) -> SpeechModel:
+def opened(name: str) -> TranscriptionModel:
     recipe = facts(name).transcription
     assert recipe is not None
-    family, path = family_module(recipe.family), speech_model(name)
-    model: SpeechModel = family.open_model(open_model(path, family.PACKAGE), path)
+    family, path = family_module(recipe.family), transcription_model(name)
+    model: TranscriptionModel = family.open_model(open_model(path, family.PACKAGE), path)
     return model
 
 
@@ -162,7 +162,7 @@ def test_missing_tensor_is_reported_in_one_line(tmp_path: Any) -> None:
 
     import mlx.core as mx
 
-    broken = shutil.copytree(speech_model("parakeet_ctc"), tmp_path / "broken")
+    broken = shutil.copytree(transcription_model("parakeet_ctc"), tmp_path / "broken")
     weights: Any = mx.load(str(broken / "model.safetensors"))
     weights.pop(min(weights))
     mx.save_safetensors(str(broken / "model.safetensors"), weights)

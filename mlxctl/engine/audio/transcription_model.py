@@ -1,8 +1,8 @@
 """Models of mlx-audio that transcribe a window of audio. MLX thread only.
 
 A family is a module of `families` with `MODULES`, what to import for it, and `open_model(model, path)`, which
-returns a SpeechModel. Its weights are loaded here, so that no code of a model's directory runs and no hub is
-asked: the hooks of mlx-audio do both.
+returns a TranscriptionModel. Its weights are loaded here, so that no code of a model's directory runs and no
+hub is asked: the hooks of mlx-audio do both.
 """
 
 import importlib
@@ -25,7 +25,7 @@ _SLICE_SECONDS = 0.005
 _FAMILIES = "mlxctl.engine.audio.families"
 
 
-class SpeechModel(Protocol):
+class TranscriptionModel(Protocol):
     """A loaded model. `transcribe` yields after every unit of work."""
 
     def transcribe(self, window: AudioWindow) -> Generator[None, None, TranscribedWindow]: ...

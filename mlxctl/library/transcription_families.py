@@ -1,4 +1,4 @@
-"""Families of mlx-audio's speech models.
+"""Families of mlx-audio's transcription models.
 
 How to know one, and what a request may ask of it.
 Each has a module of the same name in `engine/audio/families`.
@@ -26,7 +26,7 @@ _CANARY_LANGUAGES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpeechFamily:
+class TranscriptionFamily:
     """A family, as `TranscriptionRecipe` describes it.
 
     `files` are patterns of files that a model needs beside configuration and weights; `|` is or.
@@ -41,10 +41,10 @@ class SpeechFamily:
     files: tuple[str, ...] = ()
 
 
-SPEECH_FAMILIES = {
+TRANSCRIPTION_FAMILIES = {
     # Longer windows cost memory by the square of their length, and steps that others wait for.
-    "parakeet": SpeechFamily(window_seconds=60, has_word_times=True),
-    "qwen3_asr": SpeechFamily(
+    "parakeet": TranscriptionFamily(window_seconds=60, has_word_times=True),
+    "qwen3_asr": TranscriptionFamily(
         window_seconds=60,
         languages=_QWEN3_LANGUAGES,
         takes_prompt=True,
@@ -52,33 +52,33 @@ SPEECH_FAMILIES = {
         files=("preprocessor_config.json", "tokenizer_config.json"),
     ),
     # Trained with at most 40 seconds.
-    "canary": SpeechFamily(window_seconds=40, languages=_CANARY_LANGUAGES, takes_temperature=True),
-    "sensevoice": SpeechFamily(
+    "canary": TranscriptionFamily(window_seconds=40, languages=_CANARY_LANGUAGES, takes_temperature=True),
+    "sensevoice": TranscriptionFamily(
         window_seconds=30, languages=("en", "ja", "ko", "yue", "zh"), files=("*.bpe.model|tokens.json",)
     ),
-    "qwen3_forced_aligner": SpeechFamily(
+    "qwen3_forced_aligner": TranscriptionFamily(
         window_seconds=60, aligns=True, files=("preprocessor_config.json", "tokenizer_config.json")
     ),
 }
 
 
-def find_speech_family(config: Mapping[str, Any]) -> str | None:
+def find_other_family(config: Mapping[str, Any]) -> str | None:
     """Return the family of a model; None for another kind."""
     model_type = config.get("model_type")
     thinker = config.get("thinker_config")
-    if isinstance(thinker, Mapping) and thinker.get("model_type") in SPEECH_FAMILIES:
+    if isinstance(thinker, Mapping) and thinker.get("model_type") in TRANSCRIPTION_FAMILIES:
         model_type = thinker["model_type"]
     if not model_type and str(config.get("target", "")).startswith("nemo.collections.asr"):
         model_type = "parakeet"
-    return model_type if model_type in SPEECH_FAMILIES else None
+    return model_type if model_type in TRANSCRIPTION_FAMILIES else None
 
 
-def read_speech_family(path: Path, config: Mapping[str, Any], name: str) -> TranscriptionRecipe:
+def read_other_family(path: Path, config: Mapping[str, Any], name: str) -> TranscriptionRecipe:
     """Return the recipe of a model of a family.
 
     Raises BrokenModel for missing files, files with code, and audio at another rate.
     """
-    family = SPEECH_FAMILIES[name]
+    family = TRANSCRIPTION_FAMILIES[name]
     if code := sorted(path.glob("*.py")):
         raise BrokenModel(
             path,
@@ -104,7 +104,7 @@ def read_speech_family(path: Path, config: Mapping[str, Any], name: str) -> Tran
     )
 
 
-def _languages(config: Mapping[str, Any], family: SpeechFamily) -> tuple[str, ...] | None:
+def _languages(config: Mapping[str, Any], family: TranscriptionFamily) -> tuple[str, ...] | None:
     """Return the family's languages that the configuration names, or all."""
     named = config.get("support_languages")
     if family.languages is None or not isinstance(named, list) or not named:
