@@ -17,7 +17,13 @@ from tests.server.process import serving
 from tests.tiny_models.directory_cache import cache_root
 from tests.tiny_models.tool_caller import make_in_own_process
 
-PACKAGES = ("@anthropic-ai/claude-code@2.1.329", "@openai/codex@0.169.0", "opencode-ai@1.18.33")
+PACKAGES = (
+    "@anthropic-ai/claude-code@2.1.329",
+    "@openai/codex@0.169.0",
+    "opencode-ai@1.18.33",
+    "@github/copilot@1.0.102",
+    "cline@3.0.65",
+)
 # For a model of this name Claude Code sends its reminders before the question, where the tiny model ignores
 # them.
 _NAME = "claude-sonnet-4-5"
@@ -81,7 +87,7 @@ def _agent_turns(model: Path, prefix: Path) -> tuple[list[Turn], dict[str, objec
 def _turns(model: Path, prefix: Path) -> tuple[list[Turn], dict[str, object]]:
     with tempfile.TemporaryDirectory() as scratch, serving(model, "--name", _NAME) as server:
         bench = ClientBench(prefix, Path(scratch), url=server.url, model=_NAME)
-        turns = [bench.claude_code(), bench.codex(), bench.opencode()]
+        turns = [bench.claude_code(), bench.codex(), bench.opencode(), bench.copilot(), bench.cline()]
         stats = httpx.get(f"{server.url}/stats").json()
         return turns, {
             name: stats[name] for name in ("num_prompt_tokens", "num_generated_tokens", "cache_tokens_reused")

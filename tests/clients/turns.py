@@ -95,10 +95,27 @@ class ClientBench:
         order = "Call the tool bash with command set to `cat secret.txt`."
         return self._run("opencode", ["run", order], environment)
 
+    def copilot(self) -> Turn:
+        """Answer the task with GitHub Copilot CLI."""
+        environment = {
+            "COPILOT_PROVIDER_BASE_URL": f"{self._url}/v1",
+            "COPILOT_MODEL": self._model,
+            "COPILOT_OFFLINE": "true",
+        }
+        order = "Call the tool bash with command set to `cat secret.txt`."
+        return self._run("copilot", ["-p", order, "--allow-all-tools"], environment)
+
+    def cline(self) -> Turn:
+        """Answer the task with Cline's command line."""
+        provider = "openai-compatible"
+        self._run("cline", ["auth", provider, "-k", "none", "-m", self._model, "-b", f"{self._url}/v1"], {})
+        order = "Call the tool run_commands with commands set to `cat secret.txt`."
+        return self._run("cline", ["-P", provider, "-m", self._model, order], {})
+
     def _run(self, client: str, arguments: list[str], environment: dict[str, str]) -> Turn:
         self._home.mkdir(exist_ok=True)
         clean = {"PATH": f"{self._binaries}:{os.environ['PATH']}", "HOME": str(self._home), **environment}
-        version = self._output([client, "--version"], clean).stdout.strip()
+        version = self._output([client, "--version"], clean).stdout.strip().split("\n")[0]
         started = time.monotonic()
         done = self._output([client, *arguments], clean)
         seconds = time.monotonic() - started

@@ -1,7 +1,7 @@
 """Coding agents, and how each is pointed at a server.
 
 Without touching a file of the user. Pure. The environment variables and options are those of Claude Code 2.1,
-Codex 0.169, opencode 1.18 and pi 1.5.
+Codex 0.169, opencode 1.18, GitHub Copilot CLI 1.0 and pi 1.5.
 """
 
 import json
@@ -120,6 +120,21 @@ def _opencode(endpoint: Endpoint) -> LaunchPlan:
     return LaunchPlan(environment={"OPENCODE_CONFIG_CONTENT": json.dumps(config)})
 
 
+def _copilot(endpoint: Endpoint) -> LaunchPlan:
+    output_tokens = endpoint.context_length // 4
+    return LaunchPlan(
+        environment={
+            "COPILOT_PROVIDER_BASE_URL": f"{endpoint.url}/v1",
+            "COPILOT_PROVIDER_API_KEY": endpoint.key,
+            "COPILOT_MODEL": endpoint.model,
+            "COPILOT_PROVIDER_MAX_PROMPT_TOKENS": str(endpoint.context_length - output_tokens),
+            "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS": str(output_tokens),
+            # Otherwise it asks for a GitHub account, and sends telemetry.
+            "COPILOT_OFFLINE": "true",
+        }
+    )
+
+
 def _pi(endpoint: Endpoint) -> LaunchPlan:
     model = {
         "id": endpoint.model,
@@ -174,6 +189,13 @@ CLIENTS = {
             install="npm install -g opencode-ai",
             min_context=20_000,
             plan=_opencode,
+        ),
+        Client(
+            name="copilot",
+            executable="copilot",
+            install="npm install -g @github/copilot",
+            min_context=24_000,
+            plan=_copilot,
         ),
         Client(
             name="pi",

@@ -24,9 +24,9 @@ def launch(
     client: Annotated[
         str,
         Argument(
-            help="claude, codex, opencode or pi.",
+            help="claude, codex, opencode, copilot or pi.",
             metavar="CLIENT",
-            offers=("claude", "codex", "opencode", "pi"),
+            offers=("claude", "codex", "opencode", "copilot", "pi"),
         ),
     ],
     arguments: Annotated[

@@ -33,6 +33,14 @@ def test_opencode_gets_its_configuration_in_the_environment() -> None:
     assert config["provider"]["mlxctl"]["models"]["a/b"]["limit"]["context"] == 65_536
 
 
+def test_copilot_stays_offline_and_leaves_room_for_answers() -> None:
+    environment = CLIENTS["copilot"].plan(ENDPOINT).environment
+    assert environment["COPILOT_OFFLINE"] == "true"
+    assert environment["COPILOT_PROVIDER_BASE_URL"] == "http://127.0.0.1:8080/v1"
+    lengths = [int(environment[f"COPILOT_PROVIDER_MAX_{what}_TOKENS"]) for what in ("PROMPT", "OUTPUT")]
+    assert sum(lengths) == 65_536
+
+
 @pytest.mark.parametrize(
     ("context_length", "reserved"), [(8_192, 2_048), (65_536, 16_384), (262_144, 16_384)]
 )
