@@ -1,4 +1,4 @@
-"""Long audio with models that transcribe windows, and the words of an aligner. Results are scripted."""
+"""Long audio in windows, and the words of an aligner. Results are scripted."""
 
 import asyncio
 from types import SimpleNamespace

@@ -14,6 +14,7 @@ from mlxctl.library import describe_model, read_model
 from mlxctl.library.transcription_recipe import supports_transcription
 from mlxctl.state import installed
 from tests import tiny_models
+from tests.tiny_models.transcription_models import transcription_model
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -125,6 +126,36 @@ def test_missing_packages_are_named(model: Path, monkeypatch: pytest.MonkeyPatch
     ):
         read_model(model)
     assert "mlxctl[audio]" in (describe_model(model).problem or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "message"),
+    [
+        ("qwen3_asr", lambda path: (path / "modeling.py").touch(), r"brings Python code \(modeling.py\)"),
+        (
+            "qwen3_asr",
+            lambda path: (path / "preprocessor_config.json").unlink(),
+            "has no preprocessor_config",
+        ),
+        ("sensevoice", lambda path: (path / "tokens.json").unlink(), r"has no \*.bpe.model or tokens.json"),
+        (
+            "parakeet_ctc",
+            lambda path: change(
+                path, "config.json", lambda value: value["preprocessor"].update(sample_rate=8000)
+            ),
+            "takes audio at 8000 Hz; 16000 Hz are supported",
+        ),
+    ],
+)
+def test_other_families_are_checked_before_they_are_loaded(
+    tmp_path: Path, name: str, spoil: Callable[[Path], object], message: str
+) -> None:
+    path = Path(shutil.copytree(transcription_model(name), tmp_path / name))
+    assert recipe(path).family == name.removesuffix("_ctc")
+    spoil(path)
+    with pytest.raises(BrokenModel, match=message):
+        read_model(path)
+    assert describe_model(path).problem
 
 
 def test_other_models_have_no_transcription_recipe() -> None:
