@@ -1,4 +1,4 @@
-"""Long audio in windows, and the words of an aligner. Results are scripted."""
+"""Long audio in windows, and aligned words. Results are scripted."""
 
 import asyncio
 from types import SimpleNamespace
