@@ -39,7 +39,7 @@ _ALIGNER = "aligner"
 class _Target(NamedTuple):
     """A server, or an engine with the model of `settings`.
 
-    `is_own`: it is mlxctl's, without doubt.
+    `is_own`: it is known to be mlxctl's.
     """
 
     model: str
@@ -115,8 +115,10 @@ def transcribe(
         wanted = _format_of(output_format)
         if out is None and len(files) > 1 and wanted in ("srt", "vtt"):
             raise UsageError(f"{wanted} of several files needs -o DIRECTORY, with a file for each")
+        if out is not None and len({Path(file).stem for file in files}) < len(files):
+            raise UsageError("-o DIRECTORY needs files of different names; transcribe the others elsewhere")
         target = _find_target(url, model, api_key, is_local=local, is_quiet=quiet)
-        job = _Job(target, wanted, language, prompt, out, is_quiet=quiet)
+        job = _Job(target, wanted, language and language.lower(), prompt, out, is_quiet=quiet)
         try:
             is_good = asyncio.run(job.run(files))
         except KeyboardInterrupt:
@@ -254,8 +256,12 @@ class _Job:
                 request, num_samples=audio.num_samples, read_window=audio.read_window, speech=audio.speech
             )
         with _progress(file if self._shows_progress else None) as observer:
-            # A stream has no language, and that of other programs no times.
-            streams = self._format == "text" or (self._format != "json" and self._target.is_own)
+            # The stream of a server has no language, and that of other programs no times.
+            streams = (
+                self._target.url is None
+                or self._format == "text"
+                or (self._format != "json" and self._target.is_own)
+            )
             return await inference.transcribe(request, on_segments=observer if streams else None)
 
     def _write(self, file: str, result: "TranscriptionResult") -> None:

@@ -44,12 +44,12 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         raise BrokenModel(
             path, f"{display_name(path)!r} is an MTP head: give it to --draft beside the model it drafts for"
         )
-    speech = transcription_family(config)
-    # The tokenizers of other speech models have many forms; only the engine reads them.
-    if speech in (None, "whisper") and not (path / "tokenizer.json").is_file():
-        hint = _WHISPER_HINT if speech else ""
+    transcriber = transcription_family(config)
+    # The tokenizers of other transcription models have many forms; only the engine reads them.
+    if transcriber in (None, "whisper") and not (path / "tokenizer.json").is_file():
+        hint = _WHISPER_HINT if transcriber else ""
         raise BrokenModel(path, f"model {display_name(path)!r} has no tokenizer.json{hint}")
-    model_type = speech or _model_type(path, config)
+    model_type = transcriber or _model_type(path, config)
     template = find_chat_template(path, tokenizer_config)
     family, _ = find_family(model_type, template)
     generation_config = read_optional_json(path, "generation_config.json")

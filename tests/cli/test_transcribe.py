@@ -68,6 +68,8 @@ def test_a_broken_file_does_not_stop_the_others(speech_server: HostedServer, tal
 def test_wrong_calls_name_the_fix(speech_server: HostedServer, talk: Path) -> None:
     subtitles = transcribe(str(talk), str(talk), "--format", "srt", "--url", speech_server.url)
     assert (subtitles.exit_code, "needs -o DIRECTORY" in subtitles.stderr) == (2, True)
+    same = transcribe(str(talk), "talk.mp3", "-o", str(talk.parent), "--url", speech_server.url)
+    assert (same.exit_code, "files of different names" in same.stderr) == (2, True)
     nameless = transcribe(str(talk), "--local")
     assert (nameless.exit_code, "name a model, such as --model whisper:turbo" in nameless.stderr) == (2, True)
     unknown = transcribe(str(talk), "--url", speech_server.url, "--language", "xx")

@@ -84,7 +84,7 @@ class Transcriber:
                 text=text,
                 end=tokens.end,
                 heads=tokens.alignment_heads,
-                num_steps=len(window.samples) // SAMPLE_BYTES // STEP_SAMPLES,
+                num_steps=max(1, len(window.samples) // SAMPLE_BYTES // STEP_SAMPLES),
             )
         )
 

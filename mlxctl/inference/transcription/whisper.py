@@ -141,8 +141,8 @@ class _WhisperTranscription:
         first, timed = 0, []
         for segment in segments:
             ids = list(segment.token_ids)
-            while texts[first : first + len(ids)] != ids:
-                first += 1
+            places = (at for at in range(first, len(texts)) if texts[at : at + len(ids)] == ids)
+            first = next(places, len(texts))
             end = first + len(ids)
             words = words_of_tokens([self._bytes_of(each) for each in ids], times[first : end + 1])
             timed.append(replace(segment, words=words))
