@@ -1,12 +1,12 @@
-"""Runs an HTTP server of a test in a thread."""
+"""Runs a server of a test in a thread."""
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import TypeVar
 
-Server = TypeVar("Server", bound=ThreadingHTTPServer)
+Server = TypeVar("Server", bound=TCPServer)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mlxctl.ir.host_names import server_root
+from mlxctl.state.certificates import client_context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,6 @@ class ChatEndpoint:
     base_url: str
     host: str
     port: int
-    is_encrypted: bool
     path: str
     api_key: str | None = None
 
@@ -38,14 +38,14 @@ class ChatEndpoint:
             base_url=f"{parts.scheme}://{parts.netloc}{prefix}/v1",
             host=parts.hostname,
             port=port,
-            is_encrypted=parts.scheme == "https",
             path=f"{prefix}/v1/chat/completions",
             api_key=api_key,
         )
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return the TLS context; None for plain HTTP."""
-        return ssl.create_default_context() if self.is_encrypted else None
+        """Return the TLS context; None for plain HTTP. Raises SettingsError."""
+        context = client_context(self.base_url)
+        return context if isinstance(context, ssl.SSLContext) else None
 
     def message(self, body: dict[str, Any]) -> bytes:
         """Return the complete HTTP request."""

@@ -3,18 +3,14 @@
 mlxctl says it in its model list and in GET /health; of other servers less is known, or nothing.
 """
 
-import asyncio
 from pathlib import PurePath
 
-import httpx
 import msgspec
 
 from mlxctl.bench.result import EngineFacts, MeasuredServer
 from mlxctl.bench.target import BenchTarget
-from mlxctl.inference.remote.server_answers import decode_answer, read_answer_async
-from mlxctl.ir.errors import ConnectionLost, UnknownResource
-
-_SECONDS = 10.0
+from mlxctl.inference.remote import RemoteInference
+from mlxctl.ir.errors import MlxctlError
 
 
 class _Health(msgspec.Struct):
@@ -41,15 +37,10 @@ async def describe_server(target: BenchTarget) -> MeasuredServer:
 
 
 async def _read_health(target: BenchTarget) -> _Health:
-    endpoint = target.endpoint
-    url = f"{endpoint.base_url.removesuffix('/v1')}/health"
-    headers = {"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
+    remote = RemoteInference(target.endpoint.base_url, api_key=target.endpoint.api_key)
     try:
-        async with (
-            asyncio.timeout(_SECONDS),
-            httpx.AsyncClient(trust_env=False) as client,
-            client.stream("GET", url, headers=headers) as response,
-        ):
-            return decode_answer(await read_answer_async(response), _Health, url=url)
-    except (httpx.HTTPError, TimeoutError, ConnectionLost, UnknownResource):
+        return await remote.get("/health", _Health)
+    except MlxctlError:
         return _Health()
+    finally:
+        await remote.close()

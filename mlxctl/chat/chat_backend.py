@@ -5,9 +5,9 @@ Heavy modules are imported in a worker thread when the backend is opened, after 
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mlxctl.chat.attachments import Attachment, with_document_tags
 from mlxctl.chat.observation import Observation
@@ -42,17 +42,10 @@ class BackendModel:
     is_demo: bool = False
 
     @classmethod
-    def of(cls, model: "ModelInfo", *, document_problem: str | None) -> "BackendModel":
-        """Copy the properties of a model of an `Inference`."""
-        return cls(
-            name=model.name,
-            context_length=model.context_length,
-            supports_tools=model.supports_tools,
-            supports_thinking=model.supports_thinking,
-            supports_images=model.supports_images,
-            document_problem=document_problem,
-            is_demo=model.is_demo,
-        )
+    def of(cls, model: "ModelInfo", **given: Any) -> "BackendModel":
+        """Copy the properties of a model of an `Inference`; others are `given`."""
+        known = {each.name: getattr(model, each.name) for each in fields(cls) if hasattr(model, each.name)}
+        return cls(**known | given)
 
     def rejection(self, attached: Sequence[Attachment]) -> str | None:
         """Return why the model rejects attachments.
@@ -121,14 +114,36 @@ def retry_seconds(error: CapacityError) -> float:
     return min(max(error.retry_after_seconds, 0.5), 10.0)
 
 
-class LocalBackend:
+class _InferenceBackend:
+    """What backends do with their `Inference` once they are open."""
+
+    _opened: "Inference | None" = None
+
+    @property
+    def _inference(self) -> "Inference":
+        assert self._opened is not None, "open() comes first"
+        return self._opened
+
+    async def start(self, request: GenerationRequest) -> "AnswerStream":
+        return await self._inference.generate(request)
+
+    async def observe(self) -> Observation:
+        return await observe(self._inference)
+
+    async def cancel(self, request_id: str) -> list[int]:
+        return await self._inference.cancel(request_id)
+
+    async def cached_entries(self, limit: int) -> "Sequence[CacheEntry]":
+        return await self._inference.cached_entries(limit)
+
+
+class LocalBackend(_InferenceBackend):
     """An engine in a child process, with the model of the settings."""
 
     def __init__(self, settings: Settings) -> None:
         self.address = str(settings.model.path or "the built-in demo model")
         self._settings = settings
         self._services: Services | None = None
-        self._inference: LocalInference | None = None
 
     async def open(self) -> BackendModel:
         """Load the model. Raises ModelError, EngineDied."""
@@ -136,7 +151,7 @@ class LocalBackend:
         await self.close()
         bootstrap, local = await asyncio.to_thread(_import_local)
         self._services = bootstrap(self._settings)
-        self._inference = local(self._services.inference)
+        self._opened = local(self._services.inference)
         await self._services.inference.open()
         await self._inference.wait_ready()
         missing = missing_for("pdf")
@@ -159,20 +174,7 @@ class LocalBackend:
             raise
 
     async def start(self, request: GenerationRequest) -> "AnswerStream":
-        assert self._inference is not None, "open() comes first"
-        return await self._inference.generate(with_document_tags(request))
-
-    async def observe(self) -> Observation:
-        assert self._inference is not None, "open() comes first"
-        return await observe(self._inference)
-
-    async def cancel(self, request_id: str) -> list[int]:
-        assert self._inference is not None, "open() comes first"
-        return self._inference.cancel(request_id)
-
-    async def cached_entries(self, limit: int) -> "Sequence[CacheEntry]":
-        assert self._inference is not None, "open() comes first"
-        return await self._inference.cached_entries(limit)
+        return await super().start(with_document_tags(request))
 
     async def check(self) -> None:
         """Do nothing: the supervisor restarts a local engine by itself."""
@@ -180,18 +182,12 @@ class LocalBackend:
     async def close(self) -> None:
         """Stop the engine of this process."""
         if self._services is not None:
-            services, self._services, self._inference = self._services, None, None
+            services, self._services, self._opened = self._services, None, None
             await services.inference.close(drain_seconds=0.0)
             services.close()
 
 
-def key_problem(address: str, api_key: str | None) -> AuthenticationFailed:
-    """Return the error of a missing or wrong key, naming the option."""
-    problem = "rejects this API key" if api_key else "requires an API key"
-    return AuthenticationFailed(f"the server at {address} {problem}: use --api-key KEY or MLXCTL_API_KEY")
-
-
-class RemoteBackend:
+class RemoteBackend(_InferenceBackend):
     """A server behind a URL.
 
     `model` is a name that the server lists; None means the first one.
@@ -201,21 +197,23 @@ class RemoteBackend:
         self.address = url
         self._model = model
         self._api_key = api_key
-        self._inference: RemoteInference | None = None
+        self._remote: RemoteInference | None = None
 
     async def open(self) -> BackendModel:
         """List the server's models and choose one.
 
         Raises ServerUnreachable, UnknownModel, AuthenticationFailed, CapacityError.
         """
-        if self._inference is None:
+        if self._remote is None:
             remote = await asyncio.to_thread(_import_remote)
-            self._inference = remote(self.address, api_key=self._api_key)
+            self._opened = self._remote = remote(self.address, api_key=self._api_key)
         try:
-            await self._inference.wait_ready()
+            await self._remote.wait_ready()
         except AuthenticationFailed:
-            raise key_problem(self.address, self._api_key) from None
-        model = self._inference.find_model(self._model)
+            from mlxctl.inference.remote.errors import key_problem
+
+            raise key_problem(self.address, has_key=bool(self._api_key)) from None
+        model = self._remote.find_model(self._model)
         problem = (
             f"the server at {self.address} cannot read PDF files; install there: pip install 'mlxctl[pdf]'"
             if model.supports_documents is False
@@ -224,15 +222,15 @@ class RemoteBackend:
         return BackendModel.of(model, document_problem=problem)
 
     async def list_models(self) -> Sequence[SelectableModel]:
-        assert self._inference is not None, "open() comes first"
-        await self._inference.wait_ready()
+        assert self._remote is not None, "open() comes first"
+        await self._remote.wait_ready()
         return [
             SelectableModel(
                 name=model.name,
                 note=_note(model.context_length, model.state) if model.can_chat else f"for {model.kind}",
                 is_usable=model.can_chat,
             )
-            for model in self._inference.models()
+            for model in self._remote.models()
         ]
 
     async def switch(self, name: str) -> BackendModel:
@@ -244,29 +242,12 @@ class RemoteBackend:
             self._model = before
             raise
 
-    async def start(self, request: GenerationRequest) -> "AnswerStream":
-        assert self._inference is not None, "open() comes first"
-        return await self._inference.generate(request)
-
-    async def observe(self) -> Observation:
-        assert self._inference is not None, "open() comes first"
-        return await observe(self._inference)
-
-    async def cancel(self, request_id: str) -> list[int]:
-        assert self._inference is not None, "open() comes first"
-        return await self._inference.cancel(request_id)
-
-    async def cached_entries(self, limit: int) -> "Sequence[CacheEntry]":
-        assert self._inference is not None, "open() comes first"
-        return await self._inference.cached_entries(limit)
-
     async def check(self) -> None:
-        assert self._inference is not None, "open() comes first"
         await self._inference.wait_ready()
 
     async def close(self) -> None:
-        if self._inference is not None:
-            await self._inference.close()
+        if self._remote is not None:
+            await self._remote.close()
 
 
 def _list_local_models(settings: Settings) -> list[SelectableModel]:

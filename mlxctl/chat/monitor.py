@@ -8,13 +8,13 @@ from typing import Literal
 
 import msgspec
 
-from mlxctl.chat.chat_backend import key_problem
 from mlxctl.chat.chat_backend import observe as observe_inference
 from mlxctl.chat.observation import Observation, summary, warnings
 from mlxctl.chat.preferences import Preferences, preferences_file
 from mlxctl.chat.request_table import format_table
 from mlxctl.chat.terminal import redirect_stderr, screen_problem
 from mlxctl.inference.remote import RemoteInference
+from mlxctl.inference.remote.errors import key_problem
 from mlxctl.ir.errors import AuthenticationFailed
 from mlxctl.state import locations
 from mlxctl.terminal_text import echo
@@ -63,7 +63,7 @@ async def _observe_once(url: str, api_key: str | None) -> Observation:
     try:
         return await observe_inference(remote)
     except AuthenticationFailed:
-        raise key_problem(remote.root, api_key) from None
+        raise key_problem(remote.root, has_key=bool(api_key)) from None
     finally:
         await remote.close()
 

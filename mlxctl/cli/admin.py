@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mlxctl.cli.commands import group
-from mlxctl.cli.options import ApiKey, AsJson, ConfigFile, ServerUrl, print_json, read_settings, server_url
+from mlxctl.cli.options import ApiKey, AsJson, ConfigFile, ServerUrl, open_server, print_json, read_settings
 from mlxctl.cli.parameters import Argument, Option, opening
 from mlxctl.ir.errors import SettingsError, UsageError
 from mlxctl.terminal_text import echo, escape_line
@@ -58,10 +58,9 @@ def open_policy(
 
         yield PolicyAdmin(*policy.open_policy(read_settings(config)))
         return
-    from mlxctl.cli.inspector.connection import ServerConnection
     from mlxctl.cli.inspector.served_policy import ServedPolicy
 
-    with ServerConnection(server_url(url), api_key=api_key) as server:
+    with open_server(url, api_key) as server:
         yield ServedPolicy(server)
 
 

@@ -2,36 +2,32 @@
 
 import json
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mlxctl.cli.commands import group
-from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
-from mlxctl.cli.parameters import Argument, opening
+from mlxctl.cli.options import AsJson, print_json, with_server
+from mlxctl.cli.parameters import Argument
 from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
-    from mlxctl.cli.inspector.agents import AgentServer
+    from rich.table import Table
+
+    from mlxctl.cli.server_bodies import AgentSummary
+    from mlxctl.cli.server_client import ServerClient
 
 AgentIds = Annotated[list[str], Argument(metavar="AGENT...", help="Ids of agents, as `ls` lists them.")]
 
 app = group("agents", example="mlxctl agents ls")
 
 
-def open_server(url: ServerUrl = None, api_key: ApiKey = None) -> AbstractContextManager["AgentServer"]:
-    """Return a client of the server. Raises SettingsError."""
-    from mlxctl.cli.inspector.agents import AgentServer
-
-    return AgentServer(server_url(url), api_key=api_key)
-
-
 @app.command(
     short_help="List the agents of a running server.",
     epilog="Example: mlxctl agents ls --url http://127.0.0.1:8080",
 )
-@opening(open_server)
-def ls(server: "AgentServer", as_json: AsJson = False) -> None:
+@with_server
+def ls(server: "ServerClient", as_json: AsJson = False) -> None:
     """List the agents of a running server, oldest first.
 
     Shows context length and cached tokens.
@@ -41,31 +37,27 @@ def ls(server: "AgentServer", as_json: AsJson = False) -> None:
         print_json([asdict(agent) for agent in agents])
         return
     from mlxctl.cli.console import console
-    from mlxctl.cli.inspector.agents import agents_table
 
-    console().print(
-        agents_table(agents, now=time.time()) if agents else "no agents; POST /v1/agents creates one"
-    )
+    console().print(_table(agents) if agents else "no agents; POST /v1/agents creates one")
 
 
 @app.command(epilog="Example: mlxctl agents show reviewer --json")
-@opening(open_server)
+@with_server
 def show(
-    server: "AgentServer",
+    server: "ServerClient",
     agent_id: Annotated[str, Argument(metavar="AGENT", help="Id of an agent, as `ls` lists it.")],
     as_json: AsJson = False,
 ) -> None:
     """Show one agent and its messages."""
-    agent, messages = server.find(agent_id), server.messages(agent_id)
+    agent, messages = server.agent(agent_id), server.agent_messages(agent_id)
     if as_json:
         print_json({**asdict(agent), "messages": messages})
         return
     from mlxctl.cli.console import console
-    from mlxctl.cli.inspector.agents import agents_table
     from mlxctl.cli.inspector.rendering import plain_lines
 
     out = console()
-    out.print(agents_table([agent], now=time.time()))
+    out.print(_table([agent]))
     instructions = [{"role": "instructions", "content": agent.instructions}] if agent.instructions else []
     for message in [*instructions, *messages]:
         out.print()
@@ -74,21 +66,37 @@ def show(
 
 
 @app.command(short_help="Delete the messages of agents.", epilog="Example: mlxctl agents reset reviewer")
-@opening(open_server)
-def reset(server: "AgentServer", ids: AgentIds) -> None:
+@with_server
+def reset(server: "ServerClient", ids: AgentIds) -> None:
     """Delete the messages of agents. Model, instructions and tools stay."""
     for agent_id in ids:
-        server.reset(agent_id)
+        server.reset_agent(agent_id)
         echo(f"reset {agent_id}")
 
 
 @app.command(epilog="Example: mlxctl agents rm reviewer")
-@opening(open_server)
-def rm(server: "AgentServer", ids: AgentIds) -> None:
+@with_server
+def rm(server: "ServerClient", ids: AgentIds) -> None:
     """Delete agents and their messages."""
     for agent_id in ids:
-        server.delete(agent_id)
+        server.delete_agent(agent_id)
         echo(f"deleted {agent_id}")
+
+
+def _table(agents: "Sequence[AgentSummary]") -> "Table":
+    """Return a table with one row per agent."""
+    from rich.table import Table
+
+    from mlxctl.cli.inspector.rendering import ago, count, plain
+
+    table = Table("agent", "model", "status", box=None, pad_edge=False, header_style="bold")
+    for heading in ("messages", "context", "cached", "used"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for agent in agents:
+        texts = map(plain, (agent.id, agent.model, agent.status))
+        counts = map(count, (agent.num_messages, agent.context_tokens, agent.cached_tokens))
+        table.add_row(*texts, *counts, ago(agent.last_access_at, now=time.time()))
+    return table
 
 
 def _message_text(message: dict[str, Any]) -> str:

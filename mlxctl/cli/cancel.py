@@ -1,31 +1,22 @@
 """`mlxctl cancel`."""
 
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import quote
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 
 from mlxctl.cli.commands import command
-from mlxctl.cli.live_settings import open_server
-from mlxctl.cli.options import AsJson, print_json
-from mlxctl.cli.parameters import Argument, opening
+from mlxctl.cli.options import AsJson, print_json, with_server
+from mlxctl.cli.parameters import Argument
 from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
-    from mlxctl.cli.inspector.connection import ServerConnection
-
-
-class CancelledRequest(Struct):
-    """A cancelled request, with the numbers of its answers."""
-
-    id: str
-    cancelled: list[int]
+    from mlxctl.cli.server_client import ServerClient
 
 
 @command(epilog="Example: mlxctl cancel 12")
-@opening(open_server)
+@with_server
 def cancel(
-    server: "ServerConnection",
+    server: "ServerClient",
     request_id: Annotated[
         str,
         Argument(metavar="ID", help="Number of the request in `GET /requests`, or its x-request-id."),
@@ -36,7 +27,7 @@ def cancel(
 
     A key may cancel its own requests, an admin key every request. The client gets an error.
     """
-    found = server.request("DELETE", f"/requests/{quote(request_id, safe='')}", CancelledRequest)
+    found = server.cancel(request_id)
     if as_json:
         print_json(to_builtins(found))
     else:

@@ -2,27 +2,16 @@
 
 import json
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from mlxctl.cli.options import ApiKey, ServerUrl, print_json, server_url
+from mlxctl.cli.options import print_json
 from mlxctl.terminal_text import echo, escape_line
 
 if TYPE_CHECKING:
-    from mlxctl.cli.inspector.connection import ServerConnection
-
-LiveSettings = dict[str, str | int | float | bool | None]
-"""Values by name, as /admin/scheduler and /admin/cache answer them."""
+    from mlxctl.cli.server_bodies import LiveSettings
 
 
-def open_server(url: ServerUrl = None, api_key: ApiKey = None) -> AbstractContextManager["ServerConnection"]:
-    """Return a connection to the server. Raises SettingsError."""
-    from mlxctl.cli.inspector.connection import ServerConnection
-
-    return ServerConnection(server_url(url), api_key=api_key)
-
-
-def print_settings(found: LiveSettings, *, as_json: bool) -> None:
+def print_settings(found: "LiveSettings", *, as_json: bool) -> None:
     """Print settings as NAME=VALUE lines, which `read_changes` reads, or as JSON."""
     if as_json:
         print_json(found)

@@ -3,14 +3,18 @@
 import json
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
-from mlxctl.cli.parameters import Option
+from mlxctl.cli.parameters import Option, opening
 from mlxctl.state import locations
 from mlxctl.state.settings import Settings, describe_default, describe_field, resolve
 from mlxctl.terminal_text import echo
+
+if TYPE_CHECKING:
+    from mlxctl.cli.server_client import ServerClient
 
 AsJson = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 ConfigFile = Annotated[
@@ -61,6 +65,16 @@ def server_url(url: str | None) -> str:
     if len(urls) > 1 and not same:
         echo(f"mlxctl: several servers run here, and this is {urls[0]}; --url names one of them", err=True)
     return next(iter([*same, *urls]), expected)
+
+
+def open_server(url: ServerUrl = None, api_key: ApiKey = None) -> AbstractContextManager["ServerClient"]:
+    """Return a client of the server at `url`. Raises SettingsError."""
+    from mlxctl.cli.server_client import ServerClient
+
+    return ServerClient(server_url(url), api_key=api_key)
+
+
+with_server = opening(open_server)
 
 
 def print_json(value: Any) -> None:

@@ -30,13 +30,13 @@ from mlxctl.terminal_text import echo, escape_line
 
 if TYPE_CHECKING:
     from mlxctl.chat.chat_backend import ChatBackend
+    from mlxctl.inference.remote import RemoteModel
     from mlxctl.library import NamedDirectory
     from mlxctl.state.stores.server_cards import ServerCard
 
 _CONNECT_SECONDS = 0.5
 # Another program may listen there and not answer. A server with a card runs, and may be busy.
 _READ_SECONDS, _OWN_READ_SECONDS = 5.0, 15.0
-_OTHER_KINDS = ("embeddings", "reranker", "speech-to-text", "text-to-speech")
 _MAX_CHOICES = 20
 
 
@@ -49,7 +49,7 @@ class RunningServer:
 
     url: str
     api_key: str | None
-    models: dict[str, dict[str, Any]]
+    models: "dict[str, RemoteModel]"
     card: "ServerCard | None"
 
     def name_of(self, name: str, directory: "NamedDirectory | None") -> str | None:
@@ -73,9 +73,13 @@ class RunningServer:
 
         Those of the library count where the server was started with no other.
         """
-        usable = [name for name, model in self.models.items() if _can_chat(name, model)]
-        named = [name for name in usable if self.models[name].get("from_library") is not True]
-        return usable if all(self.models[name].get("is_demo") is True for name in named) else named
+        usable = [
+            name
+            for name, model in self.models.items()
+            if model.alias_of is None and model.can_chat and model.problem is None
+        ]
+        named = [name for name in usable if not self.models[name].from_library]
+        return usable if all(self.models[name].is_demo for name in named) else named
 
     def backend(self, name: str, *, is_quiet: bool = False) -> "ChatBackend":
         """Return the server as the backend of a chat, and say so."""
@@ -212,13 +216,13 @@ def _open(
             err=True,
         )
         return None
-    models = {model["id"]: model for model in listed}
+    models = {model.name: model for model in listed}
     return RunningServer(url=url, api_key=key, models=models, card=card)
 
 
 def _is_of_another_user(url: str) -> bool:
     """Whether the process that the server names belongs to another user."""
-    from mlxctl.cli.inspector.connection import ServerConnection
+    from mlxctl.cli.server_connection import ServerConnection
 
     # It may say nothing to callers without a key, and its process may be on another machine.
     with suppress(MlxctlError, TypeError, KeyError, ValueError, OverflowError, ProcessLookupError):
@@ -263,11 +267,6 @@ def _say_why_not(server: RunningServer, name: str, directory: Path) -> None:
         )
 
 
-def _can_chat(name: str, model: dict[str, Any]) -> bool:
-    is_alias = model.get("root") not in (None, name) and not model.get("parent")
-    return not is_alias and model.get("kind") not in _OTHER_KINDS and model.get("problem") is None
-
-
 def _choose(server: RunningServer) -> str:
     """Return the only model, the user's choice, or the first."""
     names = server.chat_models()
@@ -282,17 +281,17 @@ def _choose(server: RunningServer) -> str:
         return names[0]
     echo(f"The server at {server.url} has {len(names)} models:", err=True)
     for number, name in enumerate(names[:_MAX_CHOICES], 1):
-        echo(f"{number:>3}  {_describe(name, server.models[name])}", err=True)
+        echo(f"{number:>3}  {_describe(server.models[name])}", err=True)
     if len(names) > _MAX_CHOICES:
         echo(f"     and {len(names) - _MAX_CHOICES} more; --model NAME chooses one of them", err=True)
     return names[_read_number(min(len(names), _MAX_CHOICES)) - 1]
 
 
-def _describe(name: str, model: dict[str, Any]) -> str:
-    facts = ["loaded"] if model.get("state") == "loaded" else []
-    if isinstance(length := model.get("max_model_len"), int):
-        facts.append(f"context {length:,}")
-    return escape_line("  ".join((name, *facts)))
+def _describe(model: "RemoteModel") -> str:
+    facts = ["loaded"] if model.state == "loaded" else []
+    if model.context_length is not None:
+        facts.append(f"context {model.context_length:,}")
+    return escape_line("  ".join((model.name, *facts)))
 
 
 def _read_number(most: int) -> int:

@@ -3,14 +3,13 @@
 from typing import TYPE_CHECKING, Annotated
 
 from mlxctl.cli.commands import group
-from mlxctl.cli.live_settings import LiveSettings, open_server, print_settings, read_changes
-from mlxctl.cli.options import AsJson
-from mlxctl.cli.parameters import Argument, opening
+from mlxctl.cli.live_settings import print_settings, read_changes
+from mlxctl.cli.options import AsJson, with_server
+from mlxctl.cli.parameters import Argument
 
 if TYPE_CHECKING:
-    from mlxctl.cli.inspector.connection import ServerConnection
+    from mlxctl.cli.server_client import ServerClient
 
-_PATH = "/admin/scheduler"
 NAMES = (
     "max_rows=",
     "max_queue=",
@@ -28,10 +27,10 @@ app = group("scheduler", example="mlxctl scheduler show")
 
 
 @app.command(epilog="Example: mlxctl scheduler show --url http://127.0.0.1:8080")
-@opening(open_server)
-def show(server: "ServerConnection", as_json: AsJson = False) -> None:
+@with_server
+def show(server: "ServerClient", as_json: AsJson = False) -> None:
     """Show the scheduler's settings of a running server."""
-    print_settings(server.request("GET", _PATH, LiveSettings), as_json=as_json)
+    print_settings(server.settings("scheduler"), as_json=as_json)
 
 
 @app.command(
@@ -39,9 +38,9 @@ def show(server: "ServerConnection", as_json: AsJson = False) -> None:
     short_help="Change the scheduler's settings of a running server.",
     epilog="Example: mlxctl scheduler set enable_preemption=true max_rows=16",
 )
-@opening(open_server)
+@with_server
 def set_settings(
-    server: "ServerConnection",
+    server: "ServerClient",
     changes: Annotated[
         list[str],
         Argument(
@@ -51,4 +50,4 @@ def set_settings(
     as_json: AsJson = False,
 ) -> None:
     """Change the scheduler's settings of a running server, until its restart."""
-    print_settings(server.request("PATCH", _PATH, LiveSettings, read_changes(changes)), as_json=as_json)
+    print_settings(server.settings("scheduler", read_changes(changes)), as_json=as_json)

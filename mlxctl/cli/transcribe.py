@@ -24,6 +24,7 @@ from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
     from mlxctl.inference.interface import Inference
+    from mlxctl.inference.remote import RemoteModel
     from mlxctl.ir import SegmentObserver, SpeechSegment, TranscriptionResult
 
 Format = Literal["text", "srt", "vtt", "json"]
@@ -159,14 +160,12 @@ def _find_target(
 
 
 def _first_of(servers: Sequence[RunningServer]) -> tuple[RunningServer, str] | None:
-    found = (
-        (server, name) for server in servers for name, listed in server.models.items() if _hears(name, listed)
-    )
+    found = ((server, name) for server in servers for name, model in server.models.items() if _hears(model))
     return next(found, None)
 
 
-def _hears(name: str, listed: dict[str, object]) -> bool:
-    return listed.get("kind") == _SPEECH_TO_TEXT and _ALIGNER not in name.lower()
+def _hears(model: "RemoteModel") -> bool:
+    return model.kind == _SPEECH_TO_TEXT and model.problem is None and _ALIGNER not in model.name.lower()
 
 
 @asynccontextmanager
@@ -178,7 +177,7 @@ async def _opened(target: _Target) -> AsyncIterator[tuple["Inference", str]]:
         remote = RemoteInference(target.url, api_key=target.api_key)
         try:
             await remote.wait_ready()
-            hearing = (each.name for each in remote.models() if _hears(each.name, {"kind": each.kind}))
+            hearing = (each.name for each in remote.models() if _hears(each))
             name = target.model or next(hearing, None)
             yield remote, remote.find_model(name).name
         finally:

@@ -112,3 +112,6 @@ class Inference(Protocol):
 
     async def cached_entries(self, limit: int) -> Sequence[CacheEntry]:
         """Return the entries of the prefix cache, the most recently used first."""
+
+    async def cancel(self, request_id: str) -> list[int]:
+        """Cancel an open request; return the numbers of its answers."""

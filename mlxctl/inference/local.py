@@ -80,6 +80,6 @@ class LocalInference:
         """Return the entries of the prefix cache, the most recently used first."""
         return await self._service.cache.entries(operator_call(), limit)
 
-    def cancel(self, request_id: str) -> list[int]:
+    async def cancel(self, request_id: str) -> list[int]:
         """Cancel an open request and return the numbers of its answers."""
         return self._service.cancel(request_id, EVERY_MODEL)

@@ -1,8 +1,9 @@
 """Descriptions, fits and downloads of models, for a running server.
 
-Any thread; every method may read files, so never call it on the event loop.
+Any thread; methods read files and are not for the event loop, except `describe`.
 """
 
+import asyncio
 import math
 import threading
 import time
@@ -88,7 +89,7 @@ class Catalog:
         found = []
         for model in map(self.library.describe, self.library.entries()):
             fit = None if model.problem else self.fit(model, context_tokens=None)
-            view = ModelView.of(model, is_probed=self._is_probed(model))
+            view = ModelView.of(model, probed=self._is_probed(model))
             found.append((model.path, view, Assessment.of(fit) if fit else None))
         return found
 
@@ -108,6 +109,10 @@ class Catalog:
             if (name, path) not in self._described:
                 self._described[name, path] = describe_model(path, name=name)
             return self._described[name, path]
+
+    async def describe(self, name: str, path: Path) -> ModelDescription:
+        """As `described`, in a thread: the first call reads files."""
+        return await asyncio.to_thread(self.described, name, path)
 
     def find(self, name: str, is_allowed: IsAllowed) -> ModelDescription:
         """Describe a model of the library by name or alias.

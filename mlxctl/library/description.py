@@ -27,7 +27,7 @@ from mlxctl.library.runtimes import find_runtimes
 from mlxctl.library.safetensors_headers import read_tensors
 from mlxctl.library.text_config import text_part
 from mlxctl.library.transcription_recipe import transcription_family
-from mlxctl.library.weights import Weights, count_experts, sum_tensors
+from mlxctl.library.weights import Experts, Weights, count_experts, sum_tensors
 
 _UNKNOWN = Detection(kind="unknown", family=None, evidence=())
 _SPEECH = ("speech-to-text", "text-to-speech")
@@ -67,12 +67,34 @@ class ModelDescription:
     problem: str | None = None
 
     @property
-    def experts(self) -> tuple[int, int] | None:
-        """The experts of a layer, and those that a token uses.
-
-        None for a model without experts.
-        """
+    def experts(self) -> Experts | None:
+        """Its experts; None for a model without any."""
         return count_experts(text_part(self.config))
+
+    @property
+    def is_mixture(self) -> bool:
+        """Whether it is a mixture of experts."""
+        return self.experts is not None
+
+    @property
+    def num_parameters(self) -> int | None:
+        """The number of its weights."""
+        return self.weights.num_parameters if self.weights else None
+
+    @property
+    def quantization_label(self) -> str | None:
+        """The packing of its weights; None for floating-point weights."""
+        return self.quantization.label if self.quantization else None
+
+    @property
+    def has_vision_tower(self) -> bool:
+        """Whether its weights include a vision tower."""
+        return self.weights is not None and self.weights.has_vision_tower
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether it is usable, with an installed package that runs it."""
+        return self.problem is None and bool(self.runtimes)
 
     @property
     def number_format(self) -> str | None:

@@ -60,6 +60,13 @@ class Fit:
     slow_because: str | None = None
 
     @property
+    def typical_tokens_per_second(self) -> float | None:
+        """The measured speed, else the prediction at `typical_context_tokens`."""
+        if self.measured is not None:
+            return self.measured.decode_tokens_per_second
+        return self.typical_predicted_tokens_per_second
+
+    @property
     def needed_bytes(self) -> int | None:
         """The memory that the engine takes, None while a part is unknown.
 

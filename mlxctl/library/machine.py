@@ -40,6 +40,12 @@ class Machine:
     computes_on_cpu: bool = False
 
     @property
+    def gigabytes_per_second(self) -> float | None:
+        """The memory bandwidth; None if unknown."""
+        bandwidth = self.bandwidth_bytes_per_second
+        return None if bandwidth is None else bandwidth / 1e9
+
+    @property
     def label(self) -> str:
         """Chip and memory, by which measured speeds are stored."""
         chip = self.chip or f"{platform.machine()}, {os.cpu_count()} cores"

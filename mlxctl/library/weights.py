@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlxctl.library.quantization import group_sizes
 from mlxctl.library.safetensors_headers import Tensor
@@ -98,14 +98,18 @@ def _decode_bytes(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> int |
     if not chosen:
         return always
     experts = count_experts(config)
-    return None if experts is None else always + chosen * experts[1] // experts[0]
+    return None if experts is None else always + chosen * experts.num_active // experts.num
 
 
-def count_experts(config: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return the experts of a layer, and those that a token uses.
+class Experts(NamedTuple):
+    """The experts of a layer, and those that a token uses."""
 
-    None for a model without experts.
-    """
+    num: int
+    num_active: int
+
+
+def count_experts(config: Mapping[str, Any]) -> Experts | None:
+    """Return the experts of a model; None for one without."""
     num_experts = whole_number(
         config, "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"
     )
@@ -118,7 +122,7 @@ def count_experts(config: Mapping[str, Any]) -> tuple[int, int] | None:
         "moe_topk",
         "moe_k",
     )
-    return (num_experts, min(num_chosen, num_experts)) if num_experts and num_chosen else None
+    return Experts(num_experts, min(num_chosen, num_experts)) if num_experts and num_chosen else None
 
 
 def _float_bytes(tensors: Sequence[Tensor]) -> int | None:

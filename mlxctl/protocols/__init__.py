@@ -22,7 +22,7 @@ from mlxctl.protocols.headers import (
     header_context_overflow,
     header_priority,
 )
-from mlxctl.protocols.model_list import ModelCard, ModelPage, encode_model, encode_model_list
+from mlxctl.protocols.model_list import Model, ModelPage
 from mlxctl.protocols.openai.agents.objects import (
     AgentCache,
     AgentCacheStatus,
@@ -70,7 +70,7 @@ __all__ = [
     "Encoder",
     "ErrorBody",
     "GenerationProtocol",
-    "ModelCard",
+    "Model",
     "ModelPage",
     "ModelSummary",
     "Page",
@@ -87,8 +87,6 @@ __all__ = [
     "encode_deletion",
     "encode_item_list",
     "encode_messages",
-    "encode_model",
-    "encode_model_list",
     "encode_token_count",
     "error_code",
     "header_context_overflow",

@@ -1,12 +1,11 @@
 """Bodies of /v1/models, with the fields of OpenAI's and Anthropic's clients."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from mlxctl.ir import AdapterVerdict, ProbeVerdict
 from mlxctl.ir.errors import InvalidRequest
@@ -123,6 +122,64 @@ class Model(Struct, frozen=True, kw_only=True):
     root: str | None
     parent: str | None
 
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        *,
+        created: int = 0,
+        context_length: int | None = None,
+        experts: tuple[int, int] | None = None,
+        adapter: AdapterVerdict | None = None,
+        dimensions: int | None = None,
+        supports_thinking: bool = False,
+        supports_images: bool = False,
+        supports_documents: bool = False,
+        **facts: Any,
+    ) -> "Model":
+        """Return a model.
+
+        `facts` are further fields, null where they are not known. `created` is in unix seconds,
+        `context_length` in tokens. `experts` are those of a layer, and those that a token uses. `adapter` is
+        the analysis of its chat template, `dimensions` the length of an embedding model's vectors.
+
+        `probed` has the results of probing by question, null for a model that was not probed. `root` is the
+        model's own name, `parent` the base model of a LoRA adapter. `from_library` marks a model that the
+        server was not told to serve by name.
+        """
+        known = _UNKNOWN | {
+            "id": name,
+            "created": created,
+            "created_at": datetime.fromtimestamp(created, UTC).isoformat().replace("+00:00", "Z"),
+            "display_name": name,
+            "max_input_tokens": context_length,
+            "max_tokens": context_length,
+            "max_model_len": context_length,
+            "dimensions": dimensions,
+            "capabilities": _capabilities(
+                efforts=adapter.efforts if adapter else (),
+                images=supports_images,
+                documents=supports_documents,
+                structured=adapter is not None and dimensions is None,
+                thinking=supports_thinking,
+            ),
+            "is_moe": experts is not None,
+            "n_experts": experts[0] if experts else None,
+            "n_active_experts": experts[1] if experts else None,
+            "adapter": adapter,
+        }
+        return cls(**known | facts)
+
+
+_UNKNOWN: dict[str, Any] = {
+    **{field.name: None for field in structs.fields(Model) if field.required},
+    "supports_tools": False,
+    "is_demo": False,
+    "from_library": False,
+    "kind": "unknown",
+    "pinned": False,
+}
+
 
 class ModelList(Struct, frozen=True, kw_only=True):
     """Models; all of them, unless the request asks for a page."""
@@ -132,43 +189,6 @@ class ModelList(Struct, frozen=True, kw_only=True):
     has_more: bool
     first_id: str | None
     last_id: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCard:
-    """A served model's public data.
-
-    `created` is in unix seconds, `context_length` in tokens, `num_bytes` of weights. `dimensions` is the
-    length of an embedding model's vectors, `experts` how many a layer has and a token uses. Unknown values
-    are None, an unknown kind is "unknown". `verdicts` are the results of probing by question; empty for a
-    model that was not probed. `adapter` is the analysis of its chat template. `root` is the model's own name;
-    an alias has another `id`. `parent` is the base model of a LoRA adapter. `from_library` marks a model
-    that the server was not told to serve by name: with `--any-library-model` it offers all.
-    """
-
-    id: str
-    created: int
-    context_length: int | None
-    supports_tools: bool
-    supports_thinking: bool
-    supports_images: bool = False
-    supports_documents: bool = False
-    adapter: AdapterVerdict | None = None
-    dimensions: int | None = None
-    is_demo: bool = False
-    from_library: bool = False
-    kind: str = "unknown"
-    family: str | None = None
-    num_parameters: int | None = None
-    quantization: str | None = None
-    num_bytes: int | None = None
-    experts: tuple[int, int] | None = None
-    state: ModelState = "loaded"
-    problem: str | None = None
-    is_pinned: bool = False
-    verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
-    root: str | None = None
-    parent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,85 +210,35 @@ class ModelPage:
         number = None if limit is None else parse_limit(limit, most=MAX_MODELS)
         return cls(limit=number, after_id=after_id, before_id=before_id)
 
-    def cut(self, cards: Sequence[ModelCard]) -> tuple[Sequence[ModelCard], bool]:
-        """Return the page's models and whether there are more.
+    def of(self, models: Sequence[Model]) -> ModelList:
+        """Return the page of these models. Raises InvalidRequest."""
+        chosen, has_more = self._cut(models)
+        first, last = (chosen[0].id, chosen[-1].id) if chosen else (None, None)
+        return ModelList(data=chosen, has_more=has_more, first_id=first, last_id=last)
 
-        More in its direction. Raises InvalidRequest.
-        """
+    def _cut(self, models: Sequence[Model]) -> tuple[list[Model], bool]:
+        """Return the page's models, and whether there are more in its direction."""
         if self.before_id is not None:
-            earlier = cards[: self._position("before_id", self.before_id, cards)]
+            earlier = models[: self._position("before_id", self.before_id, models)]
             chosen = earlier if self.limit is None else earlier[-self.limit :]
-            return chosen, len(chosen) < len(earlier)
-        start = 0 if self.after_id is None else self._position("after_id", self.after_id, cards) + 1
-        later = cards[start:]
+            return list(chosen), len(chosen) < len(earlier)
+        start = 0 if self.after_id is None else self._position("after_id", self.after_id, models) + 1
+        later = models[start:]
         chosen = later[: self.limit]
-        return chosen, len(chosen) < len(later)
+        return list(chosen), len(chosen) < len(later)
 
     @staticmethod
-    def _position(param: str, name: str, cards: Sequence[ModelCard]) -> int:
-        for position, card in enumerate(cards):
-            if card.id == name:
+    def _position(param: str, name: str, models: Sequence[Model]) -> int:
+        for position, model in enumerate(models):
+            if model.id == name:
                 return position
         raise InvalidRequest(f"{param} is {name!r}, which is not the id of a model in this list", param=param)
 
 
-def encode_model(card: ModelCard) -> bytes:
-    """Return the body for one model."""
-    return msgspec.json.encode(_model_object(card))
-
-
-def encode_model_list(cards: Sequence[ModelCard], page: ModelPage) -> bytes:
-    """Return the body for a page of models. Raises InvalidRequest."""
-    chosen, has_more = page.cut(cards)
-    ends = (chosen[0].id, chosen[-1].id) if chosen else (None, None)
-    return msgspec.json.encode(
-        ModelList(
-            data=[_model_object(card) for card in chosen],
-            has_more=has_more,
-            first_id=ends[0],
-            last_id=ends[1],
-        )
-    )
-
-
-def _model_object(card: ModelCard) -> Model:
-    return Model(
-        id=card.id,
-        created=card.created,
-        created_at=datetime.fromtimestamp(card.created, UTC).isoformat().replace("+00:00", "Z"),
-        display_name=card.id,
-        max_input_tokens=card.context_length,
-        max_tokens=card.context_length,
-        max_model_len=card.context_length,
-        dimensions=card.dimensions,
-        capabilities=_capabilities(card),
-        supports_tools=card.supports_tools,
-        is_demo=card.is_demo,
-        from_library=card.from_library,
-        kind=card.kind,
-        family=card.family,
-        num_parameters=card.num_parameters,
-        quantization=card.quantization,
-        size_bytes=card.num_bytes,
-        is_moe=card.experts is not None,
-        n_experts=card.experts[0] if card.experts else None,
-        n_active_experts=card.experts[1] if card.experts else None,
-        state=card.state,
-        problem=card.problem,
-        pinned=card.is_pinned,
-        probed=dict(card.verdicts) or None,
-        adapter=card.adapter,
-        root=card.root,
-        parent=card.parent,
-    )
-
-
-def _capabilities(card: ModelCard) -> Capabilities:
-    no, yes, thinks = (
-        Support(supported=False),
-        Support(supported=True),
-        Support(supported=card.supports_thinking),
-    )
+def _capabilities(
+    *, efforts: Sequence[str], images: bool, documents: bool, structured: bool, thinking: bool
+) -> Capabilities:
+    no, yes, thinks = Support(supported=False), Support(supported=True), Support(supported=thinking)
     return Capabilities(
         batch=no,
         citations=no,
@@ -276,13 +246,13 @@ def _capabilities(card: ModelCard) -> Capabilities:
         context_management=ContextManagementSupport(
             supported=True, clear_thinking_20251015=yes, clear_tool_uses_20250919=yes, compact_20260112=no
         ),
-        effort=_effort(card.adapter.efforts if card.adapter else ()),
-        image_input=Support(supported=card.supports_images),
-        pdf_input=Support(supported=card.supports_documents),
+        effort=_effort(efforts),
+        image_input=Support(supported=images),
+        pdf_input=Support(supported=documents),
         server_tools=ServerToolSupport(supported=False, code_execution=no, web_search=no),
-        structured_outputs=Support(supported=card.adapter is not None and card.dimensions is None),
+        structured_outputs=Support(supported=structured),
         thinking=ThinkingSupport(
-            supported=card.supports_thinking,
+            supported=thinking,
             types=ThinkingTypes(adaptive=thinks, between_tools=thinks, disabled=thinks, enabled=thinks),
         ),
     )

@@ -18,6 +18,7 @@ from mlxctl.ir.errors import (
     MlxctlError,
     SequenceFailed,
     ServerUnreachable,
+    SettingsError,
 )
 from tests.bench.fixed_rate_server import fixed_rate_server
 
@@ -149,3 +150,10 @@ def test_endpoint_keeps_url_prefix_and_sends_api_key() -> None:
     head, _, body = endpoint.message({"a": 1}).partition(b"\r\n\r\n")
     assert b"Authorization: Bearer secret" in head
     assert json.loads(body) == {"a": 1}
+
+
+def test_a_benchmark_shows_the_client_certificate_of_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLXCTL_CLIENT_CERT", "/missing.pem")
+    with pytest.raises(SettingsError, match=r"'/missing\.pem' cannot be used"):
+        ChatEndpoint.of("https://host").tls()
+    assert ChatEndpoint.of("http://host").tls() is None

@@ -42,7 +42,7 @@ SMALL: list[Scenario] = [
 
 
 def target_on(server: FixedRateServer) -> BenchTarget:
-    listed = RemoteModel(name="fixed-rate", context_length=4096)
+    listed = RemoteModel(name="fixed-rate", max_model_len=4096)
     return BenchTarget("A", "fixed-rate", ChatEndpoint.of(server.url), listed.name, listed)
 
 

@@ -1,4 +1,6 @@
-"""Benchmarks of mlxctl beside mlx_lm.server and raw mlx_lm.
+"""Benchmarks beside the scenarios of `mlxctl bench`.
+
+`python -m tests.benchmarks.against` runs a scenario beside other servers.
 
 `python -m tests.benchmarks` prints a table and writes `bench_results/all.json`, or with `--only PART --out
 FILE` a part of it. Not part of the test suite: machines are shared and noisy, so every figure is a ratio of

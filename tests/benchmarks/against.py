@@ -1,7 +1,8 @@
 """`python -m tests.benchmarks.against SCENARIO`: a bench scenario beside other servers.
 
 Each comparison is one run of `mlxctl bench SCENARIO` in alternating rounds: ours is target A, the other
-server B. Options after `--` go to the scenario. `RAPID_MLX` names the program of rapid-mlx; without it, and
+server B. It is followed by the CPU seconds of both servers, which other load on the machine changes less than
+wall time. Options after `--` go to the scenario. `RAPID_MLX` names the program of rapid-mlx; without it, and
 without `rapid-mlx` on PATH, that server is left out.
 """
 
@@ -16,8 +17,12 @@ from pathlib import Path
 
 from tests import tiny_models
 from tests.benchmarks.servers import Server, mlx_lm_server, mlxctl_server, rapid_mlx_server
+from tests.real_models import smollm2
 
 SCENARIOS = ("throughput", "latency", "prefix", "agents", "arrivals", "burst", "contention", "mixed")
+
+# The small one shows the cost of serving; with the pretrained one computing costs more.
+MODELS = {"bench5m": lambda: tiny_models.model("bench5m"), "smollm2": smollm2}
 
 OpenServer = Callable[[Path], AbstractContextManager[Server]]
 
@@ -33,7 +38,7 @@ def other_servers() -> dict[str, OpenServer]:
 
 def compare(scenario: str, name: str, open_other: OpenServer, *, options: argparse.Namespace) -> int:
     """Run the scenario against one server; return the bench's exit code."""
-    model = tiny_models.model("bench5m")
+    model = MODELS[options.model]()
     out = options.out / f"{scenario}-{name.replace('_', '-').replace('.', '-')}.json"
     with mlxctl_server(model) as ours, open_other(model) as other:
         command = [
@@ -41,7 +46,11 @@ def compare(scenario: str, name: str, open_other: OpenServer, *, options: argpar
             *("--url", f"http://127.0.0.1:{ours.port}", "--against", f"http://127.0.0.1:{other.port}"),
             *("--against-model", other.model, "--out", str(out), *options.scenario_options),
         ]
-        return subprocess.run(command, check=False).returncode
+        before = ours.cpu_seconds, other.cpu_seconds
+        code = subprocess.run(command, check=False).returncode
+        one, two = ours.cpu_seconds - before[0], other.cpu_seconds - before[1]
+        print(f"CPU seconds: A {one:.1f}, B {two:.1f}, A / B {one / two:.2f}", file=sys.stderr)
+        return code
 
 
 def main() -> None:
@@ -50,6 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("scenario", choices=SCENARIOS)
     parser.add_argument("--servers", nargs="+", choices=sorted(servers), default=sorted(servers))
+    parser.add_argument("--model", choices=MODELS, default="bench5m")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("bench_results"))
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)

@@ -1,4 +1,4 @@
-"""Throughput relative to baselines, latency relative to an idle server."""
+"""Throughput beside raw mlx_lm; costs of sampling values and structured output."""
 
 import asyncio
 import random
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.bench.prompts import Prompts
-from mlxctl.bench.scenarios import Contention, Throughput
+from mlxctl.bench.scenarios import Throughput
 from mlxctl.bench.target import BenchTarget
 from tests.benchmarks.load import chat_body, run_stream
 from tests.benchmarks.raw import Raw
@@ -18,37 +18,28 @@ from tests.benchmarks.servers import Server
 
 _SHORT = "how are you today?"
 _SHORT_TOKENS = 8
-_CONTENTION = Contention(prompt_tokens=14_000, watch_seconds=3.0)
 
 
-def throughput(ours: Server, theirs: Server, raw: Raw, *, rounds: int, num_tokens: int) -> Iterator[Finding]:
-    """Measure 1, 8 and 16 streams beside raw mlx_lm and mlx_lm.server."""
+def throughput(server: Server, raw: Raw, *, rounds: int, num_tokens: int) -> Iterator[Finding]:
+    """Measure 1, 8 and 16 streams beside raw mlx_lm."""
     scenario = Throughput(streams=(1, 8, 16), answer_tokens=num_tokens, prompt_tokens=64)
-    targets = [_target(server) for server in (ours, theirs)]
-    prompts = _calibrated(targets[0])
-    rates: dict[tuple[str, int], list[float]] = {}
+    target = _target(server)
+    prompts = _calibrated(target)
+    rates: dict[int, tuple[list[float], list[float]]] = {num: ([], []) for num in scenario.streams}
     for number in range(rounds):
-        for target in targets:
-            sample = asyncio.run(scenario.measure(target, prompts, f"round {number}"))
-            for num in scenario.streams:
-                rate = sample.get(f"decode_tokens_per_second_x{num}")
-                assert rate is not None, f"{num} answers never decoded at once; use a larger --tokens"
-                rates.setdefault((target.name, num), []).append(rate)
-        for num in scenario.streams:
-            rate = raw.single(num_tokens) if num == 1 else raw.batch(num, num_tokens)
-            rates.setdefault(("raw", num), []).append(rate)
-    for num, label, raw_name, raw_bar, server_bar in (
-        (1, "1 stream", "stream_generate", 0.98, 1.0),
-        (8, "8 streams", "BatchGenerator", 0.9, 1.8),
-        (16, "16 streams", "BatchGenerator", 0.9, 1.8),
+        sample = asyncio.run(scenario.measure(target, prompts, f"round {number}"))
+        for num, (ours, others) in rates.items():
+            rate = sample.get(f"decode_tokens_per_second_x{num}")
+            assert rate is not None, f"{num} answers never decoded at once; use a larger --tokens"
+            ours.append(rate)
+            others.append(raw.single(num_tokens) if num == 1 else raw.batch(num, num_tokens))
+    for num, label, name, bar in (
+        (1, "1 stream", "stream_generate", 0.98),
+        (8, "8 streams", "BatchGenerator", 0.9),
+        (16, "16 streams", "BatchGenerator", 0.9),
     ):
-        our_rates = rates[ours.name, num]
-        for name, bar, others in (
-            (raw_name, raw_bar, rates["raw", num]),
-            ("mlx_lm.server", server_bar, rates[theirs.name, num]),
-        ):
-            ratio = Ratio.of(our_rates, others)
-            yield Finding(f"{label} / {name}", ratio, bar, True, _rates(our_rates, others))
+        ours, others = rates[num]
+        yield Finding(f"{label} / {name}", Ratio.of(ours, others), bar, True, _rates(ours, others))
 
 
 def _target(server: Server) -> BenchTarget:
@@ -58,30 +49,6 @@ def _target(server: Server) -> BenchTarget:
 def _calibrated(target: BenchTarget) -> Prompts:
     prompts = Prompts(seed=1, nonce=secrets.token_hex(6))
     return replace(prompts, tokens_per_word=asyncio.run(target.calibrate(prompts)))
-
-
-def latency(server: Server, *, rounds: int) -> Iterator[Finding]:
-    """Measure short requests idle, beside a stream, and beside a prefill."""
-    target = _target(server)
-    prompts = _calibrated(target)
-    samples = [
-        asyncio.run(_CONTENTION.measure(target, prompts, f"round {number}")) for number in range(rounds)
-    ]
-    for name, figure, other, bar in (
-        ("first token beside a decoding stream / idle", "ttft_beside_stream", "ttft_idle", 3.0),
-        ("first token beside a long prompt / idle", "ttft_beside_prompt", "ttft_idle", 5.0),
-        (
-            "first token beside a long prompt and a decoding stream / idle",
-            "ttft_beside_both",
-            "ttft_idle",
-            5.0,
-        ),
-        ("p99 gap during a long prefill / idle gap", "gap_beside_prompt_p99", "gap_idle", 4.0),
-    ):
-        values, idle = [sample[figure] for sample in samples], [sample[other] for sample in samples]
-        yield Finding(
-            f"{server.name}: {name}", Ratio.of(values, idle), bar, False, _milliseconds(values, idle)
-        )
 
 
 def new_sampling_values(server: Server, *, rounds: int) -> Iterator[Finding]:

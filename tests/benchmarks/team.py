@@ -3,27 +3,23 @@
 Of its controls, time until a client that left frees its row, audit search.
 """
 
-import asyncio
 import json
-import secrets
 import socket
 import statistics
 import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from mlxctl.bench.endpoint import ChatEndpoint
-from mlxctl.bench.prompts import Prompts
+from mlxctl.bench.run import RunOptions, ServerChoice, run_bench
 from mlxctl.bench.scenarios import Throughput
-from mlxctl.bench.target import BenchTarget
 from mlxctl.ir.policy import SCOPES, ApiKey, KeyLimits, Limits
 from mlxctl.server.policy.backend import RequestFacts, decide_locally
 from mlxctl.server.policy.key_table import KeyTable, secret_digest
 from mlxctl.server.policy.rate_limits import RateLimiter
 from mlxctl.state.stores.audit_files import AuditFiles, AuditQuery, AuditRecord
+from tests.bench.recording_observer import RecordingObserver
 from tests.benchmarks.load import chat_body
 from tests.benchmarks.rounds import Finding, Ratio
 from tests.benchmarks.servers import Server, mlxctl_server
@@ -63,23 +59,16 @@ def cost(model: Path, *, rounds: int, num_tokens: int) -> Iterator[Finding]:
 
 def _cost(plain: Server, controlled: Server, *, rounds: int, num_tokens: int) -> Finding:
     scenario = Throughput(streams=(_STREAMS,), answer_tokens=num_tokens, prompt_tokens=64)
-    targets = [_target(plain, None), _target(controlled, _KEY)]
-    prompts = Prompts(seed=1, nonce=secrets.token_hex(6))
-    prompts = replace(prompts, tokens_per_word=asyncio.run(targets[0].calibrate(prompts)))
-    rates: list[list[float]] = [[], []]
-    for number in range(rounds):
-        for target, found in zip(targets, rates, strict=True):
-            sample = asyncio.run(scenario.measure(target, prompts, f"round {number}"))
-            found.append(sample[f"decode_tokens_per_second_x{_STREAMS}"])
-    ratio = Ratio.of(rates[0], rates[1])
-    detail = " and ".join(f"{statistics.median(found):.0f}" for found in rates)
+    choices = [
+        ServerChoice(url=server.url, model=server.model, api_key=key)
+        for server, key in ((plain, None), (controlled, _KEY))
+    ]
+    result = run_bench(scenario, RunOptions(servers=tuple(choices), num_rounds=rounds), RecordingObserver())
+    name = f"decode_tokens_per_second_x{_STREAMS}"
+    rates = {each.target: each.rounds for each in result.measurements if each.name == name}
+    detail = " and ".join(f"{statistics.median(found):.0f}" for found in rates.values())
     name = f"{_STREAMS} streams: keys, limits, guardrails and audit off / on"
-    return Finding(name, ratio, 1.02, False, f"{detail} tokens/s")
-
-
-def _target(server: Server, key: str | None) -> BenchTarget:
-    endpoint = ChatEndpoint.of(f"http://127.0.0.1:{server.port}", api_key=key)
-    return BenchTarget("A", server.name, endpoint, "default_model")
+    return Finding(name, Ratio.of(rates["A"], rates["B"]), 1.02, False, f"{detail} tokens/s")
 
 
 def _disconnects(server: Server, *, rounds: int) -> Finding:

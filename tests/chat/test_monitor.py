@@ -402,8 +402,11 @@ def test_unreachable_server_is_reported_in_one_line() -> None:
 
 def test_missing_or_wrong_key_names_the_option() -> None:
     with hosting(None, "--api-key", "right") as server:
-        for key, problem in ((None, "requires an API key"), ("k", "rejects this API key")):
-            with pytest.raises(AuthenticationFailed, match=f"{problem}: use --api-key KEY"):
+        for key, problem in (
+            (None, "needs an API key; give one"),
+            ("k", "rejects this API key; give another"),
+        ):
+            with pytest.raises(AuthenticationFailed, match=f"{problem} with --api-key"):
                 run_top(server.url, api_key=key, interval_seconds=1.0, output="text")
 
 

@@ -245,7 +245,7 @@ def test_missing_api_key_names_the_option() -> None:
         run = chat("Hi", "--url", url, typed="")
         assert (
             run.stderr
-            == f"mlxctl: the server at {url} requires an API key: use --api-key KEY or MLXCTL_API_KEY\n"
+            == f"mlxctl: the server at {url} needs an API key; give one with --api-key or MLXCTL_API_KEY\n"
         )
         assert chat("Hi", "--url", url, "--api-key", "right", typed="").stdout == "You said: Hi\n"
 

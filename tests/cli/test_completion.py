@@ -65,7 +65,7 @@ def complete(line: str) -> list[str]:
         ("mlxctl serve --port 8 --log-level wa", ["warning"]),
         ("mlxctl serve --model bench --trust", ["--trust-remote-code"]),
         ("mlxctl completion ", ["bash", "zsh", "fish"]),
-        ("mlxctl launch c", ["claude", "codex"]),
+        ("mlxctl launch c", ["claude", "codex", "copilot"]),
         ("mlxctl launch ", list(CLIENTS)),
         ("mlxctl serve --kv-bits ", list(get_args(KVBits))),
         ("mlxctl models convert x --mode ", list(MODES)),

@@ -311,10 +311,10 @@ def test_the_first_wrong_field_is_named(arguments: list[str], field: str) -> Non
 
 
 def test_a_list_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlxctl.cli.inspector.agents.MAX_PAGES", 3)
+    monkeypatch.setattr("mlxctl.cli.server_client.MAX_PAGES", 3)
     with hostile(200, b'{"data": [], "has_more": true, "last_id": "a"}') as server:
         done = runner.invoke(app, ["agents", "ls", "--url", server.url])
-    assert done.stderr == f"mlxctl: {server.url}/v1/agents lists more than 1000 pages\n"
+    assert done.stderr == f"mlxctl: {server.url}/v1/agents lists more than 3 pages\n"
 
 
 @pytest.mark.parametrize("command", ["agents ls", "top --once", "launch codex --dry-run"])
@@ -327,7 +327,7 @@ def test_an_answer_without_end_is_an_error(command: str, monkeypatch: pytest.Mon
 
 
 def test_a_server_that_never_answers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlxctl.cli.inspector.connection._READ_SECONDS", 0.1)
+    monkeypatch.setattr("mlxctl.cli.server_connection._READ_SECONDS", 0.1)
     monkeypatch.setattr("mlxctl.inference.remote.client._LIST_SECONDS", 0.1)
     with hostile(hold=True) as server:
         for command in ("agents ls", "top --once"):

@@ -1,11 +1,11 @@
 """The vendors' SDKs read what the encoders write, without a network."""
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import anthropic
 import httpx2
+import msgspec
 import openai
 import pytest
 
@@ -14,29 +14,20 @@ from mlxctl.ir.errors import ContextTooLong, EngineDied, MlxctlError
 from mlxctl.protocols import (
     PROTOCOLS,
     ErrorBody,
-    ModelCard,
+    Model,
     ModelPage,
     Parsed,
     anthropic_error,
-    encode_model,
-    encode_model_list,
     openai_error,
 )
 
 from .scripts import CUT_OFF, PLAIN, SCORED, SCRIPTS, STOPPED, THINKING, TWO_CALLS, started
 
-CARDS = [
-    ModelCard(
-        id="org/tiny", created=1_700_000_000, context_length=4096, supports_tools=True, supports_thinking=True
+MODELS = [
+    Model.of(
+        "org/tiny", created=1_700_000_000, context_length=4096, supports_tools=True, supports_thinking=True
     ),
-    ModelCard(
-        id="demo",
-        created=1_700_000_001,
-        context_length=512,
-        supports_tools=True,
-        supports_thinking=False,
-        is_demo=True,
-    ),
+    Model.of("demo", created=1_700_000_001, context_length=512, supports_tools=True, is_demo=True),
 ]
 Answer = Callable[[httpx2.Request], httpx2.Response]
 
@@ -309,7 +300,7 @@ def test_both_sdks_recognize_context_length_errors() -> None:
 
 def test_both_sdks_list_the_models() -> None:
     listing = httpx2.Response(
-        200, headers={"Content-Type": "application/json"}, content=encode_model_list(CARDS, ModelPage())
+        200, headers={"Content-Type": "application/json"}, content=msgspec.json.encode(ModelPage().of(MODELS))
     )
     by_openai = list(openai_client(lambda _: listing).models.list())
     by_anthropic = list(anthropic_client(lambda _: listing).models.list())
@@ -320,7 +311,7 @@ def test_both_sdks_list_the_models() -> None:
 
 def test_both_sdks_retrieve_a_model() -> None:
     single = httpx2.Response(
-        200, headers={"Content-Type": "application/json"}, content=encode_model(CARDS[1])
+        200, headers={"Content-Type": "application/json"}, content=msgspec.json.encode(MODELS[1])
     )
     assert openai_client(lambda _: single).models.retrieve("demo").owned_by == "mlxctl"
     card = anthropic_client(lambda _: single).models.retrieve("demo")
@@ -329,5 +320,5 @@ def test_both_sdks_retrieve_a_model() -> None:
 
 
 def test_a_model_list_may_be_empty() -> None:
-    listing = json.loads(encode_model_list([], ModelPage()))
+    listing = msgspec.to_builtins(ModelPage().of([]))
     assert listing == {"object": "list", "data": [], "has_more": False, "first_id": None, "last_id": None}

@@ -141,6 +141,18 @@ def test_any_sample_format_gives_the_same_text(sdk: openai.OpenAI) -> None:
     assert first == again
 
 
+def test_languages_and_keywords_are_taken(sdk: openai.OpenAI) -> None:
+    answer = sdk.audio.transcriptions.create(
+        model=MODEL,
+        file=speech_audio(SPOKEN_SENTENCES[2]),
+        response_format="verbose_json",
+        chunking_strategy="auto",
+        extra_body={"languages": ["en"], "keywords": [WORDS[0]]},
+    )
+    assert isinstance(answer, TranscriptionVerbose)
+    assert answer.language == "en"
+
+
 def test_translation_differs_from_transcription(sdk: openai.OpenAI) -> None:
     with pytest.warns(DeprecationWarning, match="deprecated"):
         transcription = sdk.audio.translations.create(

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from mlxctl.cli.cache.target import open_cache_server, with_cache
+from mlxctl.cli.cache.target import with_cache
 from mlxctl.cli.commands import command
-from mlxctl.cli.live_settings import LiveSettings, open_server, print_settings, read_changes
-from mlxctl.cli.options import AsJson, print_json
-from mlxctl.cli.parameters import Argument, opening
+from mlxctl.cli.live_settings import print_settings, read_changes
+from mlxctl.cli.options import AsJson, print_json, with_server
+from mlxctl.cli.parameters import Argument
 from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
     from mlxctl.cli.cache.target import Cache
-    from mlxctl.cli.inspector.connection import ServerConnection
-    from mlxctl.cli.inspector.server import CacheServer
+    from mlxctl.cli.server_client import ServerClient
 
 NAMES = (
     "prefix_cache_bytes=",
@@ -34,9 +33,9 @@ Keys = Annotated[
 
 
 @command(epilog="Example: mlxctl cache warm request.json")
-@opening(open_cache_server)
+@with_server
 def warm(
-    server: "CacheServer",
+    server: "ServerClient",
     file: Annotated[Path, Argument(metavar="FILE", help="A request as JSON; only its prompt is processed.")],
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +58,7 @@ def pin(cache: "Cache", keys: Keys, as_json: AsJson = False) -> None:
 
     trees = cache.trees()
     ends = [chunk.key for key in keys for chunk in find_branch(trees, key)[-1].chunks[-1:]]
-    answer = cache.change("pin", ends)
+    answer = cache.change_chunks("pin", ends)
     print_json(answer) if as_json else echo(f"{answer['num_changed']} pinned")
     if num_left := len(ends) - answer["num_changed"]:
         echo(f"{num_left} not pinned: pinned conversations take at most half of the cache", err=True)
@@ -74,7 +73,7 @@ def unpin(cache: "Cache", keys: Keys, as_json: AsJson = False) -> None:
 
     trees = cache.trees()
     pinned = [chunk.key for key in keys for chunk in find_branch(trees, key)[-1].chunks if chunk.is_pinned]
-    answer = cache.change("unpin", pinned)
+    answer = cache.change_chunks("unpin", pinned)
     print_json(answer) if as_json else echo(f"{answer['num_changed']} unpinned")
 
 
@@ -85,15 +84,15 @@ def gc(cache: "Cache", as_json: AsJson = False) -> None:
 
     On disk also removes corrupt records and what exceeds the size limit.
     """
-    _print_removal(cache.change("gc"), as_json=as_json)
+    _print_removal(cache.change_chunks("gc"), as_json=as_json)
 
 
 @command(
     epilog="Example: mlxctl cache settings cache_ttl_seconds=3600",
 )
-@opening(open_server)
+@with_server
 def settings(
-    server: "ServerConnection",
+    server: "ServerClient",
     changes: Annotated[
         list[str] | None,
         Argument(
@@ -106,9 +105,7 @@ def settings(
 
     Changes hold until its restart.
     """
-    body = read_changes(changes or ())
-    found = server.request("PATCH" if body else "GET", "/admin/cache", LiveSettings, body or None)
-    print_settings(found, as_json=as_json)
+    print_settings(server.settings("cache", read_changes(changes or ())), as_json=as_json)
 
 
 @command(
@@ -131,13 +128,13 @@ def clear(
     Entries in use and pinned ones stay.
     """
     if not keys:
-        _print_removal(cache.change("clear"), as_json=as_json)
+        _print_removal(cache.change_chunks("clear"), as_json=as_json)
         return
     from mlxctl.cli.inspector.branches import find_branch, first_keys
 
     trees = cache.trees()
     dropped = [first for key in keys for first in first_keys(find_branch(trees, key)[-1])]
-    _print_removal(cache.change("drop", dropped), as_json=as_json)
+    _print_removal(cache.change_chunks("drop", dropped), as_json=as_json)
 
 
 def _print_removal(answer: Mapping[str, Any], *, as_json: bool) -> None:

@@ -126,10 +126,10 @@ def explain(
     from mlxctl.cli.console import console
     from mlxctl.cli.inspector.rendering import disk_explanation, explanations
     from mlxctl.cli.inspector.request_file import read_request
-    from mlxctl.cli.inspector.server import CacheServer
+    from mlxctl.cli.server_client import ServerClient
 
     request = read_request(file) if file is not None else None
-    if isinstance(cache, CacheServer):
+    if isinstance(cache, ServerClient):
         found: Any = (
             cache.explain_last(last) if request is None else cache.explain(request.protocol, request.body)
         )

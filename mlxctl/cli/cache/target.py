@@ -7,16 +7,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from mlxctl.cli.options import ApiKey, ServerUrl, read_settings, server_url
+from mlxctl.cli.options import ApiKey, ServerUrl, open_server, read_settings
 from mlxctl.cli.parameters import Option, opening
 from mlxctl.ir.errors import UsageError
 from mlxctl.state import locations
 
 if TYPE_CHECKING:
     from mlxctl.cli.inspector.directory import CacheDirectory
-    from mlxctl.cli.inspector.server import CacheServer
+    from mlxctl.cli.server_client import ServerClient
 
-    Cache = CacheServer | CacheDirectory
+    Cache = ServerClient | CacheDirectory
 
 Directory = Annotated[
     Path | None,
@@ -35,13 +35,6 @@ DirectoryInstead = Annotated[
 ]
 
 
-def open_cache_server(url: ServerUrl = None, api_key: ApiKey = None) -> AbstractContextManager["CacheServer"]:
-    """Return a client of the server at `url`. Raises SettingsError."""
-    from mlxctl.cli.inspector.server import CacheServer
-
-    return CacheServer(server_url(url), api_key=api_key)
-
-
 def open_cache(
     url: ServerUrl = None,
     api_key: ApiKey = None,
@@ -53,7 +46,7 @@ def open_cache(
     The directory with --disk or --dir. Raises SettingsError.
     """
     if not on_disk and directory is None:
-        return open_cache_server(url, api_key)
+        return open_server(url, api_key)
     if url is not None:
         raise UsageError("--url is for a server, --disk and --dir are for a directory; give one of them")
     from mlxctl.cli.inspector.directory import CacheDirectory

@@ -11,6 +11,7 @@ import httpx
 
 from mlxctl.cli.doctor.check_result import CheckResult
 from mlxctl.cli.launch.background_server import default_url
+from mlxctl.inference.remote.address import ServerAddress
 from mlxctl.ir.errors import MlxctlError, SettingsError
 from mlxctl.ir.host_names import is_loopback
 from mlxctl.library import Library
@@ -18,7 +19,6 @@ from mlxctl.server.http.address import claim_address
 from mlxctl.server.policy.access import check_keys, describe_access
 from mlxctl.server.wiring.policy import policy_service
 from mlxctl.state import locations
-from mlxctl.state.certificates import client_context
 from mlxctl.state.settings import Settings, settings_file
 
 _GREETING_SECONDS = 1.0
@@ -173,7 +173,7 @@ def check_access(settings: Settings) -> CheckResult:
 def _running_version(url: str) -> str | None:
     """Return the version of the mlxctl server at `url`, or None."""
     try:
-        with httpx.Client(trust_env=False, timeout=_GREETING_SECONDS, verify=client_context(url)) as client:
+        with ServerAddress.of(url).client(seconds=_GREETING_SECONDS) as client:
             greeting = client.get(url, headers={"Accept": "application/json"}).json()
         return str(greeting["version"]) if greeting["name"] == "mlxctl" else None
     except (httpx.HTTPError, OSError, ValueError, KeyError, TypeError):

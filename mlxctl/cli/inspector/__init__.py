@@ -1,4 +1,4 @@
-"""Inspection of a server and of the prefix cache, for commands.
+"""Inspection of the prefix cache, for commands.
 
 Runs in the process of the command.
 """

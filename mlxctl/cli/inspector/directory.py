@@ -20,7 +20,7 @@ from mlxctl.state.stores.damage import DATABASE_ERRORS
 
 
 class CacheDirectory:
-    """Disk tier below a cache directory, with the methods of `CacheServer`.
+    """Disk tier below a cache directory, with the methods of `ServerClient`.
 
     Raises StoreError when it does not exist, cannot be read, or, for changes, is in use by a server.
     """
@@ -95,7 +95,7 @@ class CacheDirectory:
             else replace(found, place=section.name, message=section.message, tool=section.tool)
         )
 
-    def change(self, action: str, keys: list[str] | None = None) -> dict[str, Any]:
+    def change_chunks(self, action: str, keys: list[str] | None = None) -> dict[str, Any]:
         """Pin, unpin, drop, clear or gc.
 
         Loads mlx, because it uses the engine's disk tier.

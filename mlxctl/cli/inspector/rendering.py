@@ -176,6 +176,11 @@ def size(num_bytes: int) -> str:
     return f"{num_bytes} B"
 
 
+def count(number: int | None) -> str:
+    """Return a number for a table; unknown ones are a dash."""
+    return "–" if number is None else f"{number:,}"
+
+
 def ago(at: float | None, *, now: float) -> str:
     """Return the time since a moment."""
     return "before start" if at is None else f"{_span(max(0.0, now - at))} ago"

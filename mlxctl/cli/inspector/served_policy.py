@@ -6,9 +6,9 @@ from urllib.parse import quote
 import msgspec
 from rich.table import Table
 
-from mlxctl.cli.inspector.connection import ServerConnection
 from mlxctl.cli.inspector.rendering import plain
 from mlxctl.cli.inspector.request_file import RequestFile
+from mlxctl.cli.server_connection import ServerConnection
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir.policy import GuardrailRules, KeyLimits, Limits
 from mlxctl.protocols import PROTOCOLS

@@ -3,11 +3,10 @@
 By environment and arguments alone. Runs in the process of the command line, which the client then replaces.
 """
 
-from mlxctl.cli.launch.background_server import RunningServer, find_or_start
+from mlxctl.cli.launch.background_server import FoundServer, find_or_start
 from mlxctl.cli.launch.clients import CLIENTS, Client, LaunchPlan
 from mlxctl.cli.launch.launched_server import find_launched_server, stop_launched_server
 from mlxctl.cli.launch.model_choice import (
-    AvailableModel,
     check_local_model,
     choose_model,
     library_candidates,
@@ -16,10 +15,9 @@ from mlxctl.cli.launch.model_choice import (
 
 __all__ = [
     "CLIENTS",
-    "AvailableModel",
     "Client",
+    "FoundServer",
     "LaunchPlan",
-    "RunningServer",
     "check_local_model",
     "choose_model",
     "find_launched_server",

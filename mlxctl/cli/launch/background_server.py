@@ -9,44 +9,39 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import httpx
-import msgspec
 
 from mlxctl.cli.launch.launched_server import new_pid_file
-from mlxctl.inference.remote.server_answers import decode_answer, read_answer
+from mlxctl.cli.server_client import ServerClient
+from mlxctl.inference.remote import RemoteModel
+from mlxctl.inference.remote.address import ServerAddress
 from mlxctl.ir.errors import (
     AuthenticationFailed,
     ClientNotReady,
-    ConnectionLost,
+    MlxctlError,
     ServerUnreachable,
-    UnknownResource,
+    SettingsError,
 )
 from mlxctl.state import locations
-from mlxctl.state.certificates import client_context
 from mlxctl.state.log_format import find_reason
 from mlxctl.state.settings import Settings
 
-_CONNECT_SECONDS = 2.0
 _READ_SECONDS = 30.0
 _START_SECONDS = 900.0
 _POLL_SECONDS = 0.1
 
 
-class _ModelList(msgspec.Struct):
-    data: list[dict[str, Any]]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningServer:
+class FoundServer:
     """A server that lists models.
 
     `pid` is set for one that was started here.
     """
 
     url: str
-    cards: list[dict[str, Any]]
+    models: tuple[RemoteModel, ...]
     pid: int | None = None
     log_file: Path | None = None
 
@@ -63,14 +58,14 @@ def find_or_start(
     api_key: str | None,
     arguments: Callable[[], list[str]],
     waiting: Callable[[str], None],
-) -> RunningServer:
+) -> FoundServer:
     """Return the server at `url`, starting one if none answers.
 
     It is started with `arguments` of `mlxctl serve`. `arguments` is called only then. Raises
     AuthenticationFailed, and ClientNotReady with the server's own reason when it ends before it is ready.
     """
     try:
-        return RunningServer(url=url, cards=list_models(url, api_key))
+        return FoundServer(url=url, models=list_models(url, api_key))
     except ServerUnreachable:
         pass
     options = arguments()
@@ -89,7 +84,7 @@ def find_or_start(
         pid_file.write(process.pid)
     try:
         _wait_until_ready(url, process, log_file)
-        return RunningServer(url=url, cards=list_models(url, api_key), pid=process.pid, log_file=log_file)
+        return FoundServer(url=url, models=list_models(url, api_key), pid=process.pid, log_file=log_file)
     except BaseException:
         process.terminate()
         raise
@@ -108,32 +103,23 @@ def _new_log(path: Path) -> BinaryIO:
 
 def list_models(
     url: str, api_key: str | None, *, read_seconds: float = _READ_SECONDS
-) -> list[dict[str, Any]]:
-    """Return the entries of `GET /v1/models`.
+) -> tuple[RemoteModel, ...]:
+    """Return the models of a server.
 
     Raises ServerUnreachable, AuthenticationFailed, and ClientNotReady where something else answers.
     """
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    timeout = httpx.Timeout(read_seconds, connect=_CONNECT_SECONDS)
-    path = f"{url}/v1/models"
     try:
-        with (
-            httpx.Client(trust_env=False, timeout=timeout, verify=client_context(url)) as client,
-            client.stream("GET", path, headers=headers) as answer,
-        ):
-            if answer.status_code in (401, 403):
-                problem = "rejects this API key; give another" if api_key else "needs an API key; give one"
-                raise AuthenticationFailed(f"the server at {url} {problem} with --api-key or MLXCTL_API_KEY")
-            body = read_answer(answer.raise_for_status(), seconds=read_seconds)
-        found = decode_answer(body, _ModelList, url=path).data
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise ServerUnreachable(url, str(error)) from None
-    except (httpx.HTTPError, ConnectionLost, UnknownResource):
+        with ServerClient(url, api_key=api_key, read_seconds=read_seconds) as server:
+            return server.models()
+    except (AuthenticationFailed, SettingsError):
+        raise
+    except MlxctlError as error:
+        if isinstance(error, ServerUnreachable) and not error.is_other:
+            raise
         raise ClientNotReady(
             f"what answers at {url} lists no models; stop it, or set MLXCTL_SERVER_PORT to another port, "
             "or name a server with --url"
         ) from None
-    return [card for card in found if isinstance(card.get("id"), str)]
 
 
 def default_url(settings: Settings) -> str:
@@ -147,7 +133,7 @@ def default_url(settings: Settings) -> str:
 
 def _wait_until_ready(url: str, process: "subprocess.Popen[bytes]", log_file: Path) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    with httpx.Client(trust_env=False, timeout=_READ_SECONDS, verify=client_context(url)) as client:
+    with ServerAddress.of(url).client(seconds=_READ_SECONDS) as client:
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 log = log_file.read_text(encoding="utf-8", errors="replace")

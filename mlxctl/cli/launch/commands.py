@@ -14,7 +14,7 @@ from mlxctl.ir.errors import ClientNotReady, UsageError
 from mlxctl.terminal_text import echo
 
 if TYPE_CHECKING:
-    from mlxctl.cli.launch import Client, RunningServer
+    from mlxctl.cli.launch import Client, FoundServer
     from mlxctl.cli.launch.clients import Endpoint
     from mlxctl.state.settings import Settings
 
@@ -98,12 +98,12 @@ def _find_endpoint(
     model: str | None,
     api_key: str | None,
     may_start: bool,
-) -> "tuple[Endpoint, RunningServer]":
+) -> "tuple[Endpoint, FoundServer]":
     """Return a server with a model that suffices for the client.
 
     A server is started if none answers and `may_start`. Raises MlxctlError.
     """
-    from mlxctl.cli.launch import AvailableModel, choose_model, find_or_start, served_names
+    from mlxctl.cli.launch import choose_model, find_or_start, served_names
     from mlxctl.cli.launch.background_server import default_url
     from mlxctl.cli.launch.clients import Endpoint
     from mlxctl.ir.host_names import server_root
@@ -126,12 +126,11 @@ def _find_endpoint(
     server = find_or_start(
         root, api_key=key, arguments=serve_options, waiting=lambda text: echo(text, err=True)
     )
-    models = [AvailableModel.of_card(card) for card in server.cards]
     # A server that was started for this model serves only this model, under its own name.
     try:
         wanted = model if server.pid is None else None
         other_names = served_names(settings, wanted) if wanted is not None else ()
-        found = choose_model(models, agent, wanted=wanted, other_names=other_names)
+        found = choose_model(server.models, agent, wanted=wanted, other_names=other_names)
     except ClientNotReady:
         server.stop()
         raise

@@ -105,7 +105,7 @@ def _print_fits(rows: "Rows", *, as_json: bool) -> None:
 
         from mlxctl.library.views import FitView
 
-        print_json([msgspec.to_builtins(FitView.of(name, fit)) for name, fit in rows])
+        print_json([msgspec.to_builtins(FitView.named(name, fit)) for name, fit in rows])
         return
     from mlxctl.cli.console import console, print_names
     from mlxctl.cli.models.tables import WIDE, fit_legend, fit_table

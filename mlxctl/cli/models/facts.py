@@ -67,7 +67,7 @@ def print_facts(
 
 def _experts(model: ModelDescription) -> list[tuple[str, str]]:
     experts = model.experts
-    return [("experts", f"{experts[0]}, {experts[1]} of them for each token")] if experts else []
+    return [("experts", f"{experts.num}, {experts.num_active} of them for each token")] if experts else []
 
 
 def _drafters(drafters: Drafters | None) -> list[tuple[str, str]]:

@@ -53,7 +53,7 @@ def ls(as_json: AsJson = False, config: ConfigFile = None) -> None:
         print_json(
             [
                 {
-                    **msgspec.to_builtins(ModelView.of(model, is_probed=model.name in probed)),
+                    **msgspec.to_builtins(ModelView.of(model, probed=model.name in probed)),
                     "path": str(model.path),
                     "origin": entry.origin,
                     "fits": fit.fits if fit else None,
@@ -101,7 +101,7 @@ def info(
 
         from mlxctl.library.views import ModelView
 
-        view = msgspec.to_builtins(ModelView.of(model, is_probed=known.record is not None))
+        view = msgspec.to_builtins(ModelView.of(model, probed=known.record is not None))
         adapter = msgspec.to_builtins(verdict)
         print_json(
             {

@@ -362,10 +362,6 @@ class ModelRunner:
         """Return the batches of a group's rows."""
         return [batch for batch in self._batches if batch.rows[0] in group]
 
-    def parts_of(self, group: abc.Sequence[Sequence]) -> list[list[Sequence]]:
-        """Return the rows of a group by their batch."""
-        return [list(batch.rows) for batch in self._parts(group)]
-
     def _read(self, rows: abc.Sequence[Sequence]) -> list[RowResult]:
         """Wait for the tokens in flight of these rows, without another step."""
         results: list[RowResult] = []

@@ -10,6 +10,7 @@ import httpx
 import msgspec
 
 from mlxctl.inference.interface import CacheEntry, InferenceStats
+from mlxctl.inference.remote.address import ServerAddress, too_slow, unreachable
 from mlxctl.inference.remote.errors import error_of_response
 from mlxctl.inference.remote.generation import RemoteGeneration
 from mlxctl.inference.remote.model_list import RemoteModel, no_model_list, read_models
@@ -29,18 +30,13 @@ from mlxctl.ir import (
 from mlxctl.ir.errors import (
     CapacityError,
     MlxctlError,
-    ServerUnreachable,
     UnknownModel,
     UnknownResource,
-    UsageError,
 )
-from mlxctl.ir.host_names import server_root
 from mlxctl.library import DEMO_MODEL, DEMO_SHORT_NAME
-from mlxctl.state.certificates import client_context
 
 _Result = TypeVar("_Result")
 
-_CONNECT_SECONDS = 5.0
 _LIST_SECONDS = 10.0
 # Servers that send no keep-alive are silent for minutes while a small machine prefills a long prompt.
 _SILENCE_SECONDS = 1800.0
@@ -102,17 +98,10 @@ class RemoteInference:
     """
 
     def __init__(self, url: str, *, api_key: str | None = None) -> None:
-        self.url = _base_url(url)
+        address = ServerAddress.of(url, api_key)
+        self.root, self.url = address.root, f"{address.root}/v1"
         self._models: tuple[RemoteModel, ...] = ()
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._client = httpx.AsyncClient(
-            headers=headers,
-            timeout=httpx.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS),
-            limits=httpx.Limits(max_connections=None),
-            # Proxies of the environment are for the internet, not for the operator's own server.
-            trust_env=False,
-            verify=client_context(self.url),
-        )
+        self._client = address.async_client(seconds=_SILENCE_SECONDS)
 
     async def wait_ready(self) -> None:
         """Read the list of models once.
@@ -149,11 +138,6 @@ class RemoteInference:
             return by_name[name]
         raise UnknownModel(name, tuple(model.name for model in self._models))
 
-    @property
-    def root(self) -> str:
-        """The URL without its `/v1`."""
-        return self.url.removesuffix("/v1")
-
     async def generate(self, request: GenerationRequest) -> RemoteGeneration:
         """Send the request; returns when the server has accepted it.
 
@@ -170,7 +154,7 @@ class RemoteInference:
             async with aclosing(response), asyncio.timeout(_LIST_SECONDS):
                 content = await read_answer_async(response)
         except (httpx.HTTPError, TimeoutError) as error:
-            raise ServerUnreachable(self.url, _reason(error)) from None
+            raise unreachable(self.url, error) from None
         raise _error(response, content)
 
     async def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
@@ -224,7 +208,7 @@ class RemoteInference:
                     if segments := events.feed(data):
                         on_segments(segments, events.duration)
         except (httpx.HTTPError, TimeoutError) as error:
-            raise ServerUnreachable(self.url, _reason(error)) from None
+            raise unreachable(self.url, error) from None
         return events.result()
 
     async def count_tokens(self, request: GenerationRequest) -> int:
@@ -242,9 +226,9 @@ class RemoteInference:
 
         Raises the error of its response, ServerUnreachable, and UnknownResource for another server.
         """
-        counters = await self._get("/stats", dict[str, Any])
+        counters = await self.get("/stats", dict[str, Any])
         convert_answer(counters, _Counters, url=f"{self.root}/stats")
-        found = await self._get("/requests", dict[str, list[RequestView]])
+        found = await self.get("/requests", dict[str, list[RequestView]])
         return InferenceStats(counters=counters, requests=tuple(found.get("requests", [])))
 
     async def cached_entries(self, limit: int) -> list[CacheEntry]:
@@ -252,8 +236,8 @@ class RemoteInference:
 
         Raises what `stats` raises.
         """
-        num_chunks = (await self._get("/cache?limit=1", _CachePage)).num_chunks
-        page = await self._get(f"/cache?offset={max(0, num_chunks - limit)}&limit={limit}", _CachePage)
+        num_chunks = (await self.get("/cache?limit=1", _CachePage)).num_chunks
+        page = await self.get(f"/cache?offset={max(0, num_chunks - limit)}&limit={limit}", _CachePage)
         return page.chunks[::-1]
 
     async def cancel(self, request_id: str) -> list[int]:
@@ -266,7 +250,8 @@ class RemoteInference:
         content = await self._request("DELETE", url, seconds=_LIST_SECONDS)
         return decode_answer(content, _Cancelled, url=url).cancelled
 
-    async def _get(self, path: str, kind: type[_Result]) -> _Result:
+    async def get(self, path: str, kind: type[_Result]) -> _Result:
+        """Return what an mlxctl server answers. Raises as `stats` does."""
         url = f"{self.root}{path}"
         try:
             content = await self._request("GET", url, seconds=_LIST_SECONDS)
@@ -293,11 +278,9 @@ class RemoteInference:
             async with asyncio.timeout(seconds), self._client.stream(method, url, **options) as response:
                 content = await read_answer_async(response)
         except (TimeoutError, httpx.ReadTimeout):
-            raise CapacityError(
-                f"the server at {base} did not answer within {seconds:g} s; it may be busy"
-            ) from None
+            raise too_slow(base, seconds) from None
         except httpx.HTTPError as error:
-            raise ServerUnreachable(base, _reason(error)) from None
+            raise unreachable(base, error) from None
         if response.status_code != 200:
             raise _error(response, content)
         return content
@@ -306,28 +289,3 @@ class RemoteInference:
 def _error(response: httpx.Response, content: bytes) -> MlxctlError:
     retry_after = response.headers.get("retry-after")
     return error_of_response(response.status_code, content, retry_after=retry_after)
-
-
-def _base_url(url: str) -> str:
-    """Return the URL that ends in /v1.
-
-    Raises UsageError for an invalid one.
-    """
-    root = server_root(url)
-    try:
-        httpx.URL(root)
-    except httpx.InvalidURL as error:
-        raise UsageError(f"{url!r} is no URL: {error}") from None
-    return f"{root}/v1"
-
-
-def _reason(error: httpx.HTTPError | TimeoutError) -> str:
-    if isinstance(error, TimeoutError):
-        return "its answer takes too long"
-    if isinstance(error, httpx.ConnectTimeout):
-        return f"it does not react within {_CONNECT_SECONDS:g} s"
-    if isinstance(error, httpx.ConnectError):
-        if "CERTIFICATE" in str(error):
-            return str(error)
-        return "the connection is refused, or there is no such host"
-    return f"the connection failed ({type(error).__name__})"

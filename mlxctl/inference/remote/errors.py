@@ -38,7 +38,7 @@ def error_of_response(status: int, body: bytes, *, retry_after: str | None = Non
     Its message is the server's, if it has one.
     """
     error = _read(body)
-    message = escape_line(shortened(error.message)) or f"the server answered {status} without a reason"
+    message = error_message(body) or f"the server answered {status} without a reason"
     if 300 <= status < 400:
         return InvalidRequest(f"the server redirects to another URL ({status}); give the final one")
     code = error.code if isinstance(error.code, str) else None
@@ -51,6 +51,17 @@ def error_of_response(status: int, body: bytes, *, retry_after: str | None = Non
     if 400 <= status < 500:
         return InvalidRequest(message, param=error.param, code=code)
     return SequenceFailed(message)
+
+
+def key_problem(url: str, *, has_key: bool) -> AuthenticationFailed:
+    """Return the error of a missing or wrong key, naming the option."""
+    problem = "rejects this API key; give another" if has_key else "needs an API key; give one"
+    return AuthenticationFailed(f"the server at {url} {problem} with --api-key or MLXCTL_API_KEY")
+
+
+def error_message(body: bytes) -> str:
+    """Return the message of an error body in one line, or ""."""
+    return escape_line(shortened(_read(body).message))
 
 
 def _read(body: bytes) -> _ErrorBody:

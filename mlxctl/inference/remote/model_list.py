@@ -1,6 +1,6 @@
 """Model list of another server (`GET /v1/models`)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -13,32 +13,6 @@ _Word = Annotated[str, msgspec.Meta(max_length=64)]
 _Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 # Servers other than mlxctl list no kind.
 _CHAT_KINDS = (None, "unknown", "text", "vision")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteModel:
-    """A model of another server; implements `ModelInfo`.
-
-    None is a property that the server does not list. `state` is `loaded` for one in memory. `number_format`
-    is that of the weights: `4-bit`, or `16-bit float`.
-    """
-
-    name: str
-    context_length: int | None = None
-    supports_tools: bool | None = None
-    supports_thinking: bool | None = None
-    supports_images: bool | None = None
-    supports_documents: bool | None = None
-    is_demo: bool = False
-    kind: str | None = None
-    state: str | None = None
-    num_parameters: int | None = None
-    number_format: str | None = None
-
-    @property
-    def can_chat(self) -> bool:
-        """Whether it is no embedding, reranking or speech model."""
-        return self.kind in _CHAT_KINDS
 
 
 class _Supported(msgspec.Struct, frozen=True):
@@ -59,18 +33,78 @@ class _Capabilities(msgspec.Struct, frozen=True):
     pdf_input: _Supported | None = None
 
 
-class _Card(msgspec.Struct, frozen=True):
-    id: _Name
+class RemoteModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model as a server lists it; implements `ModelInfo`.
+
+    None is a property that the server does not list. `root` is the name of what an alias or an adapter of
+    the model `parent` is. `probed` has the verdicts of probing by question.
+    """
+
+    name: _Name = msgspec.field(name="id")
+    root: str | None = None
+    parent: str | None = None
+    kind: _Word | None = None
+    state: _Word | None = None
+    problem: str | None = None
+    pinned: bool = False
+    is_demo: bool = False
+    from_library: bool = False
     max_model_len: _Number | None = None
     max_input_tokens: _Number | None = None
     supports_tools: bool | None = None
+    probed: Mapping[str, str] | None = None
     capabilities: _Capabilities | None = None
-    is_demo: bool = False
-    kind: _Word | None = None
-    state: _Word | None = None
     num_parameters: _Number | None = None
     quantization: _Word | None = None
     size_bytes: _Number | None = None
+
+    @property
+    def context_length(self) -> int | None:
+        """Most tokens of prompt and answer together."""
+        return self.max_model_len or self.max_input_tokens
+
+    @property
+    def supports_thinking(self) -> bool | None:
+        """Whether it can be told to think."""
+        thinking = self.capabilities and self.capabilities.thinking
+        return thinking.types.enabled.supported if thinking else None
+
+    @property
+    def supports_images(self) -> bool | None:
+        """Whether it accepts images."""
+        images = self.capabilities and self.capabilities.image_input
+        return images.supported if images else None
+
+    @property
+    def supports_documents(self) -> bool | None:
+        """Whether the server reads PDF files for it."""
+        documents = self.capabilities and self.capabilities.pdf_input
+        return documents.supported if documents else None
+
+    @property
+    def alias_of(self) -> str | None:
+        """The model that this is another name of.
+
+        None for a model's own name, and for an adapter.
+        """
+        return None if self.parent or self.root == self.name else self.root
+
+    @property
+    def can_chat(self) -> bool:
+        """Whether it is no embedding, reranking or speech model."""
+        return self.kind in _CHAT_KINDS
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it is in memory; assumed where a server lists no state."""
+        return self.state in (None, "loaded")
+
+    @property
+    def number_format(self) -> str | None:
+        """The format of the weights: `4-bit`, or `16-bit float`."""
+        if self.quantization or not self.num_parameters or not self.size_bytes:
+            return self.quantization or None
+        return f"{8 * self.size_bytes / self.num_parameters:.0f}-bit float"
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -94,40 +128,15 @@ def read_models(body: bytes, *, url: str) -> tuple[RemoteModel, ...]:
 def no_model_list(url: str) -> ServerUnreachable:
     """Return the error for a URL without a list of models."""
     return ServerUnreachable(
-        url, "what does answer returns no list of models, as an OpenAI-compatible server would"
+        url, "what does answer returns no list of models, as an OpenAI-compatible server would", is_other=True
     )
 
 
 def _read_card(body: bytes) -> RemoteModel:
     try:
-        card = msgspec.json.decode(body, type=_Card)
+        return msgspec.json.decode(body, type=RemoteModel)
     except msgspec.ValidationError:
         return RemoteModel(name=msgspec.json.decode(body, type=_Named).id)
-    capabilities = card.capabilities or _Capabilities()
-    thinking, image_input, pdf_input = (
-        capabilities.thinking,
-        capabilities.image_input,
-        capabilities.pdf_input,
-    )
-    return RemoteModel(
-        name=card.id,
-        context_length=card.max_model_len or card.max_input_tokens,
-        supports_tools=card.supports_tools,
-        supports_thinking=thinking.types.enabled.supported if thinking else None,
-        supports_images=image_input.supported if image_input else None,
-        supports_documents=pdf_input.supported if pdf_input else None,
-        is_demo=card.is_demo,
-        kind=card.kind,
-        state=card.state,
-        num_parameters=card.num_parameters,
-        number_format=card.quantization or _float_format(card),
-    )
-
-
-def _float_format(card: _Card) -> str | None:
-    if not card.num_parameters or not card.size_bytes:
-        return None
-    return f"{8 * card.size_bytes / card.num_parameters:.0f}-bit float"
 
 
 class _Named(msgspec.Struct, frozen=True):

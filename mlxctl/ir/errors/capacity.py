@@ -69,8 +69,12 @@ class ModelInUse(CapacityError):
 
 
 class ServerUnreachable(CapacityError):
-    """No language model server answers at the URL."""
+    """No language model server answers at the URL.
 
-    def __init__(self, url: str, reason: str) -> None:
+    `is_other` says that something else does.
+    """
+
+    def __init__(self, url: str, reason: str, *, is_other: bool = False) -> None:
         super().__init__(f"no server answers at {url}: {reason}")
         self.url = url
+        self.is_other = is_other

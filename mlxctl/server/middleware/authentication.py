@@ -1,7 +1,6 @@
 """Authenticate callers and enforce the access that routes need."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from falcon.asgi import Request, Response
 
@@ -46,13 +45,7 @@ class Authentication:
             context.identity = caller
             call_at_end(request.scope, self._policy.track(caller, context.record.revoke))
 
-    async def process_resource(
-        self,
-        request: Request,
-        response: Response,  # noqa: ARG002
-        _: object,
-        __: dict[str, Any],
-    ) -> None:
+    async def process_resource(self, request: Request, *_: object) -> None:
         """Raise InsufficientScope or PermissionDenied if the route needs another key."""
         route, identity = self._routes[request.uri_template or ""], request.context.identity
         if route.access not in ("open", "caller") and route.access not in identity.scopes:

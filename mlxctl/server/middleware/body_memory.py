@@ -6,9 +6,8 @@ Event-loop thread only.
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any
 
-from falcon.asgi import Request, Response
+from falcon.asgi import Request
 
 from mlxctl.ir.errors import QueueFull, describe_bytes
 from mlxctl.server.http.disconnect import call_at_end
@@ -102,13 +101,7 @@ class BodyAccounts:
         self._memory = memory
         self._turns = turns
 
-    async def process_resource(
-        self,
-        request: Request,
-        response: Response,  # noqa: ARG002
-        _: object,
-        __: dict[str, Any],
-    ) -> None:
+    async def process_resource(self, request: Request, *_: object) -> None:
         """Open the account of a request until it ends."""
         account = request.context.body_account = BodyAccount(
             self._memory, self._turns, fairness_key(request, request.context.identity)

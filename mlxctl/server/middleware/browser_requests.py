@@ -8,7 +8,6 @@ the answer, so on a server without keys it may only list models and generate.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 from urllib.parse import urlsplit
 
 import falcon
@@ -50,13 +49,7 @@ class BrowserRequests:
             )
             raise InvalidRequest(message, code="origin_not_allowed")
 
-    async def process_resource(
-        self,
-        request: Request,
-        response: Response,  # noqa: ARG002
-        _: object,
-        __: dict[str, Any],
-    ) -> None:
+    async def process_resource(self, request: Request, *_: object) -> None:
         """Limit a foreign origin on a server without keys. Raises InvalidRequest."""
         origin = _origin(request)
         identity = request.context.identity

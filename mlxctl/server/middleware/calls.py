@@ -1,8 +1,6 @@
 """Makes the CallContext of each request."""
 
-from typing import Any
-
-from falcon.asgi import Request, Response
+from falcon.asgi import Request
 
 from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.deadline import Deadline
@@ -22,13 +20,7 @@ class Calls:
         self._policy = policy
         self._settings = settings
 
-    async def process_resource(
-        self,
-        request: Request,
-        response: Response,  # noqa: ARG002
-        _: object,
-        __: dict[str, Any],
-    ) -> None:
+    async def process_resource(self, request: Request, *_: object) -> None:
         """Make the context of an authenticated request with a route."""
         context, policy = request.context, self._policy
         caller: Caller = context.identity

@@ -6,7 +6,6 @@ For logs, metrics and the audit log.
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from falcon.asgi import Request, Response
 
@@ -66,13 +65,7 @@ class RequestRecording:
         started = time.monotonic()
         call_at_end(request.scope, lambda: self._end(context, started, request.scope))
 
-    async def process_resource(
-        self,
-        request: Request,
-        response: Response,  # noqa: ARG002
-        _: object,
-        __: dict[str, Any],
-    ) -> None:
+    async def process_resource(self, request: Request, *_: object) -> None:
         """Add route, protocol and caller."""
         context: HttpRecord = request.context.record
         context.route = request.uri_template or ""

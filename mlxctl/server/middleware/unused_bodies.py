@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
 from falcon.asgi import Request, Response
 
@@ -29,13 +28,7 @@ class UnusedBodies:
             for path in route.paths
         }
 
-    async def process_resource(
-        self,
-        request: Request,
-        response: Response,  # noqa: ARG002
-        _: object,
-        __: dict[str, Any],
-    ) -> None:
+    async def process_resource(self, request: Request, *_: object) -> None:
         """Read an unused body. Raises InvalidRequest, BodyTooLarge, BodyTooSlow."""
         if (request.uri_template, request.method) not in self._with_body:
             await _discard(request)

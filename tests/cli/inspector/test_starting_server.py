@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from mlxctl.cli.inspector.served_models import ModelServer
+from mlxctl.cli.server_client import ServerClient
 from mlxctl.ir.errors import CapacityError
 from tests.http_double import running
 
@@ -37,12 +37,12 @@ class _Starting(BaseHTTPRequestHandler):
 
 def test_models_are_listed_while_the_engine_starts() -> None:
     with running(ThreadingHTTPServer(("127.0.0.1", 0), _Starting)) as server:
-        (row,) = ModelServer(f"http://127.0.0.1:{server.server_port}", api_key=None).models()
+        (row,) = ServerClient(f"http://127.0.0.1:{server.server_port}", api_key=None).model_rows()
     assert (row.name, row.state, row.num_requests) == ("later", "not_loaded", None)
 
 
 def test_a_server_that_is_not_ready_says_so() -> None:
     with running(ThreadingHTTPServer(("127.0.0.1", 0), _Starting)) as server:
-        connection = ModelServer(f"http://127.0.0.1:{server.server_port}", api_key=None)
+        connection = ServerClient(f"http://127.0.0.1:{server.server_port}", api_key=None)
         with pytest.raises(CapacityError, match="the server is not ready: the engine is starting"):
             connection.request("GET", "/stats", dict)

@@ -6,6 +6,7 @@ With a client that prints its arguments and environment.
 import os
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
 from contextlib import suppress
@@ -14,7 +15,10 @@ from pathlib import Path
 import pytest
 
 from mlxctl.cli.launch.background_server import list_models
+from mlxctl.ir.errors import ClientNotReady
 from tests import tiny_models
+from tests.hostile_server import hostile
+from tests.http_double import running
 from tests.server.process import ServerProcess, wait_for
 
 CLIENT = """#!/bin/sh
@@ -79,6 +83,25 @@ def test_without_a_server_at_the_given_url_none_is_started(environment: dict[str
     assert "no server answers at http://127.0.0.1:1" in done.stderr
 
 
+class _OtherProgram(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        self.request.recv(65_536)
+        self.request.sendall(b"SSH-2.0-OpenSSH_9.9\r\n")
+
+
+def test_a_program_that_is_no_server_takes_the_address() -> None:
+    with running(socketserver.ThreadingTCPServer(("127.0.0.1", 0), _OtherProgram)) as program:
+        url = f"http://127.0.0.1:{program.server_address[1]}"
+        with pytest.raises(ClientNotReady, match="lists no models; stop it, or set MLXCTL_SERVER_PORT"):
+            list_models(url, None)
+
+
+@pytest.mark.parametrize("status", [404, 503])
+def test_a_server_without_models_is_not_taken_for_a_missing_one(status: int) -> None:
+    with hostile(status) as server, pytest.raises(ClientNotReady, match="lists no models"):
+        list_models(server.url, None)
+
+
 @pytest.mark.parametrize("url", ["ftp://x", "127.0.0.1:99999"])
 def test_an_invalid_url_is_named(environment: dict[str, str], url: str) -> None:
     done = launch(environment, "claude", "--url", url)
@@ -100,7 +123,7 @@ def test_a_server_is_started_in_the_background_and_the_client_gets_its_model(
         assert done.returncode == 0, done.stderr
         assert done.stdout.rstrip().endswith("exec hello")
         assert f"127.0.0.1:{port}/v1" in done.stdout
-        assert [card["id"] for card in list_models(f"http://127.0.0.1:{port}", None)] == [model.name]
+        assert [each.name for each in list_models(f"http://127.0.0.1:{port}", None)] == [model.name]
         # The same command again, now with a server that has the model under its name.
         again = launch(environment, "codex", "--model", str(model))
         assert f"codex with {model.name} at http://127.0.0.1:{port}" in again.stderr

@@ -1,41 +1,48 @@
 """Which model a coding agent gets, and reasons against others."""
 
+import json
 from typing import get_args
 
 import pytest
 
-from mlxctl.cli.launch import CLIENTS, AvailableModel, choose_model
+from mlxctl.cli.launch import CLIENTS, choose_model
+from mlxctl.cli.launch.model_choice import lacks
+from mlxctl.inference.remote.model_list import RemoteModel, read_models
 from mlxctl.ir.errors import ClientNotReady
 from mlxctl.library.detection import Kind
 
 CODEX = CLIENTS["codex"]
-GOOD = AvailableModel(name="good", context_length=40_000, supports_tools=True, weights_bytes=10)
 
 
-def model(name: str, **changes: object) -> AvailableModel:
-    values = {"context_length": 40_000, "supports_tools": True, "weights_bytes": 10, **changes}
-    return AvailableModel(name=name, **values)  # type: ignore[arg-type]
+def model(name: str, **changes: object) -> RemoteModel:
+    card = {"id": name, "max_model_len": 40_000, "supports_tools": True, "size_bytes": 10}
+    return listed(**{**card, "state": "not_loaded", **changes})
+
+
+def listed(**card: object) -> RemoteModel:
+    (found,) = read_models(json.dumps({"data": [card]}).encode(), url="http://server")
+    return found
 
 
 def test_a_loaded_model_is_preferred_to_a_larger_one() -> None:
     chosen = choose_model(
-        [model("large", weights_bytes=99), model("loaded", is_loaded=True)], CODEX, wanted=None
+        [model("large", size_bytes=99), model("loaded", state="loaded")], CODEX, wanted=None
     )
     assert chosen.name == "loaded"
 
 
 def test_a_probed_model_is_preferred_to_an_unprobed_one() -> None:
     chosen = choose_model(
-        [model("large", weights_bytes=99), model("probed", is_probed=True)], CODEX, wanted=None
+        [model("large", size_bytes=99), model("probed", probed={"tools": "yes"})], CODEX, wanted=None
     )
     assert chosen.name == "probed"
 
 
 def test_without_a_sufficient_model_each_reason_is_named() -> None:
     models = [
-        model("short", context_length=4096),
-        model("mute", supports_tools=False, is_probed=True),
-        model("vectors", is_text=False),
+        model("short", max_model_len=4096),
+        model("mute", probed={"tools": "no"}),
+        model("vectors", kind="embeddings"),
         model("broken", problem="its weights are missing"),
     ]
     with pytest.raises(ClientNotReady) as error:
@@ -49,19 +56,18 @@ def test_without_a_sufficient_model_each_reason_is_named() -> None:
 
 def test_an_unknown_name_lists_the_names_of_the_server() -> None:
     with pytest.raises(ClientNotReady, match="no model 'other'; it has good"):
-        choose_model([GOOD], CODEX, wanted="other")
+        choose_model([model("good")], CODEX, wanted="other")
 
 
 def test_a_server_that_says_nothing_of_tools_is_used() -> None:
-    assert AvailableModel.of_card({"id": "foreign", "max_model_len": 65_536}).lacks(CLIENTS["claude"]) is None
+    assert lacks(listed(id="foreign", max_model_len=65_536), CLIENTS["claude"]) is None
 
 
 def test_probing_overrules_the_chat_template() -> None:
-    card = {"id": "x", "supports_tools": True, "probed": {"tools": "no"}, "max_model_len": 99_000}
-    assert AvailableModel.of_card(card).lacks(CODEX) == "cannot call tools (probing found no tool calls)"
+    found = model("x", supports_tools=True, probed={"tools": "no"})
+    assert lacks(found, CODEX) == "cannot call tools (probing found no tool calls)"
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_kinds_without_text_are_no_text_models(kind: str) -> None:
-    card = {"id": "m", "kind": kind, "supports_tools": True}
-    assert AvailableModel.of_card(card).is_text == (kind in ("text", "vision", "unknown"))
+    assert (lacks(model("m", kind=kind), CODEX) is None) == (kind in ("text", "vision", "unknown"))

@@ -1,7 +1,5 @@
 """LM Studio's routes: model lists, and answers with statistics."""
 
-import asyncio
-
 from falcon.asgi import Request, Response
 from msgspec import UNSET
 
@@ -38,12 +36,10 @@ class ModelDescriber:
         served = next((each for each in self._models.served(call.models) if each.name == own_name), None)
         if served is None:
             return ModelSummary()
-        # The first call reads files, so it runs in a thread.
-        described = await asyncio.to_thread(self._catalog.described, served.name, served.facts.path)
-        packing = described.quantization
+        described = await self._catalog.describe(served.name, served.facts.path)
         return ModelSummary(
             architecture=served.facts.model_type,
-            quantization=None if packing is None else packing.label,
+            quantization=described.quantization_label,
             context_length=served.context_length,
         )
 
@@ -74,15 +70,13 @@ class LMStudioModelsResource:
 
     async def _describe(self, model: ServedModel, name: str) -> LMStudioModel:
         """Describe a model, or a LoRA adapter of this name on it."""
-        # The first call reads files, so it runs in a thread.
-        described = await asyncio.to_thread(self._catalog.described, model.name, model.facts.path)
-        packing = described.quantization
+        described = await self._catalog.describe(model.name, model.facts.path)
         embeds = model.facts.purpose == "embeddings"
         return LMStudioModel(
             id=name,
             type="embeddings" if embeds else "vlm" if model.supports_images else "llm",
             arch=model.facts.model_type,
-            quantization=None if packing is None else packing.label,
+            quantization=described.quantization_label,
             state="loaded" if model.state == "loaded" else "not-loaded",
             max_context_length=model.context_length,
             capabilities=["tool_use"] if model.supports_tools else [],
@@ -114,9 +108,8 @@ class LMStudioNativeModelsResource:
         answer(response, LMStudioNativeModels(described))
 
     async def _describe(self, model: ServedModel, name: str) -> LMStudioNativeModel:
-        # The first call reads files, so it runs in a thread.
-        described = await asyncio.to_thread(self._catalog.described, model.name, model.facts.path)
-        packing, weights = described.quantization, described.weights
+        described = await self._catalog.describe(model.name, model.facts.path)
+        packing, parameters = described.quantization, described.num_parameters
         embeds = model.facts.purpose == "embeddings"
         loaded = [LMStudioInstance(name, LMStudioInstanceConfig(model.context_length))]
         return LMStudioNativeModel(
@@ -128,7 +121,7 @@ class LMStudioNativeModelsResource:
             if packing is None
             else LMStudioQuantization(name=packing.label, bits_per_weight=packing.bits),
             size_bytes=model.facts.weights_bytes,
-            params_string=None if weights is None else f"{weights.num_parameters / 1e9:.1f}B",
+            params_string=None if parameters is None else f"{parameters / 1e9:.1f}B",
             loaded_instances=loaded if model.state == "loaded" else [],
             max_context_length=model.context_length,
             capabilities=UNSET

@@ -1,6 +1,5 @@
 """Ollama's routes beside generation: model lists, details, version."""
 
-import asyncio
 import hashlib
 import time
 from datetime import UTC, datetime
@@ -160,14 +159,13 @@ class OllamaVersionResource:
 
 
 async def _entry(catalog: Catalog, model: ServedModel) -> dict[str, Any]:
-    # The first call reads files, so it runs in a thread.
-    described = await asyncio.to_thread(catalog.described, model.name, model.facts.path)
-    weights, packing = described.weights, described.quantization
+    described = await catalog.describe(model.name, model.facts.path)
+    parameters = described.num_parameters
     details = schema.OllamaDetails(
         family=model.facts.model_type,
         families=[model.facts.model_type],
-        parameter_size="" if weights is None else f"{weights.num_parameters / 1e9:.1f}B",
-        quantization_level="" if packing is None else packing.label,
+        parameter_size="" if parameters is None else f"{parameters / 1e9:.1f}B",
+        quantization_level=described.quantization_label or "",
     )
     return {
         "name": model.name,

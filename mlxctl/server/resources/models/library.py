@@ -173,7 +173,7 @@ class FitResource:
             if has_matrix
             else None
         )
-        return FitView.of(name, fit, problem=model.problem, macs=macs)
+        return FitView.named(name, fit, problem=model.problem, macs=macs)
 
     def _find(self, name: str, allowed: AllowedModels) -> ModelDescription:
         models = self._models.served(allowed)

@@ -1,18 +1,16 @@
 """GET /v1/models and /v1/models/{name}, for clients of every protocol."""
 
-import asyncio
-from dataclasses import replace
-
 from falcon.asgi import Request, Response
+from msgspec.structs import replace
 
 from mlxctl.formats.adapters.media.pdf_files import reads_pdfs
-from mlxctl.inference import ServedModel, UnusableModel
+from mlxctl.inference import ServedModel
 from mlxctl.inference.models.manager import Models
 from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import UnknownModel
 from mlxctl.library import ModelDescription
 from mlxctl.library.catalog import Catalog
-from mlxctl.protocols import ModelCard, ModelPage, encode_model, encode_model_list
+from mlxctl.protocols import Model, ModelPage
 from mlxctl.server.http.answer import answer
 from mlxctl.server.policy.caller import allowed_models, call_of
 
@@ -32,8 +30,7 @@ class ModelsResource:
             before_id=request.get_param("before_id"),
         )
         await self._models.read_capabilities()
-        cards = await _cards(self._models, self._catalog, allowed_models(request))
-        answer(response, encode_model_list(cards, page))
+        answer(response, page.of(await _listed(self._models, self._catalog, allowed_models(request))))
 
 
 class ModelResource:
@@ -49,41 +46,38 @@ class ModelResource:
         allowed = call.models
         registered = await self._models.registered_name(name, call)
         await self._models.read_capabilities()
-        cards = {card.id: card for card in await _cards(self._models, self._catalog, allowed)}
-        card = cards.get(registered) or cards.get(self._models.own_name(registered))
-        if card is None:
+        models = {model.id: model for model in await _listed(self._models, self._catalog, allowed)}
+        found = models.get(registered) or models.get(self._models.own_name(registered))
+        if found is None:
             raise UnknownModel(name, tuple(model.name for model in self._models.served(allowed)))
-        answer(response, encode_model(card))
+        answer(response, found)
 
 
-async def _cards(models: Models, catalog: Catalog, allowed: AllowedModels) -> list[ModelCard]:
+async def _listed(models: Models, catalog: Catalog, allowed: AllowedModels) -> list[Model]:
     """Return served models, LoRA adapters, the library, and unusable models."""
-    cards = [
-        replace(_card(model, await _described(catalog, model)), root=models.own_name(model.name))
+    served = [
+        _served(model, await catalog.describe(model.name, model.facts.path), models.own_name(model.name))
         for model in models.served(allowed)
     ]
-    by_name = {card.id: card for card in cards}
+    by_name = {model.id: model for model in served}
     adapters = [
-        replace(by_name[each.base], id=each.full_name, parent=each.base)
+        replace(by_name[each.base], id=each.full_name, display_name=each.full_name, parent=each.base)
         for each in models.lora.adapters(allowed)
         if each.base in by_name
     ]
-    usable = sorted([*cards, *adapters], key=lambda card: card.from_library and card.state != "loaded")
-    return [*usable, *map(_unusable, models.unusable(allowed))]
+    usable = sorted([*served, *adapters], key=lambda model: model.from_library and model.state != "loaded")
+    unusable = [
+        Model.of(model.name, state="failed", problem=model.reason) for model in models.unusable(allowed)
+    ]
+    return [*usable, *unusable]
 
 
-async def _described(catalog: Catalog, model: ServedModel) -> ModelDescription:
-    # The first call reads files, so it runs in a thread.
-    return await asyncio.to_thread(catalog.described, model.name, model.facts.path)
-
-
-def _card(model: ServedModel, described: ModelDescription) -> ModelCard:
-    weights, packing = described.weights, described.quantization
+def _served(model: ServedModel, described: ModelDescription, own_name: str) -> Model:
     # Models that embed or transcribe may have a chat template, too.
     chats = model.facts.purpose == "text"
     adapter = model.adapter_verdict if chats else None
-    return ModelCard(
-        id=model.name,
+    return Model.of(
+        model.name,
         created=model.created,
         context_length=model.facts.context_length,
         dimensions=model.facts.dimensions,
@@ -98,24 +92,13 @@ def _card(model: ServedModel, described: ModelDescription) -> ModelCard:
         from_library=model.from_library,
         kind=described.detection.kind,
         family=described.detection.family,
-        num_parameters=weights.num_parameters if weights else None,
-        quantization=packing.label if packing else None,
-        num_bytes=model.facts.weights_bytes,
+        num_parameters=described.num_parameters,
+        quantization=described.quantization_label,
+        size_bytes=model.facts.weights_bytes,
         experts=described.experts,
         state=model.state,
         problem=model.problem,
-        is_pinned=model.is_pinned,
-        verdicts=model.verdicts,
-    )
-
-
-def _unusable(model: UnusableModel) -> ModelCard:
-    return ModelCard(
-        id=model.name,
-        created=0,
-        context_length=None,
-        supports_tools=False,
-        supports_thinking=False,
-        state="failed",
-        problem=model.reason,
+        pinned=model.is_pinned,
+        probed=dict(model.verdicts) or None,
+        root=own_name,
     )
