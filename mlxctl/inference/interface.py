@@ -9,6 +9,7 @@ from mlxctl.ir import (
     EmbeddingRequest,
     EmbeddingResult,
     GenerationRequest,
+    SegmentObserver,
     StreamEvent,
     TextResult,
     TranscriptionRequest,
@@ -98,8 +99,10 @@ class Inference(Protocol):
     async def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
         """Return a vector for each text: all of them, or none."""
 
-    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
-        """Transcribe an audio file."""
+    async def transcribe(
+        self, request: TranscriptionRequest, *, on_segments: SegmentObserver | None = None
+    ) -> TranscriptionResult:
+        """Transcribe an audio file; `on_segments` gets segments as they are found."""
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a prompt, which may exceed the context length."""

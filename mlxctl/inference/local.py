@@ -3,6 +3,8 @@
 Event-loop thread only.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from mlxctl.inference.call_context import operator_call
@@ -16,10 +18,13 @@ from mlxctl.ir import (
     EmbeddingRequest,
     EmbeddingResult,
     GenerationRequest,
+    SegmentObserver,
+    SpeechSegment,
     TranscriptionRequest,
     TranscriptionResult,
 )
 from mlxctl.ir.allowed_models import EVERY_MODEL
+from mlxctl.ir.transcription import SAMPLE_RATE
 
 
 class LocalInference:
@@ -49,9 +54,17 @@ class LocalInference:
         """Return a vector for each text: all of them, or none."""
         return await self._service.embed(PackedTexts.of(request), operator_call())
 
-    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
-        """Transcribe an audio file."""
-        return await self._service.transcribe(request, operator_call())
+    async def transcribe(
+        self, request: TranscriptionRequest, *, on_segments: SegmentObserver | None = None
+    ) -> TranscriptionResult:
+        """Transcribe an audio file; `on_segments` gets segments as they are found."""
+        duration = request.num_samples / SAMPLE_RATE
+
+        def tell(segments: Sequence[SpeechSegment]) -> None:
+            if on_segments is not None:
+                on_segments(segments, duration)
+
+        return await self._service.transcribe(request, operator_call(), on_segments=tell)
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a prompt, which may exceed the context length."""

@@ -89,11 +89,14 @@ if TYPE_CHECKING:
     from mlxctl.ir.results import Collector, TextResult, collect
     from mlxctl.ir.stored import StoredAgent, StoredItem, StoredResponse
     from mlxctl.ir.transcription import (
+        SegmentObserver,
         SpeechSegment,
         SpeechTask,
+        TimedWord,
         TranscriptionRecipe,
         TranscriptionRequest,
         TranscriptionResult,
+        WhisperTokens,
     )
 
 __all__ = [
@@ -149,6 +152,7 @@ __all__ = [
     "Role",
     "SamplingOptions",
     "SamplingParams",
+    "SegmentObserver",
     "ShownPart",
     "SpeechSegment",
     "SpeechTask",
@@ -165,6 +169,7 @@ __all__ = [
     "ThinkingLimit",
     "ThinkingOptions",
     "ThinkingPart",
+    "TimedWord",
     "TokenLogprob",
     "TokenScore",
     "ToneCurve",
@@ -184,6 +189,7 @@ __all__ = [
     "TranscriptionTask",
     "Usage",
     "VisionRecipe",
+    "WhisperTokens",
     "collect",
     "text_message",
 ]

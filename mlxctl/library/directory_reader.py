@@ -16,7 +16,7 @@ from mlxctl.library.files import missing_config, missing_weight_files, read_json
 from mlxctl.library.mtp_heads import MTP_HEAD_TYPE
 from mlxctl.library.names import display_name
 from mlxctl.library.text_config import whole_number
-from mlxctl.library.transcription_recipe import TRANSCRIPTION_MODEL_TYPES, read_transcription_recipe
+from mlxctl.library.transcription_recipe import read_transcription_recipe, transcription_family
 from mlxctl.library.vision_recipe import read_vision_recipe
 
 _WHISPER_HINT = (
@@ -44,10 +44,13 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         raise BrokenModel(
             path, f"{display_name(path)!r} is an MTP head: give it to --draft beside the model it drafts for"
         )
-    if not (path / "tokenizer.json").is_file():
-        hint = _WHISPER_HINT if config.get("model_type") in TRANSCRIPTION_MODEL_TYPES else ""
+    transcriber = transcription_family(config)
+    # The tokenizers of other transcription models have many forms; only the engine reads them.
+    if transcriber in (None, "whisper") and not (path / "tokenizer.json").is_file():
+        hint = _WHISPER_HINT if transcriber else ""
         raise BrokenModel(path, f"model {display_name(path)!r} has no tokenizer.json{hint}")
-    model_type, template = _model_type(path, config), find_chat_template(path, tokenizer_config)
+    model_type = transcriber or _model_type(path, config)
+    template = find_chat_template(path, tokenizer_config)
     family, _ = find_family(model_type, template)
     generation_config = read_optional_json(path, "generation_config.json")
     context_length = find_context_length(config, tokenizer_config)
@@ -89,7 +92,7 @@ def _shortest_length(
 ) -> int:
     if embedding is not None:
         return embedding.max_length
-    return context_length if transcription is None else transcription.context_length
+    return transcription.context_length if transcription and transcription.whisper else context_length
 
 
 def _num_dimensions(config: Mapping[str, Any], embedding: EmbeddingRecipe | None) -> int | None:

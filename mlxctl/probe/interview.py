@@ -11,6 +11,7 @@ from mlxctl.engine import AudioWindow, EngineClient, ModelLoaded
 from mlxctl.formats.adapters import ModelAdapter, PreparedInput, create_adapter
 from mlxctl.formats.adapters.media.audio_files import AudioFile
 from mlxctl.inference.session import ModelSession
+from mlxctl.inference.transcription.segmentation import whisper_text
 from mlxctl.ir import (
     Collector,
     FinishReason,
@@ -169,18 +170,24 @@ class Interview:
         await self._wait_for_engine()
         started = time.monotonic()
         samples = await asyncio.to_thread(audio.read_window, 0, recipe.window_samples)
-        window = AudioWindow(model=self.model, samples=samples, language_id=recipe.languages.get("en"))
+        tokens = recipe.whisper
+        window = AudioWindow(
+            model=self.model,
+            samples=samples,
+            language_id=tokens.languages.get("en") if tokens else None,
+            language="en" if recipe.languages and "en" in recipe.languages else None,
+        )
         try:
             async with asyncio.timeout(self._deadline_seconds):
                 result = await self._session.transcribe(window)
         except TimeoutError:
             raise DeadlineExceeded(f"transcription took longer than {self._deadline_seconds:g} s") from None
         self._observer.tokens_generated(len(result.token_ids))
-        text_ids = [token_id for token_id in result.token_ids if token_id < recipe.end]
         bytes_of = self.adapter().vocabulary.bytes_of
+        text = whisper_text(result.token_ids, tokens, bytes_of) if tokens else result.text
         return Exchange(
             prompt=description,
-            output=b"".join(map(bytes_of, text_ids)).decode(errors="replace").strip(),
+            output=text.strip(),
             num_tokens=len(result.token_ids),
             duration_seconds=round(time.monotonic() - started, 3),
         )

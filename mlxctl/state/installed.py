@@ -12,7 +12,7 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
     "vision": {"mlx_vlm": "mlx-vlm", "PIL": "Pillow"},
     "heic": {"pillow_heif": "pillow-heif"},
     "pdf": {"pypdfium2": "pypdfium2", "PIL": "Pillow"},
-    "audio": {"mlx_audio": "mlx-audio", "miniaudio": "miniaudio"},
+    "audio": {"mlx_audio": "mlx-audio", "miniaudio": "miniaudio", "soundfile": "soundfile"},
     "policy": {"cryptography": "cryptography"},
     "oidc": {"joserfc": "joserfc"},
     "otel": {

@@ -275,8 +275,11 @@ def _sentencepiece(token: str) -> bytes:
 def load_vocabulary(facts: ModelFacts) -> Vocabulary:
     """Load the tokenizer of a model; raises BrokenModel."""
     # PERF: imported with the first tokenizer, not when the server starts.
-    from tokenizers import Tokenizer
+    from tokenizers import Tokenizer, models
 
+    if facts.transcription is not None and facts.transcription.whisper is None:
+        # Such a model returns text: only the engine has its tokenizer. A vocabulary has at least one token.
+        return Vocabulary(Tokenizer(models.BPE(vocab={"": 0}, merges=[])))
     path = facts.path / "tokenizer.json"
     try:
         tokenizer = Tokenizer.from_file(str(path))
