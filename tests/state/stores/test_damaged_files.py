@@ -86,6 +86,8 @@ WRITERS = {
     "library/conversion/weight_writer.py": "a new model, whole or not at all (tests/library/conversion)",
     "cli/doctor/generation.py": "an empty settings file, in a temporary directory",
     "engine/speculation/policy/gate_store.py": "measured seconds (tests/engine/test_gate_store.py)",
+    "cli/transcribe.py": "a transcript, which mlxctl never reads",
+    "formats/adapters/media/audio_decoders.py": "audio that macOS decodes, in a temporary file",
     "formats/adapters/media/image_files.py": "an image that macOS decodes, in a temporary directory",
     "inference/preparation/process.py": "nothing: it discards the output of a process",
     "inference/remote/results.py": "nothing: it encodes audio in memory",
