@@ -19,6 +19,9 @@ COMMANDS = {
     "chat": LazyCommand("mlxctl.cli.chat:chat", "Chat with a model in the terminal."),
     "run": LazyCommand("mlxctl.cli.run:run", "Answer one prompt, or chat; downloads the model if needed."),
     "speak": LazyCommand("mlxctl.cli.speak:speak", "Read a text aloud, or write it to an audio file."),
+    "transcribe": LazyCommand(
+        "mlxctl.cli.transcribe:transcribe", "Transcribe audio files to text or subtitles."
+    ),
     "launch": LazyCommand(
         "mlxctl.cli.launch.commands:launch", "Start a coding agent with a model of this machine."
     ),

@@ -104,11 +104,11 @@ def open_backend(
         if server is not None:
             return server
     name = name_to_load(model, open_library(None), is_quiet=is_quiet)
-    path = Path(_local_model(name, is_quiet=is_quiet))
+    path = Path(local_model(name, is_quiet=is_quiet))
     return LocalBackend(resolve(environment=os.environ, flags={"model": {"path": path}}))
 
 
-def _local_model(name: str, *, is_quiet: bool) -> str:
+def local_model(name: str, *, is_quiet: bool) -> str:
     """Return the model's name or directory.
 
     A hub repository is downloaded first.

@@ -109,14 +109,24 @@ def server_with(
     Then the model is in memory once. Says on standard error which server that is, or that the model is loaded
     beside one, unless `is_quiet`.
     """
+    found = find_server_with(name, settings, api_key=api_key, is_quiet=is_quiet)
+    return found[0].backend(found[1], is_quiet=is_quiet) if found is not None else None
+
+
+def find_server_with(
+    name: str, settings: Settings, *, api_key: str | None, is_quiet: bool
+) -> tuple[RunningServer, str] | None:
+    """Return a running server that has the model, and its name there.
+
+    Says on standard error why none is used, unless `is_quiet`.
+    """
     servers = running_servers(settings, api_key)
     if not servers:
         return None
     directory = _find_on_disk(name)
     found = _find_served(name, directory, servers)
     if found is not None:
-        server, served_name = found
-        return server.backend(served_name, is_quiet=is_quiet)
+        return found
     if directory is not None and not is_quiet:
         for server in servers:
             _say_why_not(server, name, directory.path)

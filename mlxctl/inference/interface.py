@@ -9,6 +9,7 @@ from mlxctl.ir import (
     EmbeddingRequest,
     EmbeddingResult,
     GenerationRequest,
+    SegmentObserver,
     SpeechChunk,
     SpeechRequest,
     StreamEvent,
@@ -104,8 +105,10 @@ class Inference(Protocol):
     async def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
         """Return a vector for each text: all of them, or none."""
 
-    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
-        """Transcribe an audio file."""
+    async def transcribe(
+        self, request: TranscriptionRequest, *, on_segments: SegmentObserver | None = None
+    ) -> TranscriptionResult:
+        """Transcribe an audio file; `on_segments` gets segments as they are found."""
 
     def speak(self, request: SpeechRequest) -> AsyncGenerator[SpeechChunk, None]:
         """Speak a text. Closing the iterator cancels the rest."""

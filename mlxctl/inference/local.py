@@ -3,7 +3,7 @@
 Event-loop thread only.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
@@ -18,12 +18,15 @@ from mlxctl.ir import (
     EmbeddingRequest,
     EmbeddingResult,
     GenerationRequest,
+    SegmentObserver,
     SpeechChunk,
     SpeechRequest,
+    SpeechSegment,
     TranscriptionRequest,
     TranscriptionResult,
 )
 from mlxctl.ir.allowed_models import EVERY_MODEL
+from mlxctl.ir.transcription import SAMPLE_RATE
 
 
 class LocalInference:
@@ -53,9 +56,17 @@ class LocalInference:
         """Return a vector for each text: all of them, or none."""
         return await self._service.embed(PackedTexts.of(request), operator_call())
 
-    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
-        """Transcribe an audio file."""
-        return await self._service.transcribe(request, operator_call())
+    async def transcribe(
+        self, request: TranscriptionRequest, *, on_segments: SegmentObserver | None = None
+    ) -> TranscriptionResult:
+        """Transcribe an audio file; `on_segments` gets segments as they are found."""
+        duration = request.num_samples / SAMPLE_RATE
+
+        def tell(segments: Sequence[SpeechSegment]) -> None:
+            if on_segments is not None:
+                on_segments(segments, duration)
+
+        return await self._service.transcribe(request, operator_call(), on_segments=tell)
 
     def speak(self, request: SpeechRequest) -> AsyncGenerator[SpeechChunk, None]:
         """Speak a text. Closing the iterator cancels the rest."""

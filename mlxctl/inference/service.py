@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 
 from msgspec import structs
@@ -39,7 +39,7 @@ from mlxctl.ir import (
     TranscriptionResult,
 )
 from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
-from mlxctl.ir.errors import MlxctlError, PermissionDenied, UnknownResource
+from mlxctl.ir.errors import InvalidRequest, MlxctlError, PermissionDenied, UnknownResource
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.timed_phases import add_phases
 from mlxctl.state.settings import PoolSettings, VisionSettings
@@ -277,21 +277,39 @@ class InferenceService:
         """
         call.record.name_model(request.model)
         model = self.models.own_name(request.model)
-        prompt = await screen(request.prompt.strip(), call, model=model, preparation=self.preparation)
-        session, lease = await self.models.use(request.model, call, purpose="transcription")
-        try:
+        before = "\n".join(part for part in (request.prompt.strip(), ", ".join(request.keywords)) if part)
+        prompt = await screen(before, call, model=model, preparation=self.preparation)
+        async with AsyncExitStack() as leases:
+            session, lease = await self.models.use(request.model, call, purpose="transcription")
+            leases.callback(lease.release)
+            aligner = None
+            recipe = session.reader.facts.transcription
+            if request.word_times and recipe is not None and not recipe.has_word_times:
+                aligner, lease = await self.models.use(self._aligner(call), call, purpose="transcription")
+                leases.callback(lease.release)
             return await transcribe(
                 request,
                 prompt,
                 call,
                 session=session,
+                aligner=aligner,
                 rules=output_rules(model, call),
                 preparation=self.preparation,
                 log=self._log,
                 on_segments=on_segments,
             )
-        finally:
-            lease.release()
+
+    def _aligner(self, call: CallContext) -> str:
+        """Return the model that times words. Raises InvalidRequest."""
+        models = self.models.served(call.models)
+        found = (each.name for each in models if each.facts.transcription and each.facts.transcription.aligns)
+        if (name := next(found, None)) is None:
+            message = (
+                "timestamp_granularities: word times need a model that aligns; serve Qwen3-ForcedAligner, "
+                "too, or request segment timestamps"
+            )
+            raise InvalidRequest(message, param="timestamp_granularities")
+        return name
 
     async def speak(self, request: SpeechRequest, call: CallContext) -> AsyncGenerator[SpeechChunk, None]:
         """Speak a text, loading the model if necessary; the last chunk `is_last`.

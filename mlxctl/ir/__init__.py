@@ -91,11 +91,14 @@ if TYPE_CHECKING:
     from mlxctl.ir.speech import ReferenceAudio, SpeechChunk, SpeechRecipe, SpeechRequest
     from mlxctl.ir.stored import StoredAgent, StoredItem, StoredResponse
     from mlxctl.ir.transcription import (
+        SegmentObserver,
         SpeechSegment,
         SpeechTask,
+        TimedWord,
         TranscriptionRecipe,
         TranscriptionRequest,
         TranscriptionResult,
+        WhisperTokens,
     )
 
 __all__ = [
@@ -152,6 +155,7 @@ __all__ = [
     "Role",
     "SamplingOptions",
     "SamplingParams",
+    "SegmentObserver",
     "ShownPart",
     "SpeechChunk",
     "SpeechGenerationTask",
@@ -172,6 +176,7 @@ __all__ = [
     "ThinkingLimit",
     "ThinkingOptions",
     "ThinkingPart",
+    "TimedWord",
     "TokenLogprob",
     "TokenScore",
     "ToneCurve",
@@ -191,6 +196,7 @@ __all__ = [
     "TranscriptionTask",
     "Usage",
     "VisionRecipe",
+    "WhisperTokens",
     "collect",
     "text_message",
 ]

@@ -19,16 +19,15 @@ SpeechTask = Literal["transcribe", "translate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TranscriptionRecipe:
-    """Window size and special tokens of a Whisper model.
+class WhisperTokens:
+    """Special tokens of a Whisper model.
 
     `languages` are ids by code, empty for a model with one language, which gets no language token;
     `first_time` is the id of the time 0.00, each later id is a step later. `suppressed` ids are never
     generated, `suppressed_first` not at the start. `no_speech` is the token of a window without speech, None
-    where there is none.
+    where there is none. `alignment_heads` are layers and heads that follow the audio best, empty if unknown.
     """
 
-    window_samples: int
     context_length: int
     start: int
     end: int
@@ -41,6 +40,7 @@ class TranscriptionRecipe:
     languages: dict[str, int]
     suppressed: tuple[int, ...]
     suppressed_first: tuple[int, ...]
+    alignment_heads: tuple[tuple[int, int], ...] = ()
 
     @property
     def max_tokens(self) -> int:
@@ -54,39 +54,84 @@ class TranscriptionRecipe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptionRecipe:
+    """How a model transcribes, and what a request may ask.
+
+    `family` names the code that runs it. `window_samples` is the longest audio that it takes at once;
+    `context_length` is in tokens, 0 for a model without one. `languages` are the codes that a request may
+    name, None for a model that detects the language and cannot be told. `whisper` has the tokens of a Whisper
+    model. A model that only `aligns` finds the times of the words of a known text.
+    """
+
+    family: str
+    window_samples: int
+    context_length: int = 0
+    languages: tuple[str, ...] | None = None
+    has_word_times: bool = False
+    takes_prompt: bool = False
+    takes_temperature: bool = False
+    translates: bool = False
+    aligns: bool = False
+    whisper: WhisperTokens | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptionRequest:
     """An audio file to transcribe.
 
-    `read_window(start, num_samples)` returns samples, later ones each time, and blocks. `language` is a code,
-    None to detect it. `prompt` is text that came before. Without a `temperature` above 0, failed windows are
-    decoded again at higher ones.
+    `read_window(start, num_samples)` returns samples, later ones each time, and blocks; `encoded` is the file
+    as it is sent to another server, where it is known. `speech` are first and last samples of the parts that
+    may hold speech; None is the whole file. `language` is a code, None to detect it, if possible among
+    `languages`. `prompt` is text that came before, `keywords` are words that may be heard. Without a
+    `temperature` above 0, failed windows are decoded again at higher ones. With `word_times` the segments
+    have words.
     """
 
     model: str
     num_samples: int
     read_window: Callable[[int, int], bytes]
+    encoded: bytes | None = None
+    speech: Sequence[tuple[int, int]] | None = None
     task: SpeechTask = "transcribe"
     language: str | None = None
+    languages: tuple[str, ...] = ()
     prompt: str = ""
+    keywords: tuple[str, ...] = ()
     temperature: float = 0.0
+    word_times: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedWord:
+    """A word, with the space before it, and its times in seconds."""
+
+    text: str
+    start: float
+    end: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechSegment:
     """The text from `start` to `end`, in seconds.
 
-    The figures are those of its window, which begins at sample `seek`.
+    The figures are those of its window, which begins at sample `seek`; they are 0 for models that have none.
+    `words` are there if the request asked for them.
     """
 
     start: float
     end: float
     text: str
-    token_ids: tuple[int, ...]
-    seek: int
-    temperature: float
-    mean_logprob: float
-    compression_ratio: float
-    no_speech: float
+    token_ids: tuple[int, ...] = ()
+    seek: int = 0
+    temperature: float = 0.0
+    mean_logprob: float = 0.0
+    compression_ratio: float = 0.0
+    no_speech: float = 0.0
+    words: tuple[TimedWord, ...] = ()
+
+
+SegmentObserver = Callable[[Sequence[SpeechSegment], float], None]
+"""Gets segments in order, as they are found, and the duration of the whole file in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from mlxctl.library.runtimes import find_runtimes, missing_runtime
 from mlxctl.library.safetensors_headers import read_tensors
 from mlxctl.library.speech_recipe import CODEC_FOLDER
 from mlxctl.library.text_config import text_part
-from mlxctl.library.transcription_recipe import TRANSCRIPTION_MODEL_TYPES
+from mlxctl.library.transcription_recipe import transcription_family
 from mlxctl.library.weights import Experts, Weights, count_experts, sum_tensors
 
 _UNKNOWN = Detection(kind="unknown", family=None, evidence=())
@@ -179,7 +179,10 @@ def _with_text_facts(blank: ModelDescription) -> ModelDescription:
 def _with_serving_facts(described: ModelDescription) -> tuple[ModelDescription, str | None]:
     """Add facts that reading the model for serving yields, or its error."""
     # Reading these names the missing extra, or what an MTP head is for.
-    has_own_error = described.model_type in (*TRANSCRIPTION_MODEL_TYPES, *ENCODER_KINDS, MTP_HEAD_TYPE)
+    has_own_error = (
+        described.model_type in (*ENCODER_KINDS, MTP_HEAD_TYPE)
+        or transcription_family(described.config) is not None
+    )
     if described.runtimes == () and not has_own_error:
         return (
             described,

@@ -17,7 +17,8 @@ from mlxctl.library.speech_recipe import speech_family
 Kind = Literal["text", "vision", "embeddings", "reranker", "speech-to-text", "text-to-speech", "unknown"]
 
 _SPEECH_TO_TEXT = (
-    "canary", "cohere_asr", "glmasr", "moonshine", "parakeet", "qwen3_asr", "sensevoice", "voxtral",
+    "canary", "cohere_asr", "glmasr", "moonshine", "parakeet", "qwen3_asr",
+    "qwen3_forced_aligner", "sensevoice", "voxtral",
     "wav2vec2", "whisper",
 )  # fmt: skip
 _TEXT_TO_SPEECH = (

@@ -17,7 +17,7 @@ from mlxctl.library.mtp_heads import MTP_HEAD_TYPE
 from mlxctl.library.names import display_name
 from mlxctl.library.speech_recipe import SPEECH_FAMILIES, read_speech_recipe, speech_weights_bytes
 from mlxctl.library.text_config import whole_number
-from mlxctl.library.transcription_recipe import TRANSCRIPTION_MODEL_TYPES, read_transcription_recipe
+from mlxctl.library.transcription_recipe import read_transcription_recipe, transcription_family
 from mlxctl.library.vision_recipe import read_vision_recipe
 
 _WHISPER_HINT = (
@@ -46,13 +46,15 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
             path, f"{display_name(path)!r} is an MTP head: give it to --draft beside the model it drafts for"
         )
     speech = read_speech_recipe(path, config)
+    transcriber = transcription_family(config)
     template = find_chat_template(path, tokenizer_config)
     kind = detect(path, config, template=template, has_vision_tower=False, name=display_name(path)).kind
-    if speech is None:
-        _check_tokenizer(path, config, kind)
-    else:
+    if speech is not None:
         config = {"model_type": speech.family, **config}
-    model_type = _model_type(path, config)
+    elif transcriber in (None, "whisper"):
+        # The tokenizers of other transcription models have many forms; only the engine reads them.
+        _check_tokenizer(path, config, kind)
+    model_type = transcriber or _model_type(path, config)
     family, _ = find_family(model_type, template)
     generation_config = read_optional_json(path, "generation_config.json")
     context_length = find_context_length(config, tokenizer_config)
@@ -94,7 +96,7 @@ def _check_tokenizer(path: Path, config: Mapping[str, Any], kind: Kind) -> None:
             f"are not supported for it; those of {', '.join(SPEECH_FAMILIES)} are",
         )
     if not (path / "tokenizer.json").is_file():
-        hint = _WHISPER_HINT if config.get("model_type") in TRANSCRIPTION_MODEL_TYPES else ""
+        hint = _WHISPER_HINT if transcription_family(config) else ""
         raise BrokenModel(path, f"model {display_name(path)!r} has no tokenizer.json{hint}")
 
 
@@ -113,7 +115,7 @@ def _shortest_length(
 ) -> int:
     if embedding is not None:
         return embedding.max_length
-    return context_length if transcription is None else transcription.context_length
+    return transcription.context_length if transcription and transcription.whisper else context_length
 
 
 def _num_dimensions(config: Mapping[str, Any], embedding: EmbeddingRecipe | None) -> int | None:

@@ -21,7 +21,7 @@ from mlxctl.library.files import OTHER_FORMAT
 from mlxctl.library.names import folder_of_repository, is_repository
 from mlxctl.library.unknown_names import describe_no_repository, near_hint
 
-MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.npz")
+MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.mvn", "*.tiktoken", "*.npz")
 # Copies of the weights in formats that MLX does not load.
 _NEVER = ("consolidated*.safetensors", "original/*", "onnx/*", "openvino/*", "coreml/*", "gguf/*")
 # Disk space to leave free for the rest of the machine.

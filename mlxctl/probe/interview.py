@@ -14,6 +14,7 @@ from mlxctl.engine import AudioWindow, EngineClient, ModelLoaded, Speak
 from mlxctl.formats.adapters import ModelAdapter, PreparedInput, create_adapter
 from mlxctl.formats.adapters.media.audio_files import AudioFile
 from mlxctl.inference.session import ModelSession
+from mlxctl.inference.transcription.segmentation import whisper_text
 from mlxctl.ir import (
     Collector,
     FinishReason,
@@ -178,18 +179,24 @@ class Interview:
         await self._wait_for_engine()
         started = time.monotonic()
         samples = await asyncio.to_thread(audio.read_window, 0, recipe.window_samples)
-        window = AudioWindow(model=self.model, samples=samples, language_id=recipe.languages.get("en"))
+        tokens = recipe.whisper
+        window = AudioWindow(
+            model=self.model,
+            samples=samples,
+            language_id=tokens.languages.get("en") if tokens else None,
+            language="en" if recipe.languages and "en" in recipe.languages else None,
+        )
         try:
             async with asyncio.timeout(self._deadline_seconds):
                 result = await self._session.transcribe(window)
         except TimeoutError:
             raise DeadlineExceeded(f"transcription took longer than {self._deadline_seconds:g} s") from None
         self._observer.tokens_generated(len(result.token_ids))
-        text_ids = [token_id for token_id in result.token_ids if token_id < recipe.end]
         bytes_of = self.adapter().vocabulary.bytes_of
+        text = whisper_text(result.token_ids, tokens, bytes_of) if tokens else result.text
         return Exchange(
             prompt=description,
-            output=b"".join(map(bytes_of, text_ids)).decode(errors="replace").strip(),
+            output=text.strip(),
             num_tokens=len(result.token_ids),
             duration_seconds=round(time.monotonic() - started, 3),
         )
@@ -235,13 +242,15 @@ class Interview:
         window = AudioWindow(
             model=_LISTENER,
             samples=await asyncio.to_thread(audio.read_window, 0, recipe.window_samples),
-            language_id=recipe.languages.get("en"),
+            language_id=recipe.whisper.languages.get("en") if recipe.whisper else None,
+            language="en" if recipe.languages and "en" in recipe.languages else None,
         )
         async with asyncio.timeout(self._deadline_seconds):
             result = await self._ear.transcribe(window)
-        text_ids = [token_id for token_id in result.token_ids if token_id < recipe.end]
-        heard = b"".join(map(self._ear.reader.tokens.bytes_of, text_ids))
-        return heard.decode(errors="replace").strip()
+        bytes_of = self._ear.reader.tokens.bytes_of
+        tokens = recipe.whisper
+        text = whisper_text(result.token_ids, tokens, bytes_of) if tokens else result.text
+        return text.strip()
 
     async def _wait_for_engine(self) -> None:
         """Wait for a restarting engine, for a bounded time."""

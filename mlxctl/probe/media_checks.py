@@ -3,7 +3,7 @@
 from mlxctl.formats.vision.registry import VISION_MODEL_TYPES
 from mlxctl.library.detection import Detection, Kind
 from mlxctl.library.speech_recipe import SPEECH_FAMILIES
-from mlxctl.library.transcription_recipe import TRANSCRIPTION_MODEL_TYPES
+from mlxctl.library.transcription_families import TRANSCRIPTION_FAMILIES
 from mlxctl.state.stores import QUESTIONS, Finding
 
 _MODALITIES: dict[str, tuple[Kind, ...]] = {
@@ -21,7 +21,7 @@ _NOT_RUN = {
     "multi_image": _IMAGES_NOT_RUN,
     "embeddings": "only embedding models are tested for vectors",
     "reranking": "only cross-encoders are tested for scores",
-    "audio": f"only {', '.join(TRANSCRIPTION_MODEL_TYPES)} models transcribe here, and only "
+    "audio": f"only {', '.join(('whisper', *TRANSCRIPTION_FAMILIES))} models transcribe here, and only "
     f"{', '.join(SPEECH_FAMILIES)} models speak, with mlxctl[audio] installed",
 }
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mlxctl.engine.audio.transcriber import TokenRules
 
-from .whisper_vocabulary import END, FIRST_TIME, NUM_TOKENS, RECIPE
+from .whisper_vocabulary import END, FIRST_TIME, NUM_TOKENS, TOKENS
 
 
 def allowed(written: Sequence[int], logits: Any = None) -> set[int]:
@@ -19,7 +19,7 @@ def allowed(written: Sequence[int], logits: Any = None) -> set[int]:
     All are equally likely, or by these logits.
     """
     logits = np.zeros(NUM_TOKENS, dtype=np.float32) if logits is None else logits
-    TokenRules(RECIPE).apply(logits, written)
+    TokenRules(TOKENS).apply(logits, written)
     return set(np.flatnonzero(np.isfinite(logits)).tolist())
 
 

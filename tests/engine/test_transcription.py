@@ -18,7 +18,7 @@ from mlxctl.engine.backend import CPU
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.wire.jobs import Transcribe
 from mlxctl.engine.workload import DecodeLoad, WorkloadContext
-from mlxctl.ir import TranscriptionRecipe
+from mlxctl.ir import TranscriptionRecipe, WhisperTokens
 from mlxctl.ir.errors import BrokenModel, ModelInUse, SequenceFailed
 from mlxctl.library import read_model
 from mlxctl.probe.questions import SPOKEN_SENTENCES
@@ -35,6 +35,12 @@ FACTS = read_model(tiny_models.trained("whisper_words"))
 def recipe() -> TranscriptionRecipe:
     assert FACTS.transcription is not None
     return FACTS.transcription
+
+
+def tokens() -> WhisperTokens:
+    found = recipe().whisper
+    assert found is not None
+    return found
 
 
 def samples_of(sound: bytes) -> bytes:
@@ -71,22 +77,22 @@ def written_by_the_layers(asked: AudioWindow) -> list[int]:
     import mlx.core as mx
     from mlx_audio.stt.models.whisper.audio import log_mel_spectrogram
 
-    model, rules = open_transcriber(FACTS.path), TokenRules(recipe())
+    model, rules = open_transcriber(FACTS.path), TokenRules(tokens())
     sound: Any = np.zeros(recipe().window_samples, np.float32)
     given = np.frombuffer(asked.samples, np.int16)
     sound[: len(given)] = given / 32768
-    languages = recipe().languages.values()
+    languages = tokens().languages.values()
     encoded = model.encoder(
         log_mel_spectrogram(mx.array(sound), n_mels=model.dims.n_mels)[None].astype(model.dtype)
     )
-    first: Any = np.array(model.decoder(mx.array([[recipe().start]]), encoded)[0][0, -1].astype(mx.float32))
-    prompt = [recipe().start, max(languages, key=lambda token_id: first[token_id]), recipe().transcribe]
+    first: Any = np.array(model.decoder(mx.array([[tokens().start]]), encoded)[0][0, -1].astype(mx.float32))
+    prompt = [tokens().start, max(languages, key=lambda token_id: first[token_id]), tokens().transcribe]
     written: list[int] = []
-    while len(written) < recipe().context_length // 2:
+    while len(written) < tokens().context_length // 2:
         logits = np.array(model.decoder(mx.array([prompt + written]), encoded)[0][0, -1].astype(mx.float32))
         rules.apply(logits, written)
         token_id = int(logits.argmax())
-        if token_id == recipe().end:
+        if token_id == tokens().end:
             break
         written.append(token_id)
     return written
@@ -100,7 +106,7 @@ def test_transcript_equals_greedy_decoding_of_the_layers(sentence: str) -> None:
 
     written = asyncio.run(ask())
     assert written.token_ids == written_by_the_layers(window(sentence))
-    assert written.language_id in recipe().languages.values()
+    assert written.language_id in tokens().languages.values()
     assert -1 < written.mean_logprob <= 0
     assert 0 <= written.no_speech < 0.5
 
@@ -118,14 +124,14 @@ def test_sampling_is_deterministic_for_the_same_window() -> None:
 
 
 def test_prompt_holds_previous_text_language_and_task() -> None:
-    listener, english = Transcriber(open_transcriber(FACTS.path), recipe()), recipe().languages["en"]
+    listener, english = Transcriber(open_transcriber(FACTS.path), recipe()), tokens().languages["en"]
     prompt_ids = listener._prompt(window(previous_ids=[5, 6]), english)
     assert listener._prompt(window(task="translate"), english) == [
-        recipe().start,
+        tokens().start,
         english,
-        recipe().translate,
+        tokens().translate,
     ]
-    assert prompt_ids == [recipe().previous, 5, 6, recipe().start, english, recipe().transcribe]
+    assert prompt_ids == [tokens().previous, 5, 6, tokens().start, english, tokens().transcribe]
 
 
 def test_rows_decode_while_windows_are_transcribed() -> None:

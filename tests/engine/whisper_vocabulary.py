@@ -1,13 +1,13 @@
 """A small vocabulary with the layout of Whisper's."""
 
-from mlxctl.ir import TranscriptionRecipe
+from mlxctl.ir import WhisperTokens
 
 END = 10
 FIRST_TIME = 18
 NUM_TOKENS = FIRST_TIME + 101
 
-RECIPE = TranscriptionRecipe(
-    window_samples=100 * 320,
+WINDOW_SAMPLES = 100 * 320
+TOKENS = WhisperTokens(
     context_length=32,
     start=11,
     end=END,

@@ -21,8 +21,10 @@ from mlxctl.library import read_model
 from tests import tiny_models
 
 ADAPTER = create_adapter(read_model(tiny_models.trained("whisper_words")), name="whisper_words")
-assert ADAPTER.facts.transcription is not None
 RECIPE = ADAPTER.facts.transcription
+assert RECIPE is not None
+assert RECIPE.whisper is not None
+TOKENS = RECIPE.whisper
 WORD = next(iter(ADAPTER.vocabulary.encode("garden")))
 
 
@@ -37,9 +39,9 @@ class ScriptedEngine:
 
 
 def window_of(*words: int, logprob: float = -0.1, no_speech: float = 0.0) -> TranscribedWindow:
-    ids = [RECIPE.first_time, *words, RECIPE.first_time + 25]
+    ids = [TOKENS.first_time, *words, TOKENS.first_time + 25]
     return TranscribedWindow(
-        token_ids=ids, language_id=RECIPE.languages["en"], mean_logprob=logprob, no_speech=no_speech
+        token_ids=ids, language_id=TOKENS.languages["en"], mean_logprob=logprob, no_speech=no_speech
     )
 
 
@@ -112,7 +114,7 @@ def test_task_and_prompt_reach_the_engine() -> None:
 def test_only_the_end_of_a_long_prompt_is_read() -> None:
     engine = ScriptedEngine(window_of(WORD))
     run(engine, prompt="garden " * 5000)
-    room = RECIPE.context_length - RECIPE.max_tokens
+    room = TOKENS.context_length - TOKENS.max_tokens
     assert room // 2 < len(engine.windows[0].previous_ids) < room
 
 

@@ -16,12 +16,20 @@ from .environment import ROOT, project, requirements
 
 # Files that import a package of an extra, with the check that names the extra before.
 OPTIONAL = {
-    "mlxctl/formats/adapters/media/audio_files.py": {"miniaudio"},  # models/transcription_recipe.py
+    "mlxctl/formats/adapters/media/audio_decoders.py": {"miniaudio", "soundfile"},  # transcription_recipe.py
     "mlxctl/formats/adapters/media/image_files.py": {
         "PIL",  # models/vision_recipe.py
         "pillow_heif",  # missing_for
     },
     "mlxctl/formats/adapters/media/pdf_files.py": {"pypdfium2"},  # missing_for
+    **{
+        f"mlxctl/engine/audio/{name}.py": {"mlx_audio"}  # library/transcription_recipe.py
+        for name in ("transcription_model", "families/canary", "families/parakeet", "families/sensevoice")
+    },
+    **{
+        f"mlxctl/engine/audio/families/{name}.py": {"mlx_audio", "transformers"}  # mlx-audio requires it
+        for name in ("qwen3_asr", "qwen3_forced_aligner")
+    },
     "mlxctl/engine/audio/transcriber.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/audio/workload.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/speech/modules.py": {"mlx_audio", "transformers"},  # library/speech_recipe.py

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from mlxctl.ir import TranscriptionRecipe
+from mlxctl.ir import TranscriptionRecipe, WhisperTokens
 from mlxctl.ir.errors import BrokenModel
 from mlxctl.library import describe_model, read_model
 from mlxctl.library.transcription_recipe import supports_transcription
 from mlxctl.state import installed
 from tests import tiny_models
+from tests.tiny_models.transcription_models import transcription_model
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -35,13 +36,19 @@ def recipe(model: Path) -> TranscriptionRecipe:
     return found
 
 
+def tokens(model: Path) -> WhisperTokens:
+    found = recipe(model).whisper
+    assert found is not None
+    return found
+
+
 def test_whisper_recipe_has_window_context_and_tokens(model: Path) -> None:
     found = recipe(model)
     assert (found.window_samples, found.context_length) == (2 * 16_000, 64)
-    assert (
-        found.end < found.start < found.languages["en"] < found.translate < found.no_times < found.first_time
-    )
-    assert list(found.languages) == ["en"]
+    assert (found.languages, found.translates) == (("en",), True)
+    ids = tokens(model)
+    assert ids.end < ids.start < ids.languages["en"] < ids.translate < ids.no_times < ids.first_time
+    assert list(ids.languages) == ["en"]
     facts = read_model(model)
     assert (facts.purpose, facts.context_length) == ("transcription", 64)
 
@@ -63,9 +70,9 @@ def test_hugging_face_field_names_are_read(model: Path) -> None:
 
 def test_english_model_has_no_languages(model: Path) -> None:
     change(model, "generation_config.json", lambda generation: generation.update(is_multilingual=False))
-    assert recipe(model).languages == {}
+    assert tokens(model).languages == {}
     change(model, "generation_config.json", lambda generation: generation.pop("is_multilingual"))
-    assert recipe(model).languages == {}
+    assert tokens(model).languages == {}
 
 
 def test_suppressed_tokens_are_read(model: Path) -> None:
@@ -74,7 +81,7 @@ def test_suppressed_tokens_are_read(model: Path) -> None:
         "generation_config.json",
         lambda generation: generation.update(suppress_tokens=[1, 2], begin_suppress_tokens=[3]),
     )
-    assert (recipe(model).suppressed, recipe(model).suppressed_first) == ((1, 2), (3,))
+    assert (tokens(model).suppressed, tokens(model).suppressed_first) == ((1, 2), (3,))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +128,37 @@ def test_missing_packages_are_named(model: Path, monkeypatch: pytest.MonkeyPatch
     assert "mlxctl[audio]" in (describe_model(model).problem or "")
 
 
+@pytest.mark.parametrize(
+    ("name", "spoil", "message"),
+    [
+        ("qwen3_asr", lambda path: (path / "modeling.py").touch(), r"brings Python code \(modeling.py\)"),
+        (
+            "qwen3_asr",
+            lambda path: (path / "preprocessor_config.json").unlink(),
+            "has no preprocessor_config",
+        ),
+        ("sensevoice", lambda path: (path / "tokens.json").unlink(), r"has no \*.bpe.model or tokens.json"),
+        (
+            "parakeet_ctc",
+            lambda path: change(
+                path, "config.json", lambda value: value["preprocessor"].update(sample_rate=8000)
+            ),
+            "takes audio at 8000 Hz; 16000 Hz are supported",
+        ),
+    ],
+)
+def test_other_families_are_checked_before_they_are_loaded(
+    tmp_path: Path, name: str, spoil: Callable[[Path], object], message: str
+) -> None:
+    path = Path(shutil.copytree(transcription_model(name), tmp_path / name))
+    assert recipe(path).family == name.removesuffix("_ctc")
+    spoil(path)
+    with pytest.raises(BrokenModel, match=message):
+        read_model(path)
+    assert describe_model(path).problem
+
+
 def test_other_models_have_no_transcription_recipe() -> None:
     assert read_model(tiny_models.model("qwen3")).transcription is None
-    assert not supports_transcription({"model_type": "parakeet"})
+    assert not supports_transcription({"model_type": "moonshine"})
     assert describe_model(tiny_models.trained("whisper_words")).problem is None

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from mlxctl.library import demo
+from mlxctl.library.speech_recipe import SPEECH_FAMILIES
+from mlxctl.library.transcription_families import TRANSCRIPTION_FAMILIES
 from mlxctl.probe.targets import ProbeTarget
 from mlxctl.state.stores import CapabilityStore, ProbeRecord
 from tests import tiny_models
@@ -111,14 +113,14 @@ def test_broken_model_does_not_stop_the_others(
 
 
 def test_unsupported_kind_is_unknown_without_generation(model: Path, store: CapabilityStore) -> None:
-    change(model, "config.json", model_type="parakeet", architectures=["ParakeetForCTC"])
+    change(model, "config.json", model_type="moonshine", architectures=["MoonshineForConditionalGeneration"])
     (outcome,) = probed([target(model, "x")], store)
     assert outcome.record is not None, outcome.problem
     assert {finding.verdict for finding in outcome.record.findings} == {"unknown"}
     hears = outcome.record.finding("audio")
     assert hears is not None
     assert hears.reason == (
-        "its files say speech-to-text (model_type 'parakeet'); "
-        "only whisper models transcribe here, and only qwen3_tts, soprano, pocket_tts, voxtral_tts models "
-        "speak, with mlxctl[audio] installed"
+        "its files say speech-to-text (model_type 'moonshine'); "
+        f"only {', '.join(('whisper', *TRANSCRIPTION_FAMILIES))} models transcribe here, and only "
+        f"{', '.join(SPEECH_FAMILIES)} models speak, with mlxctl[audio] installed"
     )

@@ -15,7 +15,7 @@ from openai.types.audio import Transcription, TranscriptionVerbose, TranslationV
 from mlxctl.probe.questions import SPOKEN_SENTENCES
 from mlxctl.server.resources.audio import transcriptions
 from tests import tiny_models
-from tests.tiny_models.audio_samples import silence, speech_audio
+from tests.tiny_models.audio_samples import noise, silence, speech_audio
 from tests.tiny_models.whisper_words import WINDOW_SECONDS
 
 from .hosted import HostedServer, hosting
@@ -83,6 +83,20 @@ def test_long_file_is_transcribed_with_timestamps(
         assert segment.seek == number * WINDOW_SECONDS * 100
 
 
+def test_words_of_whisper_have_times(sdk: openai.OpenAI) -> None:
+    sound = speech_audio(*SPOKEN_SENTENCES[:2], every_seconds=WINDOW_SECONDS)
+    answer = sdk.audio.transcriptions.create(
+        model=MODEL, file=sound, response_format="verbose_json", timestamp_granularities=["word"]
+    )
+    assert isinstance(answer, TranscriptionVerbose)
+    assert answer.words is not None
+    assert " ".join(word.word for word in answer.words) == answer.text == " ".join(WORDS[:2])
+    times = [time for word in answer.words for time in (word.start, word.end)]
+    assert times == sorted(times)
+    assert answer.words[4].word == "my"
+    assert WINDOW_SECONDS <= answer.words[4].start < 2 * WINDOW_SECONDS
+
+
 def test_subtitles_have_timed_cues(sdk: openai.OpenAI) -> None:
     sound = speech_audio(SPOKEN_SENTENCES[0])
     sent: dict[str, Any] = {"model": MODEL, "file": sound}
@@ -127,6 +141,18 @@ def test_any_sample_format_gives_the_same_text(sdk: openai.OpenAI) -> None:
     assert first == again
 
 
+def test_languages_and_keywords_are_taken(sdk: openai.OpenAI) -> None:
+    answer = sdk.audio.transcriptions.create(
+        model=MODEL,
+        file=speech_audio(SPOKEN_SENTENCES[2]),
+        response_format="verbose_json",
+        chunking_strategy="auto",
+        extra_body={"languages": ["en"], "keywords": [WORDS[0]]},
+    )
+    assert isinstance(answer, TranscriptionVerbose)
+    assert answer.language == "en"
+
+
 def test_translation_differs_from_transcription(sdk: openai.OpenAI) -> None:
     with pytest.warns(DeprecationWarning, match="deprecated"):
         transcription = sdk.audio.translations.create(
@@ -152,13 +178,13 @@ def test_answers_match_the_description(model_server: HostedServer) -> None:
 @pytest.mark.parametrize(
     ("sent", "param", "message"),
     [
-        ({"file": b"a text, no sound"}, "file", "send WAV, FLAC or MP3"),
+        ({"file": b"a text, no sound"}, "file", "send WAV, FLAC, MP3 or Ogg"),
         ({"file": b""}, "file", "file is empty"),
         ({"language": "xx"}, "language", "language 'xx' is not supported by the model; it supports en"),
         (
             {"response_format": "xml"},
             "response_format",
-            "is 'xml', which is not supported here; use one of: 'json', 'srt', 'text'",
+            "is 'xml', which is not supported here; use one of: 'diarized_json', 'json', 'srt'",
         ),
         ({"temperature": 1.5}, "temperature", "must be a number <= 1.0"),
         (
@@ -166,11 +192,10 @@ def test_answers_match_the_description(model_server: HostedServer) -> None:
             "response_format",
             "response_format srt cannot be streamed; request json",
         ),
-        (
-            {"timestamp_granularities": ["word"]},
-            "timestamp_granularities",
-            "word timestamps are not supported",
-        ),
+        ({"response_format": "diarized_json"}, "response_format", "no model here tells speakers apart"),
+        ({"languages": ["xx"]}, "languages", "language 'xx' is not supported by the model; it supports en"),
+        ({"languages": ["en"], "language": "en"}, "languages", "exclude each other"),
+        ({"chunking_strategy": {"type": "server_vad"}}, "chunking_strategy", "as auto only"),
         (
             {"timestamp_granularities": ["segment"]},
             "timestamp_granularities",
@@ -190,7 +215,7 @@ def test_unsupported_fields_are_refused_by_name(
 
 def test_non_form_body_is_refused(model_server: HostedServer) -> None:
     for kind, body in (
-        ("application/json", b"{}"),
+        ("text/plain", b"{}"),
         ("multipart/form-data", b"x"),
         ("multipart/form-data; boundary=a", b"--a\r\nx"),
         (
@@ -289,5 +314,5 @@ def test_files_that_take_long_to_decode_leave_other_threads_free(monkeypatch: py
 
 
 def transcribe_for_long(server: HostedServer, seconds: float) -> httpx.Response:
-    form: dict[str, Any] = {"data": {"model": MODEL}, "files": {"file": silence(800)}}
+    form: dict[str, Any] = {"data": {"model": MODEL}, "files": {"file": noise(800)}}
     return httpx.post(f"{server.url}{TRANSCRIPTIONS}", **form, timeout=seconds)

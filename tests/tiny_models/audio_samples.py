@@ -1,7 +1,10 @@
 """WAV files for tests: generated speech and silence."""
 
 import io
+import math
+import random
 import wave
+from array import array
 
 from mlxctl.probe.speech_samples import find_synthesizer
 
@@ -28,6 +31,13 @@ def speech_audio(*sentences: str, pause_seconds: float = 0.4, every_seconds: flo
 def silence(seconds: float, *, rate: int = 16_000) -> bytes:
     """Return a silent WAV file."""
     return wav(bytes(2 * int(seconds * rate)), rate=rate)
+
+
+def noise(seconds: float) -> bytes:
+    """Return a WAV file of noise as loud as speech."""
+    dice = random.Random(0)
+    second = array("h", (dice.randrange(-6000, 6000) for _ in range(16_000)))
+    return wav((second.tobytes() * math.ceil(seconds))[: 2 * int(seconds * 16_000)])
 
 
 def wav(samples: bytes, *, rate: int = 16_000, num_channels: int = 1) -> bytes:

@@ -38,6 +38,9 @@ COMMANDS = {
     "probe": LazyCommand(
         "mlxctl.cli.bench.scenarios:probe", "Duration of `mlxctl probe` for a model, by phase."
     ),
+    "transcription": LazyCommand(
+        "mlxctl.cli.bench.scenarios:transcription", "Transcription of audio files by any running server."
+    ),
     "compare": LazyCommand(
         "mlxctl.cli.bench.results:compare", "Compare two stored results; fail when a figure got worse."
     ),

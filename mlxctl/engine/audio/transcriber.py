@@ -1,40 +1,24 @@
-"""Transcribes an audio window in units of work. MLX thread only.
+"""Transcribes an audio window with Whisper. MLX thread only.
 
 A unit is the spectrogram with its two convolutions, one encoder layer, or one token; after each, everything
 is evaluated.
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 
-from mlxctl.engine.wire.jobs import AudioWindow
-from mlxctl.ir import TranscriptionRecipe
+from mlxctl.engine.audio.transcription_model import float_samples
+from mlxctl.engine.audio.word_times import token_times
+from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
+from mlxctl.ir import TranscriptionRecipe, WhisperTokens
+from mlxctl.ir.transcription import SAMPLE_BYTES, STEP_SAMPLES
 
 # The first timestamp lies in the first second of a window, as in OpenAI's implementation.
 _LATEST_BEGIN_STEPS = 50
-
-
-@dataclass(slots=True, kw_only=True)
-class Transcript:
-    """The transcript of a window so far.
-
-    `no_speech` is the model's probability that the window holds no speech.
-    """
-
-    token_ids: list[int] = field(default_factory=list)
-    language_id: int | None = None
-    sum_logprobs: float = 0.0
-    no_speech: float = 0.0
-
-    @property
-    def mean_logprob(self) -> float:
-        """Mean log-probability of the tokens, the end token included."""
-        return self.sum_logprobs / (len(self.token_ids) + 1)
 
 
 class Transcriber:
@@ -42,38 +26,69 @@ class Transcriber:
 
     def __init__(self, model: Any, recipe: TranscriptionRecipe) -> None:
         self._model = model
-        self._recipe = recipe
-        self._rules = TokenRules(recipe)
+        assert recipe.whisper is not None, "only Whisper models are used here"
+        self._tokens = recipe.whisper
+        self._window_samples = recipe.window_samples
+        self._rules = TokenRules(recipe.whisper)
 
-    def transcribe(self, window: AudioWindow) -> Generator[None, None, Transcript]:
+    def transcribe(self, window: AudioWindow) -> Generator[None, None, TranscribedWindow]:
         """Transcribe a window; yield after every unit.
 
         The same window always gives the same transcript: sampling has a fixed seed.
         """
-        states = yield from self._encode(window.samples)
-        transcript = Transcript(language_id=window.language_id)
-        if transcript.language_id is None and self._recipe.languages:
-            transcript.language_id = self._language(states)
+        states = yield from self._encode(window)
+        language_id = window.language_id
+        if language_id is None and self._tokens.languages:
+            language_id = self._language(states, window.language_ids)
             yield
         generator = np.random.default_rng(0)
-        prompt = self._prompt(window, transcript.language_id)
+        prompt = self._prompt(window, language_id)
         logits, caches, _ = self._model.decoder(mx.array([prompt]), states)
-        transcript.no_speech = self._no_speech(logits[0, prompt.index(self._recipe.start)])
+        no_speech = self._no_speech(logits[0, prompt.index(self._tokens.start)])
+        written: list[int] = []
+        sum_logprobs = 0.0
         while True:
             mx.eval(logits, caches)
-            token_id, logprob = self._choose(
-                logits[0, -1], transcript.token_ids, window.temperature, generator
-            )
-            transcript.sum_logprobs += logprob
-            if token_id == self._recipe.end:
-                return transcript
-            transcript.token_ids.append(token_id)
-            if len(transcript.token_ids) >= self._recipe.max_tokens:
-                return transcript
+            token_id, logprob = self._choose(logits[0, -1], written, window.temperature, generator)
+            sum_logprobs += logprob
+            if token_id != self._tokens.end:
+                written.append(token_id)
+            if token_id == self._tokens.end or len(written) >= self._tokens.max_tokens:
+                break
             yield
             logits, caches, _ = self._model.decoder(mx.array([[token_id]]), states, kv_cache=caches)
+        times = (yield from self._times(window, states, language_id, written)) if window.word_times else []
+        return TranscribedWindow(
+            token_ids=written,
+            language_id=language_id,
+            # The end token counts.
+            mean_logprob=sum_logprobs / (len(written) + 1),
+            no_speech=no_speech,
+            token_times=times,
+        )
 
-    def _encode(self, samples: bytes) -> Generator[None, None, mx.array]:
+    def _times(
+        self, window: AudioWindow, states: mx.array, language_id: int | None, written: Sequence[int]
+    ) -> Generator[None, None, list[float]]:
+        tokens = self._tokens
+        text = [token_id for token_id in written if token_id < tokens.end]
+        if not text:
+            return []
+        task = tokens.translate if window.task == "translate" else tokens.transcribe
+        head = [tokens.start, *([] if language_id is None else [language_id, task])]
+        return (
+            yield from token_times(
+                self._model,
+                states,
+                before=[*head, tokens.no_times],
+                text=text,
+                end=tokens.end,
+                heads=tokens.alignment_heads,
+                num_steps=max(1, len(window.samples) // SAMPLE_BYTES // STEP_SAMPLES),
+            )
+        )
+
+    def _encode(self, window: AudioWindow) -> Generator[None, None, mx.array]:
         """Return the encoder states (1, steps, width).
 
         Short audio is padded with silence.
@@ -81,9 +96,9 @@ class Transcriber:
         from mlx_audio.stt.models.whisper.audio import log_mel_spectrogram
 
         encoder = self._model.encoder
-        audio: Any = np.zeros(self._recipe.window_samples, dtype=np.float32)
-        window = np.frombuffer(samples, dtype=np.int16)[: len(audio)]
-        audio[: len(window)] = window / 32768
+        audio: Any = np.zeros(self._window_samples, dtype=np.float32)
+        samples = float_samples(window)[: len(audio)]
+        audio[: len(samples)] = samples
         spectrogram = log_mel_spectrogram(mx.array(audio), n_mels=self._model.dims.n_mels)[None].astype(
             self._model.dtype
         )
@@ -97,9 +112,9 @@ class Transcriber:
         output: mx.array = encoder.ln_post(states)
         return output
 
-    def _language(self, states: mx.array) -> int:
-        ids = sorted(self._recipe.languages.values())
-        logits, _, _ = self._model.decoder(mx.array([[self._recipe.start]]), states)
+    def _language(self, states: mx.array, among: Sequence[int]) -> int:
+        ids = sorted(among or self._tokens.languages.values())
+        logits, _, _ = self._model.decoder(mx.array([[self._tokens.start]]), states)
         best: Any = mx.argmax(logits[0, 0, mx.array(ids)]).item()
         language_id: int = ids[best]
         return language_id
@@ -109,16 +124,16 @@ class Transcriber:
 
         The previous text is cut, so that the context has room for the transcript.
         """
-        recipe = self._recipe
+        recipe = self._tokens
         previous = recipe.latest(window.previous_ids)
         before = [recipe.previous, *previous] if previous else []
         task = recipe.translate if window.task == "translate" else recipe.transcribe
         return [*before, recipe.start, *([] if language_id is None else [language_id, task])]
 
     def _no_speech(self, logits: mx.array) -> float:
-        if self._recipe.no_speech is None:
+        if self._tokens.no_speech is None:
             return 0.0
-        likelihood: Any = mx.softmax(logits.astype(mx.float32))[self._recipe.no_speech].item()
+        likelihood: Any = mx.softmax(logits.astype(mx.float32))[self._tokens.no_speech].item()
         return float(likelihood)
 
     def _choose(
@@ -144,7 +159,7 @@ class TokenRules:
     Timestamps come in pairs: the end of a segment and the start of the next.
     """
 
-    def __init__(self, recipe: TranscriptionRecipe) -> None:
+    def __init__(self, recipe: WhisperTokens) -> None:
         marks = {recipe.start, recipe.previous, recipe.no_times, recipe.transcribe, recipe.translate}
         marks |= set() if recipe.no_speech is None else {recipe.no_speech}
         self._recipe = recipe

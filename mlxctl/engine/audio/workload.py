@@ -15,14 +15,15 @@ from typing import Any, ClassVar
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
-from mlxctl.engine.audio.transcriber import Transcriber, Transcript
+from mlxctl.engine.audio.transcriber import Transcriber
+from mlxctl.engine.audio.transcription_model import TranscriptionModel, family_module, open_model
 from mlxctl.engine.host.failures import FOREIGN_ERRORS, failure_message
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.imports import import_in_thread
 from mlxctl.engine.loading.loader import parameter_bytes, read_weights
 from mlxctl.engine.wire.jobs import Transcribe, Transcribed, TranscribedWindow
 from mlxctl.engine.workload import Workload, WorkloadContext
-from mlxctl.ir import ModelSpec, TranscriptionTask
+from mlxctl.ir import ModelSpec, TranscriptionRecipe, TranscriptionTask
 
 # The module of mlx-audio with the layers of Whisper models.
 _MODULE = "mlx_audio.stt.models.whisper.whisper"
@@ -34,7 +35,7 @@ class TranscriptionWorkload(Workload):
     """Transcribes audio windows in the order of their arrival.
 
     One window at a time holds memory. A slice has a time limit, which is the duration of a decode step while
-    rows decode; it ends with the first unit of work (see `Transcriber`) after the limit.
+    rows decode; it ends with the first unit of work (see `TranscriptionModel`) after the limit.
     """
 
     task_type: ClassVar[type] = TranscriptionTask
@@ -44,9 +45,9 @@ class TranscriptionWorkload(Workload):
         self._context = context
         self._turn_seconds = context.settings.prefill_turn_seconds
         self._decode_seconds = 0.0
-        self._transcribers: dict[str, Transcriber] = {}
+        self._models: dict[str, TranscriptionModel] = {}
         self._waiting: deque[Transcribe] = deque()
-        self._current: Generator[None, None, Transcript] | None = None
+        self._current: Generator[None, None, TranscribedWindow] | None = None
         context.decode_load.observers.append(self._observe_decode)
 
     @property
@@ -54,21 +55,22 @@ class TranscriptionWorkload(Workload):
         return bool(self._waiting)
 
     def load(self, spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
-        return _load(spec.path)
+        assert isinstance(spec.task, TranscriptionTask)
+        recipe = spec.task.recipe
+        return _load_whisper(spec.path, recipe) if recipe.whisper else _load_family(spec.path, recipe)
 
     def open_model(self, spec: ModelSpec, weights: LoadedWeights) -> None:
-        assert isinstance(spec.task, TranscriptionTask)
-        self._transcribers[spec.name] = Transcriber(weights.model, spec.task.recipe)
+        self._models[spec.name] = weights.model
 
     def close_model(self, name: str) -> None:
         assert not self.is_in_use(name), "a model is closed after its windows"
-        del self._transcribers[name]
+        del self._models[name]
 
     def is_in_use(self, name: str) -> bool:
         return any(job.window.model == name for job in self._waiting)
 
     def take(self, command: Transcribe) -> None:
-        if command.window.model in self._transcribers:
+        if command.window.model in self._models:
             self._waiting.append(command)
         else:
             failure = f"transcription model {command.window.model!r} is not loaded"
@@ -91,14 +93,14 @@ class TranscriptionWorkload(Workload):
         longest = self._decode_seconds if self._context.decode_load.has_rows() else _ALONE_SECONDS
         until = time.monotonic() + min(self._turn_seconds, longest)
         if self._current is None:
-            self._current = self._transcribers[job.window.model].transcribe(job.window)
+            self._current = self._models[job.window.model].transcribe(job.window)
         try:
             next(self._current)
             while time.monotonic() < until:
                 next(self._current)
         except StopIteration as end:
             self.cancel({job.job_id})
-            return Transcribed(job_id=job.job_id, window=_window(end.value))
+            return Transcribed(job_id=job.job_id, window=end.value)
         except FOREIGN_ERRORS as error:
             self.cancel({job.job_id})
             return _failed(job, f"transcription failed: {error}")
@@ -109,16 +111,7 @@ def _failed(job: Transcribe, failure: str) -> Transcribed:
     return Transcribed(job_id=job.job_id, failure=failure_message(failure, job.request_id))
 
 
-def _window(transcript: Transcript) -> TranscribedWindow:
-    return TranscribedWindow(
-        token_ids=transcript.token_ids,
-        language_id=transcript.language_id,
-        mean_logprob=transcript.mean_logprob,
-        no_speech=transcript.no_speech,
-    )
-
-
-def _load(path: Path) -> Generator[int, None, LoadedWeights]:
+def _load_whisper(path: Path, recipe: TranscriptionRecipe) -> Generator[int, None, LoadedWeights]:
     """Load the model and decode one token.
 
     Yields the number of bytes read so far.
@@ -131,9 +124,24 @@ def _load(path: Path) -> Generator[int, None, LoadedWeights]:
     states = mx.zeros((1, model.dims.n_audio_ctx, model.dims.n_audio_state), dtype=model.dtype)
     logits, caches, _ = model.decoder(mx.array([[0]]), states)
     mx.eval(logits, caches)
+    return _loaded(Transcriber(model, recipe), model, vocabulary_size=int(logits.shape[-1]), started=started)
+
+
+def _load_family(path: Path, recipe: TranscriptionRecipe) -> Generator[int, None, LoadedWeights]:
+    """Load a model of mlx-audio with the files that its family needs."""
+    started = time.monotonic()
+    family = family_module(recipe.family)
+    for _ in import_in_thread(*family.MODULES):
+        yield 0
+    model = open_model(path, family.PACKAGE)
+    yield from read_weights(model)
+    return _loaded(family.open_model(model, path), model, vocabulary_size=1, started=started)
+
+
+def _loaded(speech: TranscriptionModel, model: Any, *, vocabulary_size: int, started: float) -> LoadedWeights:
     return LoadedWeights(
-        model=model,
-        vocabulary_size=int(logits.shape[-1]),
+        model=speech,
+        vocabulary_size=vocabulary_size,
         weights_bytes=parameter_bytes(model),
         # Its caches are those of one window at a time, and are not kept.
         kv_bytes_per_token=0,

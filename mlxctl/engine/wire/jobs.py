@@ -8,7 +8,7 @@ import msgspec
 
 from mlxctl.engine.wire.commands import Command
 from mlxctl.engine.wire.reports import Report
-from mlxctl.ir import ReferenceAudio, SpeechTask
+from mlxctl.ir import ReferenceAudio, SpeechTask, TimedWord
 
 
 class JobCommand(Command, frozen=True, kw_only=True):
@@ -57,15 +57,22 @@ class Embedded(JobReport, frozen=True, kw_only=True):
 class AudioWindow(msgspec.Struct, frozen=True, kw_only=True):
     """Audio to transcribe: `samples` as in `ir.transcription`.
 
-    `previous_ids` is the text before it. Without a `language_id` a multilingual model detects the language.
+    For Whisper, `previous_ids` is the text before it, and without a `language_id` a multilingual model
+    detects the language, among `language_ids` if there are any; with `word_times` its tokens have times.
+    Other families take `language`, a code, and `prompt`. A model that aligns finds the times of `words`.
     """
 
     model: str
     samples: bytes
     task: SpeechTask = "transcribe"
     language_id: int | None = None
+    language_ids: list[int] = []
     previous_ids: list[int] = []
+    word_times: bool = False
     temperature: float = 0.0
+    language: str | None = None
+    prompt: str = ""
+    words: list[str] = []
 
 
 class Transcribe(JobCommand, frozen=True, kw_only=True):
@@ -75,15 +82,22 @@ class Transcribe(JobCommand, frozen=True, kw_only=True):
 
 
 class TranscribedWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """The transcript of a window: tokens of text and timestamps.
+    """The transcript of a window.
 
-    `no_speech` is the probability, by the model, that the window holds no speech.
+    For Whisper, tokens of text and timestamps; `no_speech` is the probability, by the model, that the window
+    holds no speech, and `token_times` are where the tokens of the text begin, and the last one ends. For
+    other families `text` or `words`, and the code of the `language` if the model names it. Times are in
+    seconds from the beginning of the window.
     """
 
-    token_ids: list[int]
-    language_id: int | None
-    mean_logprob: float
-    no_speech: float
+    token_ids: list[int] = []
+    language_id: int | None = None
+    mean_logprob: float = 0.0
+    no_speech: float = 0.0
+    token_times: list[float] = []
+    text: str = ""
+    words: list[TimedWord] = []
+    language: str | None = None
 
 
 class Transcribed(JobReport, frozen=True, kw_only=True):

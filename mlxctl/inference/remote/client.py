@@ -15,14 +15,16 @@ from mlxctl.inference.remote.errors import error_of_response
 from mlxctl.inference.remote.generation import RemoteGeneration
 from mlxctl.inference.remote.model_list import RemoteModel, no_model_list, read_models
 from mlxctl.inference.remote.request_body import chat_body, encode_request
-from mlxctl.inference.remote.results import EmbeddingsBody, TranscriptionBody, wav_file
+from mlxctl.inference.remote.results import EmbeddingsBody, TranscriptionBody, audio_suffix, wav_file
 from mlxctl.inference.remote.server_answers import convert_answer, decode_answer, read_answer_async
 from mlxctl.inference.remote.speech import WavReader, speech_body
+from mlxctl.inference.remote.transcription_events import TranscriptionEvents
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.ir import (
     EmbeddingRequest,
     EmbeddingResult,
     GenerationRequest,
+    SegmentObserver,
     SpeechChunk,
     SpeechRequest,
     TranscriptionRequest,
@@ -160,20 +162,50 @@ class RemoteInference:
         )
         return answer.result()
 
-    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
-        """Transcribe an audio file, sent as WAV. Raises as `generate` does."""
+    async def transcribe(
+        self, request: TranscriptionRequest, *, on_segments: SegmentObserver | None = None
+    ) -> TranscriptionResult:
+        """Transcribe an audio file, sent as it is, or as WAV.
+
+        Raises as `generate` does.
+        With `on_segments` the text is streamed; the result has no language then.
+        """
         route = "transcriptions" if request.task == "transcribe" else "translations"
         path = f"{self.url}/audio/{route}"
-        fields = {"language": request.language or "", "prompt": request.prompt}
-        form = {
-            "model": request.model,
-            "response_format": "verbose_json",
-            "temperature": str(request.temperature),
-            **{name: value for name, value in fields.items() if value},
+        temperature = str(request.temperature) if request.temperature else ""
+        fields = {"language": request.language, "prompt": request.prompt, "temperature": temperature}
+        form: dict[str, Any] = {"model": request.model} | {
+            name: value for name, value in fields.items() if value
         }
-        audio = await asyncio.to_thread(wav_file, request)
-        content = await self._request("POST", path, data=form, files={"file": ("audio.wav", audio)})
+        form |= {"keywords[]": list(request.keywords), "languages[]": list(request.languages)}
+        audio = request.encoded
+        if audio is None:
+            audio = await asyncio.to_thread(wav_file, request)
+        # Other servers decide by the suffix.
+        files = {"file": (f"audio{audio_suffix(audio)}", audio)}
+        if on_segments is not None:
+            return await self._stream_transcription(path, form | {"stream": "true"}, files, on_segments)
+        form |= {"response_format": "verbose_json"}
+        if request.word_times:
+            form["timestamp_granularities[]"] = ["segment", "word"]
+        content = await self._request("POST", path, data=form, files=files)
         return decode_answer(content, TranscriptionBody, url=path).result()
+
+    async def _stream_transcription(
+        self, url: str, form: Mapping[str, Any], files: Mapping[str, Any], on_segments: SegmentObserver
+    ) -> TranscriptionResult:
+        events = TranscriptionEvents(url)
+        try:
+            async with self._client.stream("POST", url, data=form, files=files) as response:
+                if response.status_code != 200:
+                    async with asyncio.timeout(_LIST_SECONDS):
+                        raise _error(response, await read_answer_async(response))
+                async for data in response.aiter_bytes():
+                    if segments := events.feed(data):
+                        on_segments(segments, events.duration)
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise unreachable(self.url, error) from None
+        return events.result()
 
     async def speak(self, request: SpeechRequest) -> AsyncGenerator[SpeechChunk, None]:
         """Speak a text. Raises as `generate` does, and ConnectionLost."""

@@ -7,10 +7,11 @@ import io
 import sys
 import wave
 from array import array
+from dataclasses import replace
 
 import msgspec
 
-from mlxctl.ir import EmbeddingResult, SpeechSegment, TranscriptionRequest, TranscriptionResult
+from mlxctl.ir import EmbeddingResult, SpeechSegment, TimedWord, TranscriptionRequest, TranscriptionResult
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
 
@@ -50,17 +51,38 @@ class _TranscriptSegment(msgspec.Struct, frozen=True):
     no_speech_prob: float = 0.0
 
 
+class _TranscriptWord(msgspec.Struct, frozen=True):
+    word: str
+    start: float
+    end: float
+
+
 class TranscriptionBody(msgspec.Struct, frozen=True):
     """Body of `POST /v1/audio/transcriptions` as `verbose_json`."""
 
     segments: list[_TranscriptSegment]
     duration: float
     language: str | None = None
+    words: list[_TranscriptWord] = []
 
     def result(self) -> TranscriptionResult:
         """Return the transcription that the body describes."""
-        segments = tuple(map(_speech_segment, self.segments))
+        segments = tuple(replace(_speech_segment(each), words=self._words_of(each)) for each in self.segments)
         return TranscriptionResult(language=self.language, duration_seconds=self.duration, segments=segments)
+
+    def _words_of(self, segment: _TranscriptSegment) -> tuple[TimedWord, ...]:
+        """Return the words that begin in a segment."""
+        return tuple(
+            TimedWord(text=f" {word.word}", start=word.start, end=word.end)
+            for word in self.words
+            if segment.start <= word.start < segment.end
+        )
+
+
+def audio_suffix(data: bytes) -> str:
+    """Return the suffix of an audio file by its first bytes."""
+    kinds = {b"RIFF": ".wav", b"fLaC": ".flac", b"OggS": ".ogg", b"\x1a\x45\xdf\xa3": ".webm"}
+    return kinds.get(data[:4], ".m4a" if data[4:8] == b"ftyp" else ".mp3")
 
 
 def wav_file(request: TranscriptionRequest) -> bytes:

@@ -1,6 +1,7 @@
 """Transcription of one request, window after window.
 
-Event-loop thread only. Each window starts at the end of the last complete segment.
+Event-loop thread only. Whisper's windows begin at the end of the last complete segment; those of other models
+are cut in pauses.
 """
 
 from mlxctl.inference.transcription.transcriber import transcribe

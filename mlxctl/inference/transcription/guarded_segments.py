@@ -55,5 +55,8 @@ class GuardedSegments:
         self._held, self._shown = [], []
         if "".join(shown) == "".join(segment.text for segment in held):
             return held
-        # The ids would reveal what is redacted.
-        return [replace(segment, text=text, token_ids=()) for segment, text in zip(held, shown, strict=True)]
+        # Ids and words would reveal what is redacted.
+        return [
+            replace(segment, text=text, token_ids=(), words=())
+            for segment, text in zip(held, shown, strict=True)
+        ]

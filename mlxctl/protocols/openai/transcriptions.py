@@ -1,22 +1,27 @@
 """OpenAI transcriptions and translations."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
-from mlxctl.ir import SpeechSegment, SpeechTask, TranscriptionResult
+from mlxctl.ir import SpeechSegment, SpeechTask, TimedWord, TranscriptionResult
 from mlxctl.ir.errors import InvalidRequest, MlxctlError
+from mlxctl.protocols.media import audio_from_base64
 from mlxctl.protocols.openai.errors import error_json
+from mlxctl.protocols.openai.subtitles import srt, vtt
 from mlxctl.protocols.openai.transcriptions_schema import (
+    InputAudio,
+    TimestampGranularity,
     Transcription,
     TranscriptionForm,
     TranscriptionFormat,
     TranscriptionSegment,
     TranscriptionUsage,
+    TranscriptionWord,
     TranscriptTextDelta,
     TranscriptTextDone,
     TranslationForm,
@@ -24,20 +29,14 @@ from mlxctl.protocols.openai.transcriptions_schema import (
 )
 from mlxctl.protocols.validation_errors import explain
 
-_FORMS: dict[SpeechTask, type[TranslationForm]] = {
+_Form = TranslationForm | TranscriptionForm
+_FORMS: dict[SpeechTask, type[_Form]] = {
     "transcribe": TranscriptionForm,
     "translate": TranslationForm,
 }
-_LISTS = ("timestamp_granularities",)
+_LISTS = ("timestamp_granularities", "languages", "keywords")
 # Fields of OpenAI's models that would change the answer.
-_UNSUPPORTED_FIELDS = (
-    "chunking_strategy",
-    "include",
-    "keywords",
-    "known_speaker_names",
-    "known_speaker_references",
-    "languages",
-)
+_UNSUPPORTED_FIELDS = ("include", "known_speaker_names", "known_speaker_references")
 # OpenAI's `seek` counts spectrogram frames of a hundredth of a second.
 _FRAME_SAMPLES = 160
 _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
@@ -55,6 +54,14 @@ class ParsedTranscription:
     temperature: float
     format: TranscriptionFormat
     stream: bool = False
+    languages: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    granularities: frozenset[TimestampGranularity] = frozenset()
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the answer shows the times of words."""
+        return "word" in self.granularities
 
 
 def parse_transcription(fields: Mapping[str, list[bytes]], task: SpeechTask) -> ParsedTranscription:
@@ -62,32 +69,74 @@ def parse_transcription(fields: Mapping[str, list[bytes]], task: SpeechTask) -> 
     values = {name.removesuffix("[]"): given for name, given in fields.items()}
     if refused := next((name for name in _UNSUPPORTED_FIELDS if name in values), None):
         raise InvalidRequest(f"{refused} is not supported; leave it out", param=refused)
+    if any(name.startswith("chunking_strategy[") for name in values):
+        message = "chunking_strategy is supported as auto only; leave it out"
+        raise InvalidRequest(message, param="chunking_strategy")
     form = _read(values, _FORMS[task])
-    language, stream = None, False
-    if isinstance(form, TranscriptionForm):
-        _check_options(form)
-        language, stream = form.language, form.stream
-    return ParsedTranscription(
+    if form.response_format == "diarized_json":
+        message = "response_format diarized_json is not supported: no model here tells speakers apart"
+        raise InvalidRequest(f"{message}; request verbose_json", param="response_format")
+    parsed = ParsedTranscription(
         file=form.file,
         model=form.model,
         task=task,
-        language=language,
+        language=None,
         prompt=form.prompt,
         temperature=form.temperature,
         format=form.response_format,
-        stream=stream,
     )
+    if not isinstance(form, TranscriptionForm):
+        return parsed
+    _check_options(form)
+    return replace(
+        parsed,
+        language=form.language.lower() if form.language else None,
+        stream=form.stream,
+        languages=tuple(language.lower() for language in form.languages),
+        keywords=tuple(form.keywords),
+        granularities=frozenset(form.timestamp_granularities),
+    )
+
+
+def fields_of_json(body: bytes) -> dict[str, list[bytes]]:
+    """Return a JSON body as the fields of a form. Raises InvalidRequest.
+
+    The file is in `input_audio`.
+    """
+    try:
+        given = msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(f"the request body is not a JSON object: {error}") from error
+    try:
+        audio = msgspec.convert(given.pop("input_audio", None), InputAudio)
+    except msgspec.ValidationError as error:
+        message = "input_audio must be an object with the audio file in base64 as data"
+        raise InvalidRequest(message, param="input_audio") from error
+    file = audio_from_base64(audio.data, audio.format or "wav", "input_audio").data
+    fields = {
+        name: [_field(item) for item in (value if isinstance(value, list) else [value])]
+        for name, value in given.items()
+        if value is not None
+    }
+    return fields | {"file": [file]}
+
+
+def _field(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else msgspec.json.encode(value)
 
 
 class TranscriptionEncoder:
     """Writes the answer to one form.
 
+    `duration` is that of the file in seconds.
     A stream is `delta` for each window, then `done`.
     """
 
-    def __init__(self, asked: ParsedTranscription) -> None:
+    def __init__(self, asked: ParsedTranscription, *, duration: float) -> None:
         self._task = asked.task
         self._format = asked.format
+        self._granularities = asked.granularities
+        self._duration = duration
         self._has_begun = False
         # White space at the end of the text so far: it may be the end of the whole text, which has none.
         self._space = ""
@@ -101,19 +150,25 @@ class TranscriptionEncoder:
         """Return the answer in the requested response_format."""
         match self._format:
             case "json":
-                return msgspec.json.encode(Transcription(text=result.text, usage=self._usage(result)))
+                usage = UNSET if self._task == "translate" else _usage(result)
+                return msgspec.json.encode(Transcription(text=result.text, usage=usage))
             case "verbose_json":
                 return msgspec.json.encode(self._verbose(result))
             case "text":
                 return f"{result.text}\n".encode()
             case "srt":
-                return _cues(result, _srt_cue).encode()
+                return srt(result).encode()
             case "vtt":
-                return ("WEBVTT\n\n" + _cues(result, _vtt_cue)).encode()
+                return vtt(result).encode()
+            case "diarized_json":
+                raise AssertionError("refused by parse_transcription")
 
     def delta(self, segments: Sequence[SpeechSegment]) -> bytes:
-        """Return the event of a window's text, b"" without text."""
-        text = self._space + "".join(segment.text for segment in segments)
+        """Return the events of a window's segments, b"" without text."""
+        return b"".join(map(self._delta, segments))
+
+    def _delta(self, segment: SpeechSegment) -> bytes:
+        text = self._space + segment.text
         if not self._has_begun:
             text = text.lstrip()
         shown = text.rstrip()
@@ -121,11 +176,18 @@ class TranscriptionEncoder:
         if not shown:
             return b""
         self._has_begun = True
-        return _event(msgspec.json.encode(TranscriptTextDelta(delta=shown)))
+        delta = TranscriptTextDelta(
+            delta=shown,
+            start=round(segment.start, 3),
+            end=round(segment.end, 3),
+            duration=round(self._duration, 3),
+        )
+        return _event(msgspec.json.encode(delta))
 
     def done(self, result: TranscriptionResult) -> bytes:
         """Return the last event."""
-        return _event(msgspec.json.encode(TranscriptTextDone(text=result.text)))
+        done = TranscriptTextDone(text=result.text, usage=_usage(result))
+        return _event(msgspec.json.encode(done))
 
     def on_error(self, error: MlxctlError, *, request_id: str | None = None) -> bytes:  # noqa: ARG002 -- not in its shape
         """Return the event that ends a failed stream."""
@@ -136,22 +198,26 @@ class TranscriptionEncoder:
         return b": ping\n\n"
 
     def _verbose(self, result: TranscriptionResult) -> VerboseTranscription:
+        shown: frozenset[TimestampGranularity] = self._granularities or frozenset({"segment"})
+        words = [word for segment in result.segments for word in segment.words]
         return VerboseTranscription(
             task=self._task,
             language="en" if self._task == "translate" else result.language or "en",
             duration=round(result.duration_seconds, 3),
             text=result.text,
-            segments=[_segment(number, segment) for number, segment in enumerate(result.segments)],
-            usage=self._usage(result),
+            segments=[_segment(number, segment) for number, segment in enumerate(result.segments)]
+            if "segment" in shown
+            else UNSET,
+            words=list(map(_word, words)) if "word" in shown else UNSET,
+            usage=UNSET if self._task == "translate" else _usage(result),
         )
 
-    def _usage(self, result: TranscriptionResult) -> TranscriptionUsage | UnsetType:
-        if self._task == "translate":
-            return UNSET
-        return TranscriptionUsage(type="duration", seconds=math.ceil(result.duration_seconds))
+
+def _usage(result: TranscriptionResult) -> TranscriptionUsage:
+    return TranscriptionUsage(type="duration", seconds=math.ceil(result.duration_seconds))
 
 
-def _read(values: Mapping[str, list[bytes]], schema: type[TranslationForm]) -> TranslationForm:
+def _read(values: Mapping[str, list[bytes]], schema: type[_Form]) -> _Form:
     read: dict[str, Any] = {}
     for name, given in values.items():
         if name == "file":
@@ -172,9 +238,8 @@ def _check_options(form: TranscriptionForm) -> None:
     if form.stream and form.response_format not in ("json", "text"):
         message = f"response_format {form.response_format} cannot be streamed; request json"
         raise InvalidRequest(message, param="response_format")
-    if "word" in form.timestamp_granularities:
-        message = "timestamp_granularities: word timestamps are not supported; request segment timestamps"
-        raise InvalidRequest(message, param="timestamp_granularities")
+    if form.language and form.languages:
+        raise InvalidRequest("language and languages exclude each other; send one", param="languages")
     if form.timestamp_granularities and form.response_format != "verbose_json":
         message = "timestamp_granularities needs response_format verbose_json"
         raise InvalidRequest(message, param="timestamp_granularities")
@@ -182,6 +247,10 @@ def _check_options(form: TranscriptionForm) -> None:
 
 def _event(data: bytes) -> bytes:
     return b"data: " + data + b"\n\n"
+
+
+def _word(word: TimedWord) -> TranscriptionWord:
+    return TranscriptionWord(word=word.text.strip(), start=round(word.start, 3), end=round(word.end, 3))
 
 
 def _segment(number: int, segment: SpeechSegment) -> TranscriptionSegment:
@@ -197,26 +266,3 @@ def _segment(number: int, segment: SpeechSegment) -> TranscriptionSegment:
         compression_ratio=segment.compression_ratio,
         no_speech_prob=segment.no_speech,
     )
-
-
-def _cues(result: TranscriptionResult, cue: Callable[[int, SpeechSegment], str]) -> str:
-    return "".join(cue(number, segment) for number, segment in enumerate(result.segments, start=1))
-
-
-def _srt_cue(number: int, segment: SpeechSegment) -> str:
-    return f"{number}\n{_clock(segment.start, ',')} --> {_clock(segment.end, ',')}\n{_cue_text(segment)}\n\n"
-
-
-def _vtt_cue(_number: int, segment: SpeechSegment) -> str:
-    return f"{_clock(segment.start, '.')} --> {_clock(segment.end, '.')}\n{_cue_text(segment)}\n\n"
-
-
-def _cue_text(segment: SpeechSegment) -> str:
-    # An arrow in the text would look like a cue's times.
-    return segment.text.strip().replace("-->", "->")
-
-
-def _clock(seconds: float, mark: str) -> str:
-    milliseconds = round(seconds * 1000)
-    minutes, rest = divmod(milliseconds, 60_000)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest // 1000:02d}{mark}{rest % 1000:03d}"

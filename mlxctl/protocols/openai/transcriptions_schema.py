@@ -1,4 +1,4 @@
-"""Forms of `POST /v1/audio/transcriptions` and `/v1/audio/translations`.
+"""Bodies of `POST /v1/audio/transcriptions` and `/v1/audio/translations`.
 
 Other fields are ignored; unsupported ones that would change the answer are refused by name.
 """
@@ -9,28 +9,61 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from mlxctl.protocols.ranges import Name
 
-TranscriptionFormat = Literal["json", "text", "srt", "verbose_json", "vtt"]
+Keyword = Annotated[str, Meta(min_length=1, max_length=200)]
+
+TranscriptionFormat = Literal["json", "text", "srt", "verbose_json", "vtt", "diarized_json"]
+TimestampGranularity = Literal["segment", "word"]
 
 
-class TranslationForm(Struct, kw_only=True):
-    """Form of a translation; `file` is an audio file."""
+class InputAudio(Struct):
+    """An audio file in base64.
 
-    file: bytes
+    Its first bytes decide the format, and `format` is ignored.
+    """
+
+    data: str
+    format: str | None = None
+
+
+class _Options(Struct, kw_only=True):
     model: Name
     prompt: str = ""
     response_format: TranscriptionFormat = "json"
     temperature: Annotated[float, Meta(ge=0, le=1)] = 0.0
 
 
-class TranscriptionForm(TranslationForm, kw_only=True):
-    """Form of a transcription; timestamps are those of segments, not words.
+class TranscriptionOptions(_Options, kw_only=True):
+    """Fields of a transcription beside its file.
 
-    With `stream` the answer is events, and `response_format` json or text.
+    `language` is the known one, `languages` are those that may be heard, `keywords` words that may be. Files
+    are always divided as the `chunking_strategy` auto says. With `stream` the answer is events, and
+    `response_format` json or text.
     """
 
     language: Name | None = None
+    languages: Annotated[list[Name], Meta(max_length=100)] = field(default_factory=list)
+    keywords: Annotated[list[Keyword], Meta(max_length=100)] = field(default_factory=list)
+    chunking_strategy: Literal["auto"] = "auto"
     stream: bool = False
-    timestamp_granularities: list[Literal["segment", "word"]] = field(default_factory=list)
+    timestamp_granularities: list[TimestampGranularity] = field(default_factory=list)
+
+
+class TranslationForm(_Options, kw_only=True):
+    """Form of a translation; `file` is an audio file."""
+
+    file: bytes
+
+
+class TranscriptionForm(TranscriptionOptions, kw_only=True):
+    """Form of a transcription; `file` is an audio file."""
+
+    file: bytes
+
+
+class TranscriptionBody(TranscriptionOptions, kw_only=True):
+    """JSON body of a transcription, as Open WebUI sends it."""
+
+    input_audio: InputAudio
 
 
 class TranscriptionUsage(Struct):
@@ -48,10 +81,16 @@ class Transcription(Struct):
 
 
 class TranscriptTextDelta(Struct, kw_only=True):
-    """Event of a stream: the text of the next window."""
+    """Event of a stream: the text of the next segment.
+
+    Its times, and the duration of the file, are in seconds; OpenAI has none.
+    """
 
     type: Literal["transcript.text.delta"] = "transcript.text.delta"
     delta: str
+    start: float
+    end: float
+    duration: float
 
 
 class TranscriptTextDone(Struct, kw_only=True):
@@ -59,6 +98,7 @@ class TranscriptTextDone(Struct, kw_only=True):
 
     type: Literal["transcript.text.done"] = "transcript.text.done"
     text: str
+    usage: TranscriptionUsage
 
 
 class TranscriptionSegment(Struct):
@@ -79,12 +119,24 @@ class TranscriptionSegment(Struct):
     no_speech_prob: float
 
 
+class TranscriptionWord(Struct):
+    """A word with its times, in seconds."""
+
+    word: str
+    start: float
+    end: float
+
+
 class VerboseTranscription(Struct):
-    """The text with its segments; `duration` is in seconds."""
+    """The text with its segments, or words, or both.
+
+    `duration` is in seconds.
+    """
 
     task: Literal["transcribe", "translate"]
     language: str
     duration: float
     text: str
-    segments: list[TranscriptionSegment]
+    segments: list[TranscriptionSegment] | UnsetType = UNSET
+    words: list[TranscriptionWord] | UnsetType = UNSET
     usage: TranscriptionUsage | UnsetType = UNSET

@@ -155,16 +155,10 @@ def _describe(
     }
     if route.needs_admin:
         described["security"] = [{}, {"admin_key": []}]
-    if operation.body is not None:
-        described["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": schema_of[operation.body]}},
-        }
-    if operation.form is not None:
-        described["requestBody"] = {
-            "required": True,
-            "content": {"multipart/form-data": {"schema": schema_of[operation.form]}},
-        }
+    bodies = {"application/json": operation.body, "multipart/form-data": operation.form}
+    content = {kind: {"schema": schema_of[body]} for kind, body in bodies.items() if body is not None}
+    if content:
+        described["requestBody"] = {"required": True, "content": content}
     return described
 
 

@@ -39,9 +39,9 @@ class Operation:
     """One method of a route, as `/openapi.json` describes it.
 
     `answer` and `other_answers` are types of whole bodies; `str` is plain text, `bytes` audio, others JSON.
-    `body` is the type of a JSON body, `form` the type of a multipart form. `events` are the types of the
-    events of a stream, empty if the operation does not stream. `errors` are the error statuses besides those
-    that every route has.
+    `body` is the type of a JSON body, `form` the type of a multipart form; with both, requests choose.
+    `events` are the types of the events of a stream, empty if the operation does not stream. `errors` are the
+    error statuses besides those that every route has.
     """
 
     method: Literal["get", "post", "put", "patch", "delete"]

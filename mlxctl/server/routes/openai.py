@@ -37,6 +37,7 @@ from mlxctl.protocols.openai.speech_schema import (
 )
 from mlxctl.protocols.openai.transcriptions_schema import (
     Transcription,
+    TranscriptionBody,
     TranscriptionForm,
     TranscriptTextDelta,
     TranscriptTextDone,
@@ -98,7 +99,13 @@ def _responses(context: RouteContext, protocol: GenerationProtocol) -> Generatio
 
 
 def _transcription(
-    task: SpeechTask, name: str, summary: str, form: type[Any], *, events: tuple[type[Any], ...] = ()
+    task: SpeechTask,
+    name: str,
+    summary: str,
+    form: type[Any],
+    *,
+    body: type[Any] | None = None,
+    events: tuple[type[Any], ...] = (),
 ) -> Route:
     def create(context: RouteContext) -> object:
         return TranscriptionsResource(
@@ -109,6 +116,7 @@ def _transcription(
         method="post",
         summary=summary,
         form=form,
+        body=body,
         answer=Transcription,
         other_answers=(VerboseTranscription, str),
         events=events,
@@ -175,6 +183,7 @@ ROUTES = (
         "transcriptions",
         "Transcribe an audio file (OpenAI)",
         TranscriptionForm,
+        body=TranscriptionBody,
         events=(TranscriptTextDelta, TranscriptTextDone, OpenAIError),
     ),
     _transcription(

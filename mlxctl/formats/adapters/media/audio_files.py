@@ -1,8 +1,11 @@
-"""Audio files of requests, decoded by miniaudio as they are read."""
+"""Audio files of requests, decoded as they are read."""
 
 from collections.abc import Iterator
 from threading import Event
+from typing import Any
 
+from mlxctl.formats.adapters.media.audio_decoders import find_decoder
+from mlxctl.formats.adapters.media.voice_activity import FRAME_SAMPLES, frame_levels, loud_parts
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
 
@@ -10,14 +13,13 @@ MAX_AUDIO_SECONDS = 4 * 60 * 60
 """The longest file; a small one may hold days of silence."""
 
 _MIN_AUDIO_SECONDS = 0.1
-_CHUNK_SAMPLES = SAMPLE_RATE
-_SUPPORTED = "send WAV, FLAC or MP3"
 
 
 class AudioFile:
     """One audio file as 16 kHz mono samples.
 
-    `num_samples` is found by decoding the file once. Only the window that is read stays decoded.
+    `num_samples`, and the parts that may hold speech, are found by decoding the file once. Only the window
+    that is read stays decoded, and 40 bytes for each second.
     """
 
     def __init__(self, data: bytes, *, is_cancelled: Event | None = None) -> None:
@@ -25,11 +27,11 @@ class AudioFile:
 
         Raises InvalidRequest for data that is no audio, or too much of it.
         """
-        _check_kind(data)
+        self._decode = find_decoder(data, max_seconds=MAX_AUDIO_SECONDS)
         self._data = data
         self._is_cancelled = is_cancelled
-        self.num_samples = self._count()
-        self._chunks = self._decode()
+        self.num_samples, self.speech = self._survey()
+        self._chunks: Iterator[bytes] = iter(self._decode(data))
         self._decoded = bytearray()
         self._start = 0
 
@@ -58,57 +60,26 @@ class AudioFile:
         del self._decoded[:num_bytes]
         self._start += num_bytes // SAMPLE_BYTES
 
-    def _count(self) -> int:
-        num_samples = 0
-        for chunk in self._decode():
+    def _survey(self) -> tuple[int, tuple[tuple[int, int], ...]]:
+        """Return the number of samples, and the parts that may hold speech."""
+        import numpy as np
+
+        num_samples, levels = 0, bytearray()
+        rest: Any = np.zeros(0, np.int16)
+        for chunk in self._decode(self._data):
             num_samples += len(chunk) // SAMPLE_BYTES
             if self._is_cancelled is not None and self._is_cancelled.is_set():
                 raise InvalidRequest("file is not needed any more: the client has disconnected", param="file")
             if num_samples > MAX_AUDIO_SECONDS * SAMPLE_RATE:
                 limit = f"{MAX_AUDIO_SECONDS // 3600} hours"
                 raise InvalidRequest(f"file holds more than {limit} of audio; send it in parts", param="file")
+            samples = np.concatenate([rest, np.frombuffer(chunk, np.int16)])
+            levels += frame_levels(samples)
+            rest = samples[len(samples) // FRAME_SAMPLES * FRAME_SAMPLES :]
         if num_samples < _MIN_AUDIO_SECONDS * SAMPLE_RATE:
             message = (
                 f"file holds {num_samples / SAMPLE_RATE:.2f} seconds of audio; "
                 f"at least {_MIN_AUDIO_SECONDS} are needed"
             )
             raise InvalidRequest(message, param="file")
-        return num_samples
-
-    def _decode(self) -> Iterator[bytes]:
-        import miniaudio
-
-        try:
-            chunks = miniaudio.stream_memory(
-                self._data, nchannels=1, sample_rate=SAMPLE_RATE, frames_to_read=_CHUNK_SAMPLES
-            )  # signed 16 bits are its default
-            yield from (chunk.tobytes() for chunk in chunks)
-        except miniaudio.MiniaudioError as error:
-            # miniaudio's messages are names of its functions with numbers.
-            message = f"file is damaged, or of an unsupported kind; {_SUPPORTED}"
-            raise InvalidRequest(message, param="file") from error
-
-
-def _check_kind(data: bytes) -> None:
-    """Raise InvalidRequest unless the data begins like a supported kind.
-
-    A decoder that guesses finds audio in any data.
-    """
-    head = data[:12]
-    is_mp3 = head[:3] == b"ID3" or (len(head) > 1 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2)
-    is_wav = head[:4] == b"RIFF" and head[8:12] == b"WAVE"
-    if is_mp3 or is_wav or head[:4] == b"fLaC":
-        return
-    raise InvalidRequest(f"file {_name(head)}; {_SUPPORTED}", param="file")
-
-
-def _name(head: bytes) -> str:
-    if not head:
-        return "is empty"
-    if head[4:8] == b"ftyp":
-        return "is MP4 (M4A), which is not supported"
-    if head[:4] == b"\x1a\x45\xdf\xa3":
-        return "is WebM or Matroska, which is not supported"
-    if head[:4] == b"OggS":
-        return "is Ogg, which is not supported"
-    return "is no supported audio file"
+        return num_samples, loud_parts(bytes(levels), num_samples=num_samples)

@@ -275,13 +275,16 @@ def _sentencepiece(token: str) -> bytes:
 def load_vocabulary(facts: ModelFacts) -> Vocabulary:
     """Load the tokenizer of a model; raises BrokenModel.
 
-    That of a speech model is read by the engine: its text is never encoded here.
+    Those of speech models and of most transcription models are read by the engine: no text is encoded here.
     """
     # PERF: imported with the first tokenizer, not when the server starts.
     from tokenizers import Tokenizer, models
 
     if facts.speech is not None:
         return Vocabulary(Tokenizer(models.BPE()))
+    if facts.transcription is not None and facts.transcription.whisper is None:
+        # Such a model returns text: only the engine has its tokenizer. A vocabulary has at least one token.
+        return Vocabulary(Tokenizer(models.BPE(vocab={"": 0}, merges=[])))
     path = facts.path / "tokenizer.json"
     try:
         tokenizer = Tokenizer.from_file(str(path))

@@ -19,7 +19,11 @@ from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import SpeechSegment, SpeechTask, TranscriptionRequest, TranscriptionResult
 from mlxctl.ir.errors import InvalidRequest
-from mlxctl.protocols.openai.transcriptions import TranscriptionEncoder, parse_transcription
+from mlxctl.protocols.openai.transcriptions import (
+    TranscriptionEncoder,
+    fields_of_json,
+    parse_transcription,
+)
 from mlxctl.server.http.body import read_body
 from mlxctl.server.http.disconnect import call_at_end
 from mlxctl.server.http.open_requests import OpenHttpRequests
@@ -35,17 +39,21 @@ _DECODERS = ThreadPoolExecutor(2, thread_name_prefix="audio")
 
 
 async def read_form(
-    request: Request, preparation: PreparationPool, *, limit_bytes: int
+    request: Request, preparation: PreparationPool, task: SpeechTask, *, limit_bytes: int
 ) -> dict[str, list[bytes]]:
-    """Return all values of every field of a `multipart/form-data` body.
+    """Return all values of every field of a form.
 
+    The body is `multipart/form-data`, or JSON with `input_audio`.
     Raises InvalidRequest, BodyTooLarge, QueueFull.
     """
     content_type = request.content_type or ""
-    if not content_type.lower().startswith("multipart/form-data"):
+    kind = content_type.lower()
+    is_json = kind.startswith("application/json") and task == "transcribe"
+    if not is_json and not kind.startswith("multipart/form-data"):
         raise InvalidRequest("the request body must be a form with a file; send it as multipart/form-data")
     body = await read_body(request, limit_bytes=limit_bytes)
-    fields: dict[str, list[bytes]] = await preparation.parse(body, partial(_parse, content_type=content_type))
+    parse = fields_of_json if is_json else partial(_parse, content_type=content_type)
+    fields: dict[str, list[bytes]] = await preparation.parse(body, parse)
     return fields
 
 
@@ -96,27 +104,31 @@ class TranscriptionsResource:
         self._open_requests.enter(request.scope)
         call = call_of(request)
         form = await read_form(
-            request, self._inference.preparation, limit_bytes=self._settings.max_body_bytes
+            request, self._inference.preparation, self._task, limit_bytes=self._settings.max_body_bytes
         )
         async with call.within_deadline():
             parsed = parse_transcription(form, self._task)
-            encoder = TranscriptionEncoder(parsed)
             model = await self._inference.models.find(parsed.model, call, "transcription")
             admit(request, response, model.name)
             await call.check(model.name)
             has_ended = Event()
             call_at_end(request.scope, has_ended.set)
             audio = await open_audio(parsed.file, is_cancelled=has_ended)
+            encoder = TranscriptionEncoder(parsed, duration=audio.seconds)
             work = _Transcription(
                 self._inference,
                 TranscriptionRequest(
                     model=model.name,
                     num_samples=audio.num_samples,
                     read_window=audio.read_window,
+                    speech=audio.speech,
                     task=parsed.task,
                     language=parsed.language,
+                    languages=parsed.languages,
                     prompt=parsed.prompt,
+                    keywords=parsed.keywords,
                     temperature=parsed.temperature,
+                    word_times=parsed.has_words,
                 ),
                 call,
             )

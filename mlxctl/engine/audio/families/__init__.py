@@ -1,0 +1,1 @@
+"""Families of mlx-audio's speech models, a module each. MLX thread only."""

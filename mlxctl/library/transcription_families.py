@@ -1,0 +1,113 @@
+"""Families of mlx-audio's transcription models.
+
+How to know one, and what a request may ask of it.
+Each has a module of the same name in `engine/audio/families`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlxctl.ir import TranscriptionRecipe
+from mlxctl.ir.errors import BrokenModel
+from mlxctl.ir.languages import LANGUAGE_NAMES, language_code
+from mlxctl.ir.transcription import SAMPLE_RATE
+from mlxctl.library.names import display_name
+
+_QWEN3_LANGUAGES = (
+    "ar", "cs", "da", "de", "el", "en", "es", "fa", "fi", "fil", "fr", "hi", "hu", "id", "it", "ja", "ko",
+    "mk", "ms", "nl", "pl", "pt", "ro", "ru", "sv", "th", "tr", "vi", "yue", "zh",
+)  # fmt: skip
+_CANARY_LANGUAGES = (
+    "bg", "cs", "da", "de", "el", "en", "es", "et", "fi", "fr", "hr", "hu", "it", "lt", "lv", "mt", "nl",
+    "pl", "pt", "ro", "ru", "sk", "sl", "sv", "uk",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptionFamily:
+    """A family, as `TranscriptionRecipe` describes it.
+
+    `files` are patterns of files that a model needs beside configuration and weights; `|` is or.
+    """
+
+    window_seconds: int
+    languages: tuple[str, ...] | None = None
+    has_word_times: bool = False
+    takes_prompt: bool = False
+    takes_temperature: bool = False
+    aligns: bool = False
+    files: tuple[str, ...] = ()
+
+
+TRANSCRIPTION_FAMILIES = {
+    # Longer windows cost memory by the square of their length, and steps that others wait for.
+    "parakeet": TranscriptionFamily(window_seconds=60, has_word_times=True),
+    "qwen3_asr": TranscriptionFamily(
+        window_seconds=60,
+        languages=_QWEN3_LANGUAGES,
+        takes_prompt=True,
+        takes_temperature=True,
+        files=("preprocessor_config.json", "tokenizer_config.json"),
+    ),
+    # Trained with at most 40 seconds.
+    "canary": TranscriptionFamily(window_seconds=40, languages=_CANARY_LANGUAGES, takes_temperature=True),
+    "sensevoice": TranscriptionFamily(
+        window_seconds=30, languages=("en", "ja", "ko", "yue", "zh"), files=("*.bpe.model|tokens.json",)
+    ),
+    "qwen3_forced_aligner": TranscriptionFamily(
+        window_seconds=60, aligns=True, files=("preprocessor_config.json", "tokenizer_config.json")
+    ),
+}
+
+
+def find_other_family(config: Mapping[str, Any]) -> str | None:
+    """Return the family of a model; None for another kind."""
+    model_type = config.get("model_type")
+    thinker = config.get("thinker_config")
+    if isinstance(thinker, Mapping) and thinker.get("model_type") in TRANSCRIPTION_FAMILIES:
+        model_type = thinker["model_type"]
+    if not model_type and str(config.get("target", "")).startswith("nemo.collections.asr"):
+        model_type = "parakeet"
+    return model_type if model_type in TRANSCRIPTION_FAMILIES else None
+
+
+def read_other_family(path: Path, config: Mapping[str, Any], name: str) -> TranscriptionRecipe:
+    """Return the recipe of a model of a family.
+
+    Raises BrokenModel for missing files, files with code, and audio at another rate.
+    """
+    family = TRANSCRIPTION_FAMILIES[name]
+    if code := sorted(path.glob("*.py")):
+        raise BrokenModel(
+            path,
+            f"model {display_name(path)!r} brings Python code ({code[0].name}), which is never run for "
+            "speech models; take a conversion without it",
+        )
+    for patterns in (each.split("|") for each in family.files):
+        if not any(found for pattern in patterns for found in path.glob(pattern)):
+            raise BrokenModel(path, f"model {display_name(path)!r} has no {' or '.join(patterns)}")
+    rate = (config.get("preprocessor") or {}).get("sample_rate", SAMPLE_RATE)
+    if rate != SAMPLE_RATE:
+        raise BrokenModel(
+            path, f"model {display_name(path)!r} takes audio at {rate} Hz; {SAMPLE_RATE} Hz are supported"
+        )
+    return TranscriptionRecipe(
+        family=name,
+        window_samples=family.window_seconds * SAMPLE_RATE,
+        languages=_languages(config, family),
+        has_word_times=family.has_word_times,
+        takes_prompt=family.takes_prompt,
+        takes_temperature=family.takes_temperature,
+        aligns=family.aligns,
+    )
+
+
+def _languages(config: Mapping[str, Any], family: TranscriptionFamily) -> tuple[str, ...] | None:
+    """Return the family's languages that the configuration names, or all."""
+    named = config.get("support_languages")
+    if family.languages is None or not isinstance(named, list) or not named:
+        return family.languages
+    codes = {language_code(str(name)) or str(name).lower() for name in named}
+    return tuple(code for code in family.languages if code in codes & LANGUAGE_NAMES.keys())
