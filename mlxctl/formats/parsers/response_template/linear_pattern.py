@@ -1,26 +1,25 @@
 """Regular expressions in linear time, over text in pieces.
 
-A subset of Python's: literals, classes, groups, alternatives and repeats, without backtracking. All threads
-of an automaton advance together (Thompson; submatches as in Pike's VM), so no character takes longer than
-the pattern's size. The dot matches line breaks. Pure.
+Without backtracking: all threads of an automaton advance together (Thompson; submatches as in Pike's VM), so
+no character takes longer than the pattern's size. The dot matches line breaks. Pure.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
+
+from mlxctl.formats.parsers.response_template.pattern_syntax import (
+    Characters,
+    Choice,
+    Group,
+    Node,
+    Repeat,
+    Sequence,
+    parse,
+)
 
 MAX_PATTERN_CHARS = 512
 _MAX_INSTRUCTIONS = 250
-_MAX_REPEATS = 100
-_MAX_DEPTH = 20
-_MAX_CHARACTERS_KNOWN = 4096
-
-_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
-_REPEAT = re.compile(r"(?:[*+?]|\{\d{1,3}(?:,\d{0,3})?\})[?+]?")
-_HEX = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4}))")
-_NAMED = re.compile(r"\(\?P<([A-Za-z_]\w{0,31})>", re.ASCII)
-_WORDS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 
 
 class Match(NamedTuple):
@@ -29,173 +28,6 @@ class Match(NamedTuple):
     start: int
     end: int
     groups: Mapping[str, str]
-
-
-class _Characters:
-    """A set of characters: one of the text, or a class."""
-
-    __slots__ = ("_known", "source", "text")
-
-    def __init__(self, source: str, text: str = "") -> None:
-        self.source, self.text = source, text
-        self._known: dict[str, bool] = {}
-
-    def __contains__(self, character: str) -> bool:
-        if self.text:
-            return character == self.text
-        known = self._known.get(character)
-        if known is None:
-            if len(self._known) >= _MAX_CHARACTERS_KNOWN:
-                self._known.clear()
-            known = re.fullmatch(self.source, character, re.DOTALL) is not None
-            self._known[character] = known
-        return known
-
-    @property
-    def is_space(self) -> bool:
-        """Whether it has white space only."""
-        return self.text.isspace() or self.source in (r"\s", r"[\s]", r"[ \n]", r"[\n ]")
-
-
-@dataclass(frozen=True, slots=True)
-class _Repeat:
-    node: "_Node"
-    least: int
-    most: int | None
-    is_lazy: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    node: "_Node"
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Sequence:
-    nodes: tuple["_Node", ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    nodes: tuple["_Node", ...]
-
-
-_End = Literal["end"]
-_Node = _Characters | _Repeat | _Group | _Sequence | _Choice | _End
-
-
-class _Parser:
-    def __init__(self, source: str) -> None:
-        self._source, self._at = source, 0
-        self._depth = 0
-
-    def parse(self) -> _Node:
-        node = self._choice()
-        if self._at < len(self._source):
-            raise ValueError("it has a bracket too many")
-        return node
-
-    def _choice(self) -> _Node:
-        nodes = [self._sequence()]
-        while self._takes("|"):
-            nodes.append(self._sequence())
-        return nodes[0] if len(nodes) == 1 else _Choice(tuple(nodes))
-
-    def _sequence(self) -> _Node:
-        nodes: list[_Node] = []
-        while self._at < len(self._source) and self._source[self._at] not in "|)":
-            nodes.append(self._repeated(self._single()))
-        return nodes[0] if len(nodes) == 1 else _Sequence(tuple(nodes))
-
-    def _single(self) -> _Node:
-        character = self._source[self._at]
-        if character == "(":
-            return self._group()
-        if character == "[":
-            return self._class()
-        if character == "\\":
-            return self._escape()
-        self._at += 1
-        if character == ".":
-            return _Characters(".")
-        if character == "$":
-            return "end"
-        if character in "*+?^":
-            raise ValueError(f"it has {character!r} where a character is expected")
-        return _Characters(re.escape(character), character)
-
-    def _group(self) -> _Node:
-        self._depth += 1
-        if self._depth > _MAX_DEPTH:
-            raise ValueError(f"its groups are nested more than {_MAX_DEPTH} deep")
-        named, name = _NAMED.match(self._source, self._at), ""
-        if named is not None:
-            name, self._at = named[1], named.end()
-        elif self._source.startswith("(?:", self._at):
-            self._at += 3
-        elif self._source.startswith("(?", self._at):
-            raise ValueError("it has a group with (?, other than (?: and (?P<name>")
-        else:
-            self._at += 1
-        node = self._choice()
-        if not self._takes(")"):
-            raise ValueError("it has an open group")
-        self._depth -= 1
-        return _Group(node, name) if name else node
-
-    def _class(self) -> _Node:
-        found = _CLASS.match(self._source, self._at)
-        if found is None or "[[" in found[0] or "--" in found[0] or "&&" in found[0]:
-            raise ValueError("it has a class that is not closed, or not a plain one")
-        self._at = found.end()
-        try:
-            re.compile(found[0])
-        except re.error as error:
-            raise ValueError(f"its class {found[0]} is malformed: {error}") from error
-        return _Characters(found[0])
-
-    def _escape(self) -> _Node:
-        if found := _HEX.match(self._source, self._at):
-            self._at = found.end()
-            text = chr(int(found[1] or found[2], 16))
-            return _Characters(re.escape(text), text)
-        character = self._source[self._at + 1 : self._at + 2]
-        self._at += 2
-        if character and character in "sSwWdD":
-            return _Characters("\\" + character)
-        if character == "Z":
-            return "end"
-        if not character or (character.isalnum() and character not in _WORDS):
-            raise ValueError(f"it has \\{character}, which is not supported")
-        text = _WORDS.get(character, character)
-        return _Characters(re.escape(text), text)
-
-    def _repeated(self, node: _Node) -> _Node:
-        found = _REPEAT.match(self._source, self._at)
-        if found is None:
-            return node
-        if node == "end" or (found[0].endswith("+") and len(found[0]) > 1):
-            raise ValueError(f"it has a repeat {found[0]}, which is not supported")
-        self._at = found.end()
-        if _REPEAT.match(self._source, self._at):
-            raise ValueError("it repeats a repeat")
-        least, most = _bounds(found[0])
-        if max(least, most or 0) > _MAX_REPEATS:
-            raise ValueError(f"it repeats more than {_MAX_REPEATS} times")
-        return _Repeat(node, least, most, found[0].endswith("?") and len(found[0]) > 1)
-
-    def _takes(self, text: str) -> bool:
-        is_next = self._source.startswith(text, self._at)
-        self._at += len(text) * is_next
-        return is_next
-
-
-def _bounds(repeat: str) -> tuple[int, int | None]:
-    if repeat[0] in "*+?":
-        return int(repeat[0] == "+"), 1 if repeat[0] == "?" else None
-    least, comma, most = repeat.rstrip("?").strip("{}").partition(",")
-    return int(least), int(least) if not comma else int(most) if most else None
 
 
 # An instruction: characters to read, the places to go to (the preferred one first), a submatch's border, the
@@ -212,7 +44,7 @@ class LinearPattern:
         if len(source) > MAX_PATTERN_CHARS:
             raise ValueError(f"a pattern has more than {MAX_PATTERN_CHARS} characters")
         try:
-            self.node = _Parser(source).parse()
+            self.node = parse(source)
             self.program: list[_Instruction] = []
             self._add(self.node)
         except ValueError as error:
@@ -228,28 +60,28 @@ class LinearPattern:
         """Names of its groups."""
         return frozenset(str(value)[1:] for kind, value in self.program if kind == "border")
 
-    def _add(self, node: _Node) -> None:
+    def _add(self, node: Node) -> None:
         program = self.program
         if len(program) > _MAX_INSTRUCTIONS:
             raise ValueError("it is too large")
         match node:
-            case _Characters():
+            case Characters():
                 program.append(("read", node))
-            case _Group(inner, name):
+            case Group(inner, name):
                 program.append(("border", f"<{name}"))
                 self._add(inner)
                 program.append(("border", f">{name}"))
-            case _Sequence(nodes):
+            case Sequence(nodes):
                 for each in nodes:
                     self._add(each)
-            case _Choice(nodes):
+            case Choice(nodes):
                 self._add_choice(nodes)
-            case _Repeat():
+            case Repeat():
                 self._add_repeat(node)
             case _:
                 program.append(("end", None))
 
-    def _add_choice(self, nodes: tuple[_Node, ...]) -> None:
+    def _add_choice(self, nodes: tuple[Node, ...]) -> None:
         ends = []
         for index, each in enumerate(nodes):
             fork = len(self.program)
@@ -263,7 +95,7 @@ class LinearPattern:
         for end in ends:
             self.program[end] = ("go", (len(self.program),))
 
-    def _add_repeat(self, repeat: _Repeat) -> None:
+    def _add_repeat(self, repeat: Repeat) -> None:
         for _ in range(repeat.least):
             self._add(repeat.node)
         if repeat.most is None:
@@ -284,10 +116,10 @@ class LinearPattern:
     def _can_be_empty(self) -> bool:
         return any(self.program[place][0] in ("match", "end") for place, _ in reachable(self, 0, {}, 0))
 
-    def _firsts(self) -> Iterator[_Characters]:
+    def _firsts(self) -> Iterator[Characters]:
         for place, _ in reachable(self, 0, {}, 0):
             characters = self.program[place][1]
-            assert isinstance(characters, _Characters)
+            assert isinstance(characters, Characters)
             yield characters
 
 
@@ -415,53 +247,3 @@ def matches(pattern: LinearPattern, text: str, *, most: int) -> Iterator[Match]:
             return
         yield Match(begin + found.start, begin + found.end, found.groups)
         begin += found.end
-
-
-def literal_core(pattern: LinearPattern) -> list[str] | None:
-    """Return the texts that a pattern matches, without white space around.
-
-    None for a pattern with anything else.
-    """
-    node = pattern.node
-    nodes = _without_space(list(node.nodes) if isinstance(node, _Sequence) else [node])
-    if len(nodes) == 1 and isinstance(nodes[0], _Choice):
-        texts = [_text(choice) for choice in nodes[0].nodes]
-        return None if None in texts else [text for text in texts if text]
-    text = _text(_Sequence(tuple(nodes)))
-    return [text] if text else None
-
-
-def literal_heads(pattern: LinearPattern) -> list[str] | None:
-    """Return the texts that every match begins with, after white space."""
-    node = pattern.node
-    first, *rest = _without_space(list(node.nodes) if isinstance(node, _Sequence) else [node])
-    choices = first.nodes if isinstance(first, _Choice) else (_Sequence((first, *rest)),)
-    heads = [_head(choice) for choice in choices]
-    return None if "" in heads else heads
-
-
-def _head(node: _Node) -> str:
-    head = ""
-    for each in _without_space(list(node.nodes) if isinstance(node, _Sequence) else [node]):
-        if not isinstance(each, _Characters) or not each.text:
-            break
-        head += each.text
-    return head
-
-
-def _text(node: _Node) -> str | None:
-    nodes = node.nodes if isinstance(node, _Sequence) else (node,)
-    texts = [each.text if isinstance(each, _Characters) else "" for each in nodes]
-    return "".join(texts) if all(texts) else None
-
-
-def _without_space(nodes: list[_Node]) -> list[_Node]:
-    is_space: Callable[[_Node], bool] = lambda node: (  # noqa: E731
-        node == "end"
-        or (isinstance(node, _Repeat) and isinstance(node.node, _Characters) and node.node.is_space)
-    )
-    while nodes and is_space(nodes[0]):
-        nodes = nodes[1:]
-    while nodes and is_space(nodes[-1]):
-        nodes = nodes[:-1]
-    return nodes

@@ -9,7 +9,8 @@ from mlxctl.formats.parsers.json_calls import JsonCallsBody
 from mlxctl.formats.parsers.json_value import quote
 from mlxctl.formats.parsers.registry import THINKING_PARSER_IDS, TOOL_PARSER_IDS, thinking_parser, tool_parser
 from mlxctl.formats.parsers.response_template.field_content import read_content_parser, read_transform
-from mlxctl.formats.parsers.response_template.linear_pattern import LinearPattern, literal_core, literal_heads
+from mlxctl.formats.parsers.response_template.linear_pattern import LinearPattern
+from mlxctl.formats.parsers.response_template.pattern_syntax import literal_core, literal_heads
 from mlxctl.formats.parsers.response_template.region_body import CallRegion, RegionBody
 from mlxctl.formats.parsers.tool_formats import null
 
@@ -98,7 +99,7 @@ def _tool_parser(field: Mapping[str, Any]) -> ToolParser:
     openers, opening = _delimiter(field, "open")
     closers, closing = _delimiter(field, "close")
     if opening is not None:
-        heads = literal_heads(opening)
+        heads = literal_heads(opening.node)
         if heads is None or min(map(len, heads)) < 2:
             raise ValueError("a call begins with no fixed text")
         openers = heads
@@ -177,7 +178,7 @@ def _markers(field: Mapping[str, Any], side: str) -> list[str] | None:
     None for a pattern with more.
     """
     markers, pattern = _delimiter(field, side)
-    return markers if pattern is None else literal_core(pattern)
+    return markers if pattern is None else literal_core(pattern.node)
 
 
 def _delimiter(field: Mapping[str, Any], side: str) -> tuple[list[str], LinearPattern | None]:
