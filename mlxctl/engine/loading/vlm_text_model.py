@@ -91,7 +91,9 @@ class VlmTextModel(nn.Module):  # type: ignore[misc]
         first = mx.maximum(mx.array(offset), 0).reshape(-1, 1)
         if shifts is not None:
             first = first + shifts.reshape(-1, 1)
-        return {"position_ids": mx.broadcast_to(first + mx.arange(num_tokens), (3, num_rows, num_tokens))}
+        # Axes of images, in the classes that have them: (3, rows, tokens), else (rows, tokens).
+        axes = self.language_model.get_rope_index(token_ids[:1, :1])[0].shape[:-2]
+        return {"position_ids": mx.broadcast_to(first + mx.arange(num_tokens), (*axes, num_rows, num_tokens))}
 
 
 @contextmanager
