@@ -129,7 +129,7 @@ def test_undecodable_image_returns_with_its_question(server: HostedServer, red: 
         await screen.wait_for("pixtral_colors is ready")
         await attach(screen, red)
         await screen.ask(QUESTION)
-        await screen.wait_for("image 1 cannot be decoded")
+        await screen.wait_for("cannot be decoded: image file is")
         assert QUESTION in await screen.wait_for("with 1 image")
 
     drive(RemoteBackend(server.url, model="pixtral_colors"), interact, size=(100, 30))
@@ -207,7 +207,7 @@ def test_plain_chat_continues_after_a_rejected_image(server: HostedServer, red: 
     chat = PlainChat(setup, terminal=PlainTerminal(source, answers, diagnostics))
     assert asyncio.run(chat.run()) == 1
     assert answers.getvalue() == "I see no picture.\n"
-    assert "image 1 cannot be decoded" in diagnostics.getvalue()
+    assert "cannot be decoded: image file is" in diagnostics.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import wave
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ CALLS: dict[str, list[str]] = {
     "serve": ["UNUSABLE --port 0"],
     "chat": ["hello --url URL", "hello --url URL --tools", "--list"],
     "run": ["UNUSABLE hello --local"],
+    "speak": ["--list-voices --url URL", "hello -o SOUND --url URL", "hello -m UNUSABLE --local -o SOUND"],
+    "transcribe": ["TALK -m a --url URL", "TALK -m a --format json --url URL", "TALK -m UNUSABLE --local"],
     "launch": ["codex --url URL --dry-run", "codex --url URL --dry-run --model other"],
     "service logs": [""],
     "logs": ["", "-n 1"],
@@ -97,6 +100,8 @@ CALLS: dict[str, list[str]] = {
     "bench contention": [f"{QUICK} --requests 1 --watch 0.05"],
     "bench mixed": [f"{QUICK} --requests 1 --clients 1"],
     "bench speculation": [f"{QUICK} --streams 1"],
+    "bench speech": [f"{QUICK} --requests 1 --at-once 1"],
+    "bench transcription": [f"a TALK {QUICK}"],
     "bench compare": ["RESULT RESULT", "RESULT RESULT --json", "MODEL RESULT"],
     "bench report": ["RESULT --out RESULTS"],
 }
@@ -186,6 +191,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[s
     (home / "rules.json").write_text("{}")
     (home / "empty").mkdir()
     write_hostile_gguf(home / "model.gguf")
+    with wave.open(str(home / "talk.wav"), "wb") as talk:
+        talk.setparams((1, 2, 16_000, 0, "NONE", ""))
+        talk.writeframes(bytes(32_000))
     models = hostile_models(home / "models")
     result = encode_result(sample_result(FAST, SLOW, problem="evil")).replace(
         '"org/model-4bit"', json.dumps(TEXT)
@@ -210,6 +218,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[s
             "RULES": [str(home / "rules.json")],
             "EMPTY": [str(home / "empty")],
             "RESULT": [str(home / "result.json")],
+            "TALK": [str(home / "talk.wav")],
+            "SOUND": [str(home / "sound.wav")],
             "RESULTS": [str(home / "results")],
         }
 

@@ -38,6 +38,7 @@ from mlxctl.ir.errors import (
     UnknownResource,
 )
 from mlxctl.library import DEMO_MODEL, DEMO_SHORT_NAME
+from mlxctl.terminal_text import escape_line
 
 _Result = TypeVar("_Result")
 
@@ -140,7 +141,7 @@ class RemoteInference:
             name = DEMO_MODEL.name
         if name in by_name:
             return by_name[name]
-        raise UnknownModel(name, tuple(model.name for model in self._models))
+        raise UnknownModel(name, tuple(escape_line(model.name) for model in self._models))
 
     async def generate(self, request: GenerationRequest) -> RemoteGeneration:
         """Send the request; returns when the server has accepted it.
