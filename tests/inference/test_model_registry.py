@@ -152,10 +152,12 @@ def test_longest_matching_pattern_answers_for_names_that_no_model_has() -> None:
         answering(registry, "claude-3", purpose="embeddings")
 
 
-def test_only_text_model_answers_to_any_name_unless_that_is_off() -> None:
-    only = [model("only"), model("vectors", "embedder")]
+def test_only_model_of_a_purpose_answers_to_any_name_unless_that_is_off() -> None:
+    speech = ServedModel(name="voice", facts=read_model(tiny_models.speech("pocket_tts")))
+    only = [model("only"), model("vectors", "embedder"), speech]
     by_default = ModelRegistry(only, any_name=None)
     assert answering(by_default, "gpt-4o") == "only"
+    assert answering(by_default, "tts-1", purpose="speech") == "voice"
     for purpose in ("embeddings", "transcription", None):
         with pytest.raises(UnknownModel):
             answering(by_default, "gpt-4o", purpose=purpose)  # type: ignore[arg-type]

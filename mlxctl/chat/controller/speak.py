@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
 
-from mlxctl.chat.audio_player import find_player, play
 from mlxctl.chat.chat_backend import ChatBackend
 from mlxctl.chat.controller import effects as do
 from mlxctl.chat.controller.asking import continue_queue
@@ -26,6 +25,9 @@ def speak(chat: ChatState, number: str) -> Effects:
     model = chat.backend.speech_model() if chat.model is not None else None
     if model is None:
         raise ValueError("/speak needs a server with a speech model, too: mlxctl serve MODEL SPEECH_MODEL")
+    # Imported here, since audio formats would delay the first frame of the chat.
+    from mlxctl.chat.audio_player import find_player, play
+
     player = find_player()
     chat.is_busy = True
     try:

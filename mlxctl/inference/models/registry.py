@@ -28,6 +28,7 @@ FindModel = Callable[[str], ServedModel]
 _NO_PATTERNS: Mapping[str, ServedModel] = {}
 # No short name is longer; longer ones would fill the memory of the look-ups.
 _MAX_SHORT_CHARS = 128
+_PURPOSES_OF_ANY_NAME = ("text", "speech", "transcription")
 
 
 class ModelRegistry:
@@ -39,8 +40,8 @@ class ModelRegistry:
     The first usable model of `at_start`, by own name, is to be loaded with the engine. `find` reads a model
     of the library by name, never by path, and raises ModelNotFoundOnDisk or BrokenModel; without it only
     registered models can be named. `patterns` are globs of further names, the longest first that matches.
-    With `any_name` the first text model answers to all other names; None is true while it is the only model
-    that can be named and the caller may use every model.
+    With `any_name` the first model that writes, speaks or transcribes answers to all other names of such
+    requests; None is true while it is the only one that can be named and the caller may use every model.
     """
 
     def __init__(
@@ -164,19 +165,20 @@ class ModelRegistry:
     def stand_in(self, name: str, allowed: AllowedModels, purpose: Purpose | None) -> str | None:
         """Return the own name of the model for a name without one.
 
-        None if there is none of the purpose. Only requests for text are answered under any name.
+        None if there is none of the purpose. Requests for vectors and scores are not answered under any name:
+        clients store and compare them.
         """
         for glob, own_name in self._patterns:
             is_fit = purpose is None or self._models[own_name].facts.purpose == purpose
             if is_fit and own_name in allowed and fnmatchcase(name, glob):
                 return own_name
-        if purpose != "text" or self._any_name is False:
+        if purpose not in _PURPOSES_OF_ANY_NAME or self._any_name is False:
             return None
-        texts = [model.name for model in self._models.values() if model.facts.purpose == "text"]
-        is_only = len(texts) == 1 and not self._unusable and self._find is None
+        names = [model.name for model in self._models.values() if model.facts.purpose == purpose]
+        is_only = len(names) == 1 and not self._unusable and self._find is None
         if self._any_name is None and not (is_only and allowed.globs is None):
             return None
-        return next((own_name for own_name in texts if own_name in allowed), None)
+        return next((own_name for own_name in names if own_name in allowed), None)
 
     async def _is_in_library(self, name: str, allowed: AllowedModels) -> bool:
         """Register an allowed model of the library.

@@ -79,7 +79,7 @@ class PoolSettings:
     """Serve every model of the local library, including those of the Hugging Face cache and LM Studio."""
 
     any_model_name: bool | None = None
-    """Answer requests that name an unknown model, with the first one that generates text.
+    """Answer requests that name an unknown model, with the first one for text, speech or transcription.
 
     Default: if that is the only one that requests can name and the caller's key allows every model.
     """

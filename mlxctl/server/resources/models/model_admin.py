@@ -95,6 +95,8 @@ class ModelLoadResource:
         if not request.get_param_as_bool("stream", default=choice.stream):
             await _answer_status(self._manager.load(choice.model, call), request, response)
             return
+        # What does not exist has an error status, however long its search takes.
+        await self._manager.find(choice.model, call)
         load = asyncio.create_task(self._manager.load(choice.model, call), name="load-model")
         call_at_end(request.scope, load.cancel)
         await asyncio.wait({load}, timeout=_PROGRESS_SECONDS)
