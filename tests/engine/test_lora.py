@@ -104,7 +104,7 @@ async def check_mixed_rows(base: Path, directory: Path) -> None:
     assert len({tuple(output.token_ids) for output in alone}) == 7
 
 
-@pytest.mark.parametrize("family", ["qwen3", "gemma3", "lfm2", "qwen3_next"])
+@pytest.mark.parametrize("family", ["qwen3", "lfm2", "qwen3_next"])
 def test_mixed_rows_equal_each_adapter_alone(family: str, tmp_path: Path) -> None:
     asyncio.run(check_mixed_rows(tiny_models.model(family), tmp_path))
 

@@ -98,7 +98,7 @@ def test_a_cloned_voice_equals_that_of_mlx_audio(name: str) -> None:
     assert not np.array_equal(cloned, own)
 
 
-@pytest.mark.parametrize("name", ["qwen3_tts", "soprano", "pocket_tts"])
+@pytest.mark.parametrize("name", ["qwen3_tts", "pocket_tts"])
 def test_requests_in_parallel_say_what_they_say_alone(name: str) -> None:
     recipe = facts_of(name).speech
     assert recipe is not None
@@ -122,7 +122,9 @@ def test_rows_decode_while_texts_are_spoken() -> None:
             jobs = [asyncio.create_task(speak(client, job("qwen3_tts", seed=seed))) for seed in range(12)]
             beside = await finish(submit(client, "endless", list(range(1, 20)), max_tokens=24))
             num_open = sum(not task.done() for task in jobs)
-            await asyncio.gather(*jobs)
+            for task in jobs:
+                task.cancel()
+            await asyncio.gather(*jobs, return_exceptions=True)
             return alone.token_ids, beside.token_ids, num_open
 
     alone, beside, num_open = asyncio.run(ask())

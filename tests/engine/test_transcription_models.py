@@ -96,14 +96,13 @@ def test_qwen3_asr_equals_mlx_audio(language: str | None, prompt: str) -> None:
     assert num_units > len(found.token_ids)
 
 
-@pytest.mark.parametrize("language", ["en", "de"])
-def test_canary_equals_mlx_audio(language: str) -> None:
+def test_canary_equals_mlx_audio() -> None:
     import mlx.core as mx
 
     expected = mlx_audio_model("canary").generate(
-        mlx_audio_samples(), language=language, dtype=mx.float32, max_tokens=1015
+        mlx_audio_samples(), language="de", dtype=mx.float32, max_tokens=1015
     )
-    found, num_units = finished(opened("canary").transcribe(window(language=language)))
+    found, num_units = finished(opened("canary").transcribe(window(language="de")))
     assert found.text.strip() == expected.text
     assert num_units > len(found.token_ids) == expected.generation_tokens > 3
 

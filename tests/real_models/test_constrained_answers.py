@@ -17,7 +17,7 @@ from tests.server.process import ServerProcess, serving
 _TOOLS = [TOOLS[name] for name in ("get_weather", "convert_currency", "create_issue")]
 _FORCED = {
     f"{text} {choice}": calling(text, _TOOLS, choice, parallel_tool_calls=False)
-    for name, text in QUESTIONS[:19:9]
+    for name, text in QUESTIONS[:10:9]
     for choice in (name, "required")
 }
 _FREE = {
