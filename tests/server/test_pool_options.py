@@ -119,8 +119,8 @@ def test_stream_of_an_unloaded_library_model_gets_pings(narrow: ServerProcess) -
         next(line for line in first.iter_lines() if line.startswith("data:"))
         with httpx.stream("POST", chat, json=short, timeout=60) as second:
             lines = second.iter_lines()
-            received = [next(lines) for _ in range(4)]
+            received = [next(lines) for _ in range(2)]
             first.close()
             rest = [line for line in lines if line]
-    assert received == [": ping", ""] * 2
+    assert received == [": ping", ""]
     assert rest[-1] == "data: [DONE]"

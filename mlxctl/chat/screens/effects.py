@@ -292,7 +292,7 @@ class ScreenEffects:
     @property
     def _is_closed(self) -> bool:
         """Whether the application ends: commands only save the chat then."""
-        return self._is_cancelled or not any(child.is_attached for child in self._screen.children)
+        return self._is_cancelled or not self._screen.query(QueueLine)
 
     @property
     def _app(self) -> TerminalApp:
