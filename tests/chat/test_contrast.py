@@ -17,7 +17,7 @@ from .screen_driver import Screen, drive
 from .scripted_backend import ScriptedBackend, call, end, text
 from .test_messages import three_turns
 
-THEMES = ("solarized-light", "dracula", "textual-light", "textual-dark")
+THEMES = ("dracula", "textual-light", "textual-dark")
 ANSWER = """# Heading
 
 Use **bold**, *emphasis*, `inline <code>` and [a link](https://a.b/c).
