@@ -67,7 +67,8 @@ def test_cache_shows_conversations_and_explains_a_hit(page: Page, server: Server
 
 
 def test_long_prompt_is_one_entry_of_the_cache(page: Page, server: ServerProcess) -> None:
-    prompt = {"messages": [{"role": "user", "content": "zebra " * 300}], "max_tokens": 1}
+    messages = [{"role": "user", "content": "zebra " * 300}]
+    prompt = {"model": "mlxctl-demo", "messages": messages, "max_tokens": 1}
     httpx.post(f"{server.url}/v1/chat/completions", json=prompt, timeout=60).raise_for_status()
     open_chat(page, server)
     page.get_by_role("link", name="Cache").click()
