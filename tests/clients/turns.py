@@ -13,6 +13,9 @@ SECRET = "marzipan-4711"
 The model can repeat it only when the command was executed.
 """
 
+_REPEATED = f"The output is: {SECRET}"
+"""How the tiny model repeats it; some clients print the command's own output, too."""
+
 _LIMIT_SECONDS = 600.0
 
 
@@ -28,7 +31,7 @@ class Turn:
     exit_code: int
     seconds: float
     answer: str
-    proof: str = SECRET
+    proof: str = _REPEATED
 
     @property
     def is_complete(self) -> bool:
