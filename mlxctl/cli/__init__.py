@@ -102,10 +102,20 @@ def describe_versions() -> str:
     return f"mlxctl {__version__} (Python {platform.python_version()})\n{', '.join(found)}"
 
 
+@click.pass_context
+def _show_overview(ctx: click.Context) -> None:
+    """Show the overview where no command is called."""
+    if ctx.invoked_subcommand is None:
+        from mlxctl.cli.overview import print_overview
+
+        print_overview()
+
+
 app = RootGroup(
     "mlxctl",
     COMMANDS,
-    no_args_is_help=True,
+    callback=_show_overview,
+    invoke_without_command=True,
     params=[
         click.Option(
             ["--version", "-v", "-V"],
