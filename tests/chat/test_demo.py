@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from html import escape
 from pathlib import Path
 
 from server.process import ServerProcess, serving
@@ -9,6 +10,7 @@ from server.process import ServerProcess, serving
 from mlxctl.chat.chat_backend import LocalBackend, RemoteBackend
 from mlxctl.state.settings import LibrarySettings, Settings
 from tests import tiny_models
+from tools.chat_recording.terminal_svg import read_screen
 
 from .screen_driver import Screen, drive
 
@@ -25,6 +27,19 @@ async def chat_with_the_demo(screen: Screen) -> None:
 
 def test_demo_model_answers_in_the_chat(demo_server: ServerProcess) -> None:
     drive(RemoteBackend(demo_server.url), chat_with_the_demo, temperature=0.0)
+
+
+def test_recording_of_the_docs_begins_with_the_first_screen(demo_server: ServerProcess) -> None:
+    recording = (Path(__file__).parents[2] / "docs" / "assets" / "chat-recording.svg").read_text()
+
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("mlxctl-demo  ready")
+        await screen.settle()
+        texts = {text.strip() for row in read_screen(screen.app) for text, _ in row}
+        missing = [text for text in texts if escape(text, quote=False) not in recording]
+        assert missing == [], "run: python -m tools.chat_recording"
+
+    drive(RemoteBackend(demo_server.url), interact, size=(92, 28), uses_tools=True)
 
 
 def test_killed_server_leaves_the_partial_answer() -> None:

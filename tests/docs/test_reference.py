@@ -33,13 +33,6 @@ def test_every_link_to_a_file_resolves() -> None:
     assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
 
 
-def test_chat_image_equals_the_snapshot() -> None:
-    snapshot = ROOT / "snapshots" / "chat" / "test_svg_screens" / "test_chat_image.svg"
-    assert (ROOT / "docs" / "assets" / "chat.svg").read_text(encoding="utf-8") == snapshot.read_text(
-        encoding="utf-8"
-    )
-
-
 def test_benchmark_table_has_the_stored_figures() -> None:
     stored = [json.loads(path.read_text()) for path in (ROOT / "bench_results").glob("*.json")]
     figures = {each["name"]: each for document in stored for each in document.get("findings", ())}
