@@ -1,4 +1,4 @@
-"""The screen of `mlxctl` without arguments: what runs here, what to do next."""
+"""The screen of `mlxctl` without arguments."""
 
 import shlex
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def print_overview() -> None:
 
 
 def _library_models() -> tuple[list[str], str | None]:
-    """Return the usable models of the library, or why it cannot be read."""
+    """Return the usable models of the library, or its problem."""
     try:
         return [entry.name for entry in open_library(None).entries() if entry.problem is None], None
     except MlxctlError as error:

@@ -1,1 +1,1 @@
-"""Records a chat with the demo model for the README: a picture and an animation."""
+"""Records a chat with the demo model as pictures."""

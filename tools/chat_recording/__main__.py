@@ -1,4 +1,4 @@
-"""`python -m tools.chat_recording` records docs/assets/chat.svg and chat-recording.svg."""
+"""Writes docs/assets/chat.svg and chat-recording.svg."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""Terminal screens as SVG: one screen, or many that follow each other."""
+"""Terminal screens as SVG: one, or several in turn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
