@@ -1,4 +1,4 @@
-"""The workflow for Apple Silicon uses existing commands, options and conditions."""
+"""The workflows use existing commands, options and conditions."""
 
 import re
 import shlex
@@ -12,10 +12,11 @@ import yaml
 from mlxctl.bench.conditions import Condition
 from mlxctl.cli import app
 
-WORKFLOW = Path(__file__).parent.parent / ".github" / "workflows" / "apple-silicon.yml"
+WORKFLOWS = sorted((Path(__file__).parent.parent / ".github" / "workflows").iterdir())
 SCRIPTS = [
     step["run"]
-    for job in yaml.safe_load(WORKFLOW.read_text())["jobs"].values()
+    for workflow in WORKFLOWS
+    for job in yaml.safe_load(workflow.read_text())["jobs"].values()
     for step in job["steps"]
     if "run" in step
 ]
@@ -23,7 +24,7 @@ COMMANDS = [line for script in SCRIPTS for line in script.splitlines() if re.sea
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_every_command_of_the_workflow_is_valid(line: str) -> None:
+def test_every_command_of_a_workflow_is_valid(line: str) -> None:
     words = shlex.split(re.sub(r"^.*?/mlxctl\"? ", "", line).replace("; }", "").replace('"${@:2}"', ""))
     command: Any = app
     while isinstance(command, click.Group):
@@ -32,7 +33,7 @@ def test_every_command_of_the_workflow_is_valid(line: str) -> None:
     command.make_context("mlxctl", words)
 
 
-def test_every_condition_of_the_workflow_is_valid() -> None:
-    texts = re.findall(r'--fail-if "([^"]+)"', WORKFLOW.read_text())
+def test_every_condition_of_a_workflow_is_valid() -> None:
+    texts = re.findall(r'--fail-if "([^"]+)"', "\n".join(SCRIPTS))
     assert len(texts) >= 3
     assert all(Condition.parse(text).is_relative for text in texts)
