@@ -1,4 +1,4 @@
-"""Python client libraries, each in its own virtual environment."""
+"""Client libraries of PyPI and npm, each in its own environment."""
 
 import json
 import os
@@ -21,10 +21,11 @@ _LLM_TOOL = f'def get_weather(city: str) -> str:\n    "Get the weather of a city
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """A client and its pip packages; the first package's version is reported."""
+    """A client and its packages; the first package's version is reported."""
 
     name: str
     packages: tuple[str, ...]
+    is_of_npm: bool = False
 
 
 LIBRARIES = (
@@ -40,6 +41,7 @@ LIBRARIES = (
     Library(name="pydantic_ai", packages=("pydantic-ai-slim[openai,anthropic]==2.68.0",)),
     Library(name="litellm", packages=("litellm==1.106.2", "mcp")),
     Library(name="llm", packages=("llm==0.36",)),
+    Library(name="librechat", packages=("@librechat/agents@3.2.21",), is_of_npm=True),
 )
 
 
@@ -54,21 +56,20 @@ class LibraryBench:
     def turns(self) -> Iterator[Turn]:
         """Yield one turn per library and protocol."""
         for library in LIBRARIES:
-            binaries = self._install(library)
-            yield from (
-                self._llm(library, binaries) if library.name == "llm" else self._script(library, binaries)
-            )
+            home = self._home / library.name
+            script = str(_SCRIPTS / f"with_{library.name}")
+            if library.is_of_npm:
+                _install_of_npm(library, home)
+                yield from self._script(library, ["node", f"{script}.cjs"], NODE_PATH=f"{home}/node_modules")
+                continue
+            _install(library, home)
+            if library.name == "llm":
+                yield from self._llm(library, home / "bin")
+            else:
+                yield from self._script(library, [f"{home}/bin/python", f"{script}.py"])
 
-    def _install(self, library: Library) -> Path:
-        venv = self._home / library.name
-        if not venv.exists():
-            subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
-        subprocess.run([str(venv / "bin" / "pip"), "install", "--quiet", *library.packages], check=True)
-        return venv / "bin"
-
-    def _script(self, library: Library, binaries: Path) -> Iterator[Turn]:
-        script = str(_SCRIPTS / f"with_{library.name}.py")
-        done, seconds = self._run([str(binaries / "python"), script, self._url, MODEL, _QUESTION, _RESULT])
+    def _script(self, library: Library, command: Sequence[str], **environment: str) -> Iterator[Turn]:
+        done, seconds = self._run([*command, self._url, MODEL, _QUESTION, _RESULT], **environment)
         records = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         for turn in records or [{"protocol": "none", "answer": done.stderr.strip()[-500:]}]:
             yield self._turn(
@@ -99,8 +100,10 @@ class LibraryBench:
         done, seconds = self._run([*command, _QUESTION])
         yield self._turn(library, "chat", done.returncode, seconds, done.stdout.strip())
 
-    def _run(self, command: Sequence[str]) -> "tuple[subprocess.CompletedProcess[str], float]":
-        environment = {
+    def _run(
+        self, command: Sequence[str], **environment: str
+    ) -> "tuple[subprocess.CompletedProcess[str], float]":
+        environment |= {
             "PATH": os.environ["PATH"],
             "HOME": str(self._scratch),
             "LLM_USER_PATH": str(self._scratch),
@@ -118,8 +121,19 @@ class LibraryBench:
         return done, time.monotonic() - started
 
     def _turn(self, library: Library, protocol: str, exit_code: int, seconds: float, answer: str) -> Turn:
-        version = library.packages[0].partition("==")[2]
+        version = library.packages[0].rpartition("@" if library.is_of_npm else "==")[2]
         client = f"{library.name} ({protocol})"
         return Turn(
             client=client, version=version, exit_code=exit_code, seconds=seconds, answer=answer, proof=_RESULT
         )
+
+
+def _install(library: Library, home: Path) -> None:
+    if not home.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+    subprocess.run([str(home / "bin" / "pip"), "install", "--quiet", *library.packages], check=True)
+
+
+def _install_of_npm(library: Library, home: Path) -> None:
+    command = ["npm", "install", "--no-fund", "--no-audit", "--prefix", str(home), *library.packages]
+    subprocess.run(command, check=True)
