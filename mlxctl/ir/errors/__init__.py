@@ -33,6 +33,7 @@ MlxctlError
 │   ├── EncodedBody              the body is compressed
 │   ├── BodyTooSlow
 │   ├── HeadersTooLarge
+│   ├── LoopDetected             it came back by way of other servers
 │   ├── AuthenticationFailed
 │   │   └── InvalidToken         a token of the identity provider is not accepted
 │   ├── GuardrailMatched         the prompt has text that a guardrail refuses
@@ -57,6 +58,8 @@ MlxctlError
     │   └── KeyRevoked           its API key is no longer valid
     ├── ClientTooSlow            the client does not read its stream
     ├── ModelUnavailable
+    │   └── NoRoomForModel       the model does not fit in memory
+    ├── RemoteFailed             another server, which has the model, failed
     ├── ConnectionLost           another server's answer broke off
     └── DeadlineExceeded
 
@@ -96,6 +99,8 @@ from mlxctl.ir.errors.engine import (
     EngineError,
     KeyRevoked,
     ModelUnavailable,
+    NoRoomForModel,
+    RemoteFailed,
     RequestCancelled,
     SequenceFailed,
 )
@@ -122,6 +127,7 @@ from mlxctl.ir.errors.request import (
     InsufficientScope,
     InvalidRequest,
     InvalidToken,
+    LoopDetected,
     MethodNotAllowed,
     PermissionDenied,
     PolicyDenied,
@@ -160,6 +166,7 @@ __all__ = [
     "InvalidRequest",
     "InvalidToken",
     "KeyRevoked",
+    "LoopDetected",
     "MemoryShortage",
     "MethodNotAllowed",
     "MlxctlError",
@@ -169,6 +176,7 @@ __all__ = [
     "ModelNotFoundOnDisk",
     "ModelUnavailable",
     "NoPlayer",
+    "NoRoomForModel",
     "NoVoice",
     "NotEnoughMemory",
     "PermissionDenied",
@@ -177,6 +185,7 @@ __all__ = [
     "PracticalContextExceeded",
     "QueueFull",
     "RateLimited",
+    "RemoteFailed",
     "RequestCancelled",
     "RequestError",
     "SequenceFailed",

@@ -6,7 +6,7 @@ Unknown keys and invalid values are errors that name the key and its source.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import NamedTuple, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 from mlxctl.ir.errors import UsageError
 from mlxctl.state import locations
@@ -56,7 +56,7 @@ def resolve(
         *_from_flags(flags or {}, flag_names or {}),
     ):
         values[setting.section][setting.key] = _checked(setting)
-    lists = _lists(*file) | _lists(overrides or {}, "the given settings")
+    lists: dict[str, Any] = {**_lists(*file), **_lists(overrides or {}, "the given settings")}
     return Settings(**{name: kind(**values[name]) for name, kind in section_types().items()}, **lists)
 
 

@@ -13,6 +13,13 @@ from mlxctl.state.settings.sections import Settings, section_types
 _READABLE = stat.S_IRGRP | stat.S_IROTH
 
 
+def secret_of_environment(variable: str, setting: str) -> str:
+    """Return the secret in an environment variable. Raises SettingsError, which names `setting`."""
+    if not (secret := os.environ.get(variable, "").strip()):
+        raise SettingsError(f"{setting}: the environment variable {variable} is not set")
+    return secret
+
+
 def secret_lines(path: Path, setting: str) -> tuple[str, ...]:
     """Return the lines of a file, without empty ones.
 
