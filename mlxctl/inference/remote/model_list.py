@@ -41,7 +41,8 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model as a server lists it; implements `ModelInfo`.
 
     None is a property that the server does not list. `root` is the name of what an alias or an adapter of
-    the model `parent` is. `probed` has the verdicts of probing by question.
+    the model `parent` is. `remote` is another server that has it. `probed` has the verdicts of probing by
+    question.
     """
 
     name: _Name = msgspec.field(name="id")
@@ -62,6 +63,7 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True):
     quantization: _Word | None = None
     size_bytes: _Number | None = None
     speech: _Speech | None = None
+    remote: _Name | None = None
 
     @property
     def context_length(self) -> int | None:
