@@ -14,7 +14,7 @@ from mlxctl.inference.remote.address import ServerAddress, too_slow, unreachable
 from mlxctl.inference.remote.chat_protocol import OPENAI, ChatProtocol
 from mlxctl.inference.remote.errors import error_of_response
 from mlxctl.inference.remote.generation import RemoteGeneration
-from mlxctl.inference.remote.model_list import RemoteModel, no_model_list, read_models
+from mlxctl.inference.remote.model_list import RemoteModel, read_models
 from mlxctl.inference.remote.request_body import chat_body
 from mlxctl.inference.remote.results import EmbeddingsBody, TranscriptionBody, audio_suffix, wav_file
 from mlxctl.inference.remote.server_answers import convert_answer, decode_answer, read_answer_async
@@ -35,6 +35,7 @@ from mlxctl.ir.errors import (
     CapacityError,
     ConnectionLost,
     MlxctlError,
+    NoModelList,
     ServerUnreachable,
     UnknownModel,
     UnknownResource,
@@ -134,7 +135,7 @@ class RemoteInference:
         try:
             await self.list_models()
         except UnknownResource:
-            raise no_model_list(self.url) from None
+            raise NoModelList(self.url) from None
         if not self._models:
             raise CapacityError(f"the server at {self.url} serves no model yet")
 

@@ -22,6 +22,7 @@ from mlxctl.ir.errors import (
     EngineError,
     InvalidRequest,
     MlxctlError,
+    NoModelList,
     RemoteFailed,
     RequestError,
     SequenceFailed,
@@ -104,7 +105,8 @@ class RemoteServer:
         try:
             listed = await self._inference.list_models()
         except MlxctlError as error:
-            if isinstance(error, UnknownResource) and self._exact:
+            if self._exact and isinstance(error, UnknownResource | NoModelList):
+                # Some servers have no list, or a broken one.
                 self._passed(self._exact)
                 return
             self.breaker.fail()

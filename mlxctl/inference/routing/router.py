@@ -202,9 +202,9 @@ class Router:
 
 
 def _is_open(server: RemoteServer) -> CapacityError:
-    reason = f": {server.problem}" if server.problem else ""
+    last = server.problem or f"remote {server.name!r}: it does not work"
     return CapacityError(
-        f"remote {server.name!r} failed several times and is not asked for now{reason}",
+        f"{last}; it failed several times and is not asked for now",
         retry_after_seconds=server.breaker.retry_after_seconds,
     )
 

@@ -51,6 +51,7 @@ MlxctlError
 │   ├── ShuttingDown
 │   ├── ModelInUse
 │   └── ServerUnreachable        no server answers at the URL
+│       └── NoModelList          another kind of server does
 └── EngineError                  a request was accepted and could not be finished
     ├── EngineDied
     ├── SequenceFailed
@@ -85,6 +86,7 @@ from mlxctl.ir.errors.capacity import (
     MemoryShortage,
     ModelInUse,
     ModelLoading,
+    NoModelList,
     PolicyUnavailable,
     QueueFull,
     RateLimited,
@@ -175,6 +177,7 @@ __all__ = [
     "ModelLoading",
     "ModelNotFoundOnDisk",
     "ModelUnavailable",
+    "NoModelList",
     "NoPlayer",
     "NoRoomForModel",
     "NoVoice",

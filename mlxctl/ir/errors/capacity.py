@@ -80,3 +80,11 @@ class ServerUnreachable(CapacityError):
         self.reason = reason
         self.is_other = is_other
         self.was_dropped = was_dropped
+
+
+class NoModelList(ServerUnreachable):
+    """What answers at the URL lists no models."""
+
+    def __init__(self, url: str) -> None:
+        reason = "what does answer returns no list of models, as an OpenAI-compatible server would"
+        super().__init__(url, reason, is_other=True)
