@@ -239,6 +239,16 @@ def test_route_is_in_requests_and_audit(front: Front) -> None:
     assert {each["backend"] for each in records if each["request_id"] == "where-was-it"} == {"remote:near"}
 
 
+def test_agent_keeps_its_conversation_with_a_remote(front: Front) -> None:
+    agents = f"{front.server.url}/v1/agents"
+    assert httpx.post(agents, json={"model": "near", "id": "far-off"}).status_code == 201
+    for text in ("Hello", "Again"):
+        turn = {"messages": [{"role": "user", "content": text}]}
+        assert httpx.post(f"{agents}/far-off/generate", json=turn).status_code == 200
+    contents = [message["content"] for message in front.near.asked[-1]["messages"]]
+    assert contents == ["Hello", "Well met", "Again"]
+
+
 def test_request_that_comes_back_is_refused(front: Front) -> None:
     front.chat("near")
     via = front.near.heads[-1]["x-mlxctl-via"]

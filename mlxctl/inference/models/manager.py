@@ -200,6 +200,8 @@ class Models:
         Returns its registered name. Raises UnknownModel, ModelUnavailable, InvalidRequest.
         """
         registered = await self.answering(name, call)
+        if registered in call.models and not self.has(registered) and self.is_elsewhere(registered):
+            return registered
         request = self.lora.apply(PackedRequest.of(GenerationRequest(model=registered)), call.models)
         await self.find(request.head.model, call, "text")
         return registered

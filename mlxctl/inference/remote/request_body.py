@@ -43,7 +43,7 @@ def chat_body(request: GenerationRequest) -> dict[str, Any]:
         "max_tokens": request.max_tokens,
         "stop": list(request.stop) or None,
         "ignore_eos": request.ignore_eos or None,
-        "context_overflow": request.context_overflow,
+        "context_overflow": None if request.context_overflow == "error" else request.context_overflow,
         "continue_final_message": request.continues_answer or None,
         "add_generation_prompt": False if request.continues_answer else None,
         **_tools(request),
