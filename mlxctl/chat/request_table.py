@@ -81,6 +81,11 @@ def _shorten(text: str, width: int = _MAX_NAME) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
+def _model(view: "RequestView") -> str:
+    remote = view.route.removeprefix("remote:")
+    return view.model if remote == view.route else f"{view.model} @{remote}"
+
+
 def _prompt(view: "RequestView") -> str:
     whole = f"{view.num_prompt_tokens:,}"
     return f"{view.num_read_tokens:,}/{whole}" if view.state == "reading" else whole
@@ -96,7 +101,7 @@ def _seconds(value: float | None) -> str:
 
 COLUMNS = (
     Column(name="#", cell=lambda view: str(view.number), value=lambda view: view.number),
-    Column(name="model", cell=lambda view: view.model, value=lambda view: view.model, is_text=True),
+    Column(name="model", cell=_model, value=lambda view: view.model, is_text=True),
     Column(name="state", cell=lambda view: view.state, value=lambda view: view.state, is_text=True),
     Column(name="prompt", cell=_prompt, value=lambda view: view.num_prompt_tokens),
     Column(name="cached", cell=lambda view: f"{_percent_cached(view)}%", value=_percent_cached, drop_order=4),
@@ -199,6 +204,7 @@ def describe_request(view: "RequestView") -> list[str]:
         "protocol": view.protocol,
         "agent": view.agent,
         "adapter": view.adapter,
+        "route": view.route,
         "id": view.request_id,
     }
     speed = view.prefill_tokens_per_second

@@ -2,16 +2,23 @@
 
 import os
 import tomllib
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 from mlxctl.cli.commands import group
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.parameters import Option
 from mlxctl.ir.errors import SettingsError
-from mlxctl.state.settings import Settings, describe_field, replace_settings_file, resolve, settings_file
+from mlxctl.state.settings import (
+    describe_field,
+    list_types,
+    replace_settings_file,
+    resolve,
+    section_types,
+    settings_file,
+)
 from mlxctl.terminal_text import echo
 
 app = group("config", example="mlxctl config init")
@@ -41,13 +48,14 @@ def show(
     """
     with report_errors():
         settings = resolve(config_file=config, environment=os.environ)
-    sections = {name: _values(getattr(settings, name), changed=changed) for name in get_type_hints(Settings)}
+    sections = {name: _values(getattr(settings, name), changed=changed) for name in section_types()}
+    lists = {name: [_plain(asdict(entry)) for entry in getattr(settings, name)] for name in list_types()}
     if as_json:
         import json
 
-        echo(json.dumps({name: values for name, values in sections.items() if values}, indent=2))
+        echo(json.dumps({name: values for name, values in (sections | lists).items() if values}, indent=2))
         return
-    if not any(sections.values()):
+    if not any((sections | lists).values()):
         echo("# every setting has its default")
     for name, values in sections.items():
         if values:
@@ -55,6 +63,8 @@ def show(
             for key, value in values.items():
                 echo(f"{key} = {_toml(value)}" if value is not None else f"# {key} is not set")
             echo()
+    for line in _list_lines(lists):
+        echo(line)
 
 
 @app.command(epilog="Example: mlxctl config init && open ~/.config/mlxctl/mlxctl.toml")
@@ -72,7 +82,7 @@ def init(
         file = config or settings_file(os.environ)
         text = file.read_text(encoding="utf-8") if _is_valid(file) else ""
         new = _template(tomllib.loads(text))
-        if tomllib.loads(new) != {name: {} for name in get_type_hints(Settings)} | tomllib.loads(text):
+        if tomllib.loads(new) != {name: {} for name in section_types()} | tomllib.loads(text):
             raise SettingsError(
                 f"{str(file)!r} has values that cannot be copied; write them into a new file by hand"
             )
@@ -140,7 +150,7 @@ def _template(content: Mapping[str, Any]) -> str:
     import textwrap
 
     lines = ["# Settings of mlxctl. Remove the `#` in front of a setting to change it."]
-    for name, kind in get_type_hints(Settings).items():
+    for name, kind in section_types().items():
         lines += ["", f"[{name}]"]
         own = content.get(name, {})
         for key, value in _values(kind(), changed=False).items():
@@ -161,4 +171,13 @@ def _template(content: Mapping[str, Any]) -> str:
                 f"[{name}.{key}]",
                 *(f"{_toml(word)} = {_toml(item)}" for word, item in table.items()),
             ]
+    lines += _list_lines({name: content.get(name, []) for name in list_types()})
     return "\n".join(lines) + "\n"
+
+
+def _list_lines(lists: Mapping[str, list[dict[str, Any]]]) -> Iterator[str]:
+    for name, entries in lists.items():
+        for entry in entries:
+            yield f"[[{name}]]"
+            yield from (f"{key} = {_toml(value)}" for key, value in entry.items() if value is not None)
+            yield ""

@@ -63,9 +63,9 @@ def _words(offers: str | tuple[str, ...], name: str, incomplete: str) -> Iterabl
 
 def _setting_values(name: str) -> tuple[str, ...]:
     """Return the values of a setting that has fixed ones."""
-    from mlxctl.state.settings import Settings
+    from mlxctl.state.settings import section_types
 
-    for section in get_type_hints(Settings).values():
+    for section in section_types().values():
         kind = get_type_hints(section).get(name)
         for choice in (kind, *get_args(kind)):
             if get_origin(choice) is Literal:

@@ -26,12 +26,14 @@ from mlxctl.state.settings import (
     ModelSettings,
     PolicySettings,
     PoolSettings,
+    RoutingSettings,
     SamplingSettings,
     SchedulerSettings,
     ServerSettings,
     Settings,
     VisionSettings,
     describe_field,
+    section_types,
     settings_file,
 )
 from mlxctl.state.settings.secret_files import exposed_files
@@ -113,6 +115,7 @@ _GROUPS: Mapping[str, tuple[SettingFlag, ...]] = {
         SettingFlag(ServerSettings, "tls_client_ca", "--tls-client-ca", "FILE"),
         SettingFlag(VisionSettings, "fetch_urls", "--fetch-images"),
         SettingFlag(VisionSettings, "fetch_hosts", "--fetch-host", "HOST"),
+        SettingFlag(RoutingSettings, "cloud", "--cloud/--no-cloud"),
         SettingFlag(ServerSettings, "max_queue", "--max-queue", "NUMBER"),
         SettingFlag(ServerSettings, "timeouts", "--timeout", "ENDPOINT=SECONDS"),
         SettingFlag(ServerSettings, "strip_agent_headers", "--strip-agent-headers/--keep-agent-headers"),
@@ -244,7 +247,7 @@ def _by_section(values: Mapping[str, object]) -> dict[str, dict[str, object]]:
     owners = {flag.field: flag.section for flag in _FLAGS} | {"path": ModelSettings, "models": PoolSettings}
     return {
         section: {key: value for key, value in values.items() if owners[key] is kind}
-        for section, kind in get_type_hints(Settings).items()
+        for section, kind in section_types().items()
     }
 
 

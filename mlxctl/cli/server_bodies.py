@@ -145,7 +145,8 @@ class Page(Struct, Generic[Item]):
 class ServedModelRow:
     """A model of the server.
 
-    `aliases` are its other names. `num_requests` and `idle_seconds` are None unless it is in memory.
+    `aliases` are its other names; `remote` is the server that has it, None for this one. `num_requests` and
+    `idle_seconds` are None unless it is in memory.
     """
 
     name: str
@@ -157,3 +158,4 @@ class ServedModelRow:
     num_requests: int | None
     idle_seconds: float | None
     problem: str | None
+    remote: str | None = None

@@ -218,6 +218,7 @@ def _row(model: RemoteModel, aliases: tuple[str, ...], loaded: LoadedModel | Non
         num_requests=loaded.num_requests if loaded else None,
         idle_seconds=loaded.idle_seconds if loaded else None,
         problem=model.problem,
+        remote=model.remote,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mlxctl.formats.adapters import PreparedInput
-from mlxctl.inference.generation import Generation
+from mlxctl.inference.interface import OpenAnswer
 from mlxctl.ir import Finished, SamplingParams, StreamEvent, TextResult, Usage
 
 AnswerEvents = tuple[int, list[StreamEvent]]
@@ -30,7 +30,7 @@ class Answers:
     """
 
     def __init__(
-        self, generations: Sequence[Generation], *, num_prompt_tokens: int, sampling: SamplingParams
+        self, generations: Sequence[OpenAnswer], *, num_prompt_tokens: int, sampling: SamplingParams
     ) -> None:
         self.generations = tuple(generations)
         self.num_prompt_tokens = num_prompt_tokens

@@ -5,6 +5,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.inference.request_record import RequestRecord
@@ -36,6 +37,7 @@ class CallContext:
     without a valid key, on an open route. Requests with one `fairness_key` have one share of rows, queue,
     bodies and downloads. The request may take `timeout_seconds`, queueing included: until `ends_at` in the
     event loop's time. `text_rules` returns the rules in force for the texts that a model reads and writes.
+    `pin` keeps the request here or at remotes; `via` are the servers that it has passed.
     `review` checks model and prompt before they reach the engine. `reserve` counts bytes that the request
     holds besides its body. `record` gets what happens.
     """
@@ -49,6 +51,8 @@ class CallContext:
     text_rules: Callable[[], TextRules] | None = None
     review: Callable[[str, PromptFacts], Awaitable[None]] | None = None
     reserve: Callable[[int], None] | None = None
+    pin: Literal["local", "remote"] | None = None
+    via: tuple[str, ...] = ()
 
     @property
     def models(self) -> AllowedModels:

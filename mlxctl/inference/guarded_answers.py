@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from mlxctl.formats.parsers.json_escapes import EscapeDecoder
 from mlxctl.inference.answers import AnswerEvents, Answers
-from mlxctl.inference.generation import Generation
+from mlxctl.inference.interface import OpenAnswer
 from mlxctl.inference.screening import OutputRules
 from mlxctl.inference.text_rules import TextFilter
 from mlxctl.ir import (
@@ -100,7 +100,7 @@ class GuardedAnswers(Answers):
 class _GuardedChoice:
     """One answer, with the filter of its open text."""
 
-    generation: Generation
+    generation: OpenAnswer
     create_filter: Callable[[], TextFilter]
     has_ended: bool = False
     verdict: str | None = None

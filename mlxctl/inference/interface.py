@@ -16,6 +16,7 @@ from mlxctl.ir import (
     TextResult,
     TranscriptionRequest,
     TranscriptionResult,
+    Usage,
 )
 
 
@@ -57,6 +58,26 @@ class AnswerStream(Protocol):
 
     def cancel(self) -> None:
         """Stop generating this answer."""
+
+
+class OpenAnswer(AnswerStream, Protocol):
+    """One answer as a server sends it on, with what its protocols and guardrails need."""
+
+    async def __anext__(self) -> list[StreamEvent]: ...
+
+    @property
+    def prompt_usage(self) -> Usage:
+        """Token counts of the prompt, as far as they are known."""
+
+    @property
+    def usage(self) -> Usage:
+        """Token counts so far."""
+
+    def nudge(self) -> None:
+        """Wake the waiting iteration. It gets an empty list if there is no event."""
+
+    def refuse(self) -> None:
+        """Stop the answer: a guardrail ends it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 import msgspec
 
 from mlxctl.inference.call_context import operator_call
-from mlxctl.inference.generation import Generation
-from mlxctl.inference.interface import CacheEntry, InferenceStats
+from mlxctl.inference.interface import CacheEntry, InferenceStats, OpenAnswer
 from mlxctl.inference.models.served_model import ServedModel
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.inference.preparation.packed_request import PackedTexts
@@ -46,7 +45,7 @@ class LocalInference:
         """Return the models that requests can name, the default one first."""
         return self._service.models.served(EVERY_MODEL)
 
-    async def generate(self, request: GenerationRequest) -> Generation:
+    async def generate(self, request: GenerationRequest) -> OpenAnswer:
         """Start one answer to a conversation."""
         answers = await self._service.generate_all(PackedRequest.of(request), operator_call())
         assert len(answers.generations) == 1, "requests for several answers go to `generate_all`"

@@ -33,7 +33,8 @@ class RequestView:
     `num_read_tokens` of the prompt are prefilled, `num_cached_tokens` of them came from the prefix cache.
     `queue_seconds` is the time in the engine's queue, `prefill_seconds` the time from there to the end of
     prefill, `vision_seconds` the part of it for images. `hit` is the kind of prefix cache hit. `agent` is the
-    request's `session_id`, or the name that the server derived from the conversation's opening.
+    request's `session_id`, or the name that the server derived from the conversation's opening. `route` is
+    `local`, or `remote:NAME` of the remote that answers.
     """
 
     number: int
@@ -53,6 +54,7 @@ class RequestView:
     session_id: str | None = None
     agent: str | None = None
     adapter: str | None = None
+    route: str = "local"
     finish_reason: str | None = None
     hit: str | None = None
     queue_seconds: float | None = None
@@ -119,6 +121,7 @@ class RequestEntry:
         "prefill",
         "protocol",
         "request_id",
+        "route",
         "session_id",
         "slices",
         "started_at",
@@ -145,6 +148,7 @@ class RequestEntry:
         self.session_id: str | None = None
         self.agent: str | None = None
         self.adapter: str | None = None
+        self.route = "local"
         self.finish_reason: str | None = None
         self.hit: str | None = None
         self.prefill: PrefillFigures | None = None
@@ -290,6 +294,7 @@ class RequestEntry:
             session_id=self.session_id,
             agent=self.agent,
             adapter=self.adapter,
+            route=self.route,
             finish_reason=self.finish_reason,
             hit=self.hit,
             queue_seconds=prefill.queue_seconds if prefill else None,

@@ -80,12 +80,12 @@ class InferenceService:
             startup_probe=startup_probe,
             refresh=refresh,
         )
-        self._log = RequestLog()
+        self.log = RequestLog()
         self.cache = CacheView(engine, self.preparation, self.models)
         self.images = images or ImageFetcher(VisionSettings(), max_request_bytes=0)
         self.tokenization = Tokenization(self.preparation, self.models, self.images)
         self.agents = ActiveAgents(engine)
-        self._submissions = Submissions(engine, self.preparation, self.cache, self.agents, self._log)
+        self._submissions = Submissions(engine, self.preparation, self.cache, self.agents, self.log)
         self._opening: asyncio.Task[None] | None = None
         self._failure: MlxctlError | None = None
 
@@ -177,7 +177,7 @@ class InferenceService:
 
         Those of all callers, or of one.
         """
-        return [view for view in self._log.views(caller) if self.models.is_allowed(view.model, allowed)]
+        return [view for view in self.log.views(caller) if self.models.is_allowed(view.model, allowed)]
 
     def cancel(self, request_id: str, allowed: AllowedModels, *, caller: str | None = None) -> list[int]:
         """Cancel an open request by its number or HTTP request id.
@@ -185,7 +185,7 @@ class InferenceService:
         Returns the numbers of its answers. `caller` restricts it to one caller's requests. Raises
         UnknownResource, PermissionDenied.
         """
-        found = self._log.find_open(request_id)
+        found = self.log.find_open(request_id)
         entries = [entry for entry in found if self.models.is_allowed(entry.model, allowed)]
         if not entries:
             raise UnknownResource(f"there is no open request {request_id[:128]!r}")
@@ -198,13 +198,13 @@ class InferenceService:
 
     def totals(self, allowed: AllowedModels) -> Mapping[str, ModelTotals]:
         """Return totals over all ended requests, by model name."""
-        totals = self._log.totals.items()
+        totals = self.log.totals.items()
         return {name: total for name, total in totals if self.models.is_allowed(name, allowed)}
 
     @property
     def vision_seconds(self) -> float:
         """Time of the vision encoder for all ended requests."""
-        return sum(totals.vision.total for totals in self._log.totals.values())
+        return sum(totals.vision.total for totals in self.log.totals.values())
 
     async def generate_all(self, request: PackedRequest, call: CallContext) -> Answers:
         """Start every answer that a request asks for: all or none.
@@ -257,7 +257,7 @@ class InferenceService:
         texts = await screen(packed, call, model=model, preparation=self.preparation)
         session, lease = await self.models.use(packed.head.model, call, purpose="embeddings")
         try:
-            result = await embed(texts, call, session=session, preparation=self.preparation, log=self._log)
+            result = await embed(texts, call, session=session, preparation=self.preparation, log=self.log)
         finally:
             lease.release()
         self.models.keep_alive(packed.head.model, packed.head.keep_alive, call)
@@ -295,7 +295,7 @@ class InferenceService:
                 aligner=aligner,
                 rules=output_rules(model, call),
                 preparation=self.preparation,
-                log=self._log,
+                log=self.log,
                 on_segments=on_segments,
             )
 
@@ -329,7 +329,7 @@ class InferenceService:
         checked = structs.replace(checked, text=text.content, instructions=instructions.content or None)
         session, lease = await self.models.use(request.model, call, purpose="speech")
         try:
-            entry = self._log.begin(request.model, call, num_prompt_tokens=0)
+            entry = self.log.begin(request.model, call, num_prompt_tokens=0)
             spoken = SpokenText(checked, recipe, call, session=session, entry=entry)
             async with aclosing(spoken.chunks()) as chunks:
                 async for chunk in chunks:

@@ -5,6 +5,9 @@ from urllib.parse import urlsplit
 
 from mlxctl.ir.errors import UsageError
 
+# RFC 6761, 6762, 8375, 9476.
+_LOCAL_ZONES = (".localhost", ".local", ".home.arpa", ".internal")
+
 
 def is_loopback(host: str) -> bool:
     """Return whether a name, or an address without brackets, is loopback."""
@@ -14,6 +17,23 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_local_network(host: str) -> bool:
+    """Return whether a host is loopback or on the local network, by name or address.
+
+    Addresses that the internet does not route, names without a dot, and names of local zones are.
+    """
+    try:
+        return not ipaddress.ip_address(host.partition("%")[0]).is_global
+    except ValueError:
+        name = host.rstrip(".").lower()
+        return "." not in name or name.endswith(_LOCAL_ZONES)
+
+
+def url_host(url: str) -> str:
+    """Return the host of an http URL, without brackets."""
+    return urlsplit(url).hostname or ""
 
 
 def is_http_url(url: str) -> bool:

@@ -19,8 +19,10 @@ from mlxctl.protocols.error_body import ErrorBody
 from mlxctl.protocols.headers import (
     OVERFLOW_HEADER,
     PRIORITY_HEADER,
+    ROUTE_HEADER,
     header_context_overflow,
     header_priority,
+    header_route,
 )
 from mlxctl.protocols.model_list import Model, ModelPage
 from mlxctl.protocols.openai.agents.objects import (
@@ -61,6 +63,7 @@ __all__ = [
     "OVERFLOW_HEADER",
     "PRIORITY_HEADER",
     "PROTOCOLS",
+    "ROUTE_HEADER",
     "AgentCache",
     "AgentCacheStatus",
     "AgentPage",
@@ -90,6 +93,7 @@ __all__ = [
     "error_code",
     "header_context_overflow",
     "header_priority",
+    "header_route",
     "num_fitting",
     "openai_error",
     "parse_agent",

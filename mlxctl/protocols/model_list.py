@@ -134,6 +134,7 @@ class Model(Struct, frozen=True, kw_only=True):
     speech: SpeechFacts | None
     root: str | None
     parent: str | None
+    remote: str | None
 
     @classmethod
     def of(
@@ -157,7 +158,8 @@ class Model(Struct, frozen=True, kw_only=True):
         the analysis of its chat template, `dimensions` the length of an embedding model's vectors.
 
         `probed` has the results of probing by question, null for a model that was not probed. `root` is the
-        model's own name, `parent` the base model of a LoRA adapter. `from_library` marks a model that the
+        model's own name, `parent` the base model of a LoRA adapter,
+        `remote` the server of `[[remotes]]` that has it. `from_library` marks a model that the
         server was not told to serve by name.
         """
         known = _UNKNOWN | {

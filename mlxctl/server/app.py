@@ -136,5 +136,5 @@ def _middleware(settings: ServerSettings, routes: Sequence[Route], context: Rout
             UploadTurns(2 * settings.max_body_bytes, max_wait_seconds=settings.body_timeout_seconds),
         ),
         UnusedBodies(routes),
-        Calls(context.services.policy, settings),
+        Calls(context.services.policy, settings, server_id=context.services.router.server_id),
     ]

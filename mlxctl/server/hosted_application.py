@@ -58,6 +58,7 @@ class HostedApplication:
     async def open(self) -> None:
         """Start the engine; it is ready later."""
         await self.services.inference.open()
+        await self.services.router.open()
         self._watch = asyncio.create_task(self.services.policy.watch(), name="watch-policy")
 
     async def close(self, stop_listening: Callable[[], Awaitable[None]] | None = None) -> None:
@@ -67,6 +68,7 @@ class HostedApplication:
         await self.services.policy.close()
         self.services.catalog.downloads.close()
         await self.services.inference.close(drain_seconds=self._drain_seconds)
+        await self.services.router.close()
         await self._open_requests.close(seconds=_LAST_RESPONSES_SECONDS)
         if stop_listening is not None:
             await stop_listening()

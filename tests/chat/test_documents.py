@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from textual.widgets import Input
 
@@ -15,7 +16,7 @@ from mlxctl.chat.chat_backend import BackendModel, LocalBackend
 from mlxctl.chat.conversation import ChatOptions, Conversation
 from mlxctl.chat.mentions import read_mentions
 from mlxctl.chat.messages_json import from_messages, to_messages
-from mlxctl.inference.remote.request_body import encode_request
+from mlxctl.inference.remote.request_body import chat_body
 from mlxctl.ir import DocumentPart, ImagePart
 from mlxctl.ir.errors import StoreError
 from mlxctl.protocols.openai.chat_parsing import decode_chat, to_generation_request
@@ -62,7 +63,7 @@ def test_too_large_and_unknown_files_are_named(directory: Path) -> None:
 
 def test_both_backends_send_what_the_chat_route_reads() -> None:
     request = asked().request("any", ChatOptions(), ())
-    received = to_generation_request(decode_chat(encode_request(request)))
+    received = to_generation_request(decode_chat(msgspec.json.encode(chat_body(request))))
     assert received.messages == with_document_tags(request).messages
     assert received.messages[0].parts[1] == DocumentPart(data=PDF)
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from server.process import ServerProcess, wait_for
 
 from mlxctl.inference.remote import RemoteInference
 from mlxctl.inference.remote.chunks import ChunkReader
-from mlxctl.inference.remote.request_body import encode_request
+from mlxctl.inference.remote.request_body import chat_body
 from mlxctl.inference.remote.server_answers import LineReader
 from mlxctl.ir import (
     Constraint,
@@ -74,6 +75,10 @@ EVENTS: list[StreamEvent] = [
         usage=Usage(num_prompt_tokens=9, num_cached_tokens=4, num_completion_tokens=8, num_thinking_tokens=2),
     ),
 ]
+
+
+def encode_request(request: GenerationRequest) -> bytes:
+    return msgspec.json.encode(chat_body(request))
 
 
 def sse_bytes(events: list[StreamEvent]) -> bytes:

@@ -76,7 +76,7 @@ class ServerProcess:
         assert self.process.poll() is None, "the server ended before it was ready"
         try:
             is_ready = client.get("/readyz").status_code == 200
-            return is_ready and client.get("/health").json()["status"] == "ready"
+            return is_ready and client.get("/health").json()["status"] == "ok"
         except httpx.ConnectError:
             return False
 

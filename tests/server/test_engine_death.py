@@ -101,7 +101,8 @@ def test_ready_when_all_waits_until_every_lost_model_is_reloaded(endless_model: 
 
         unready = httpx.get(f"{server.url}/readyz")
         assert (unready.status_code, server.health()["status"]) == (503, "recovering")
-        assert "not ready: model 'lost' could not be loaded again" in unready.json()["error"]["message"]
+        assert unready.json()["status"] == "not_ready"
+        assert "model 'lost' could not be loaded again" in unready.json()["detail"]
         assert str(tmp_path) not in unready.text
         assert (
             httpx.post(chat, json={**BODY, "model": "other", "max_tokens": 3}, timeout=30).status_code == 200

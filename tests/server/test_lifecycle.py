@@ -130,7 +130,7 @@ def test_sighup_is_ignored_under_nohup(endless_model: Path) -> None:
         for pid in (server.engine_pid(), server.process.pid):
             os.kill(pid, signal.SIGHUP)
         time.sleep(0.2)
-        assert server.health()["status"] == "ready"
+        assert server.health()["status"] == "ok"
 
 
 def test_server_can_be_stopped_while_loading(endless_model: Path) -> None:

@@ -43,6 +43,8 @@ def test_readyz_returns_503_with_retry_after(client: testing.TestClient) -> None
     result = client.simulate_get("/readyz")
     assert result.status_code == 503
     assert int(result.headers["retry-after"]) >= 1
+    assert (result.json["status"], result.json["reason"]) == ("not_ready", "model_loading")
+    assert client.simulate_get("/livez").json["status"] == "alive"
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/v1/", "/v1/chat", "/v1/messages/batches"])

@@ -67,6 +67,12 @@ def _load(server: "ServerClient", name: str) -> "ModelStatus":
         return server.load(name, on_progress=update)
 
 
+def _state(row: "ServedModelRow") -> str:
+    if row.remote is not None:
+        return f"at remote {row.remote}"
+    return row.state.replace("_", " ") + (", pinned" if row.is_pinned else "")
+
+
 def _table(rows: "Iterable[ServedModelRow]") -> "Table":
     """Return a table with one line for each model."""
     from rich.table import Table
@@ -79,7 +85,7 @@ def _table(rows: "Iterable[ServedModelRow]") -> "Table":
     for row in rows:
         table.add_row(
             plain(", ".join((row.name, *row.aliases))),
-            plain(row.problem or row.state.replace("_", " ") + (", pinned" if row.is_pinned else "")),
+            plain(row.problem or _state(row)),
             "–" if row.weights_bytes is None else describe_bytes(row.weights_bytes),
             count(row.context_length),
             count(row.num_requests),

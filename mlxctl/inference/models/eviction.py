@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mlxctl.ir.allowed_models import NO_MODEL, AllowedModels
-from mlxctl.ir.errors import ModelUnavailable, describe_bytes
+from mlxctl.ir.errors import NoRoomForModel, describe_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def select_expired(residents: Iterable[ResidentModel], *, now: float) -> tuple[s
     )
 
 
-class ModelShortage(ModelUnavailable):
+class ModelShortage(NoRoomForModel):
     """A model does not fit in memory.
 
     Its text names no pinned model; that of `naming` names those that the caller may use.
@@ -100,9 +100,9 @@ class ModelShortage(ModelUnavailable):
         self._describe = partial(describe_shortage, residents, num_bytes=num_bytes, budget=budget)
         super().__init__(name, self._describe(NO_MODEL))
 
-    def naming(self, allowed: AllowedModels) -> ModelUnavailable:
+    def naming(self, allowed: AllowedModels) -> NoRoomForModel:
         """Return the error for a caller."""
-        return ModelUnavailable(self.model, self._describe(allowed))
+        return NoRoomForModel(self.model, self._describe(allowed))
 
 
 def describe_shortage(

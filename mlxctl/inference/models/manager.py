@@ -77,6 +77,8 @@ class Models:
         self.is_open = False
         self.on_update: Callable[[], Awaitable[None]] | None = None
         """Called after the models were brought up to date, before they are listed."""
+        self.is_elsewhere: Callable[[str], bool] = lambda _: False
+        """Whether another server has a model of this name, so that none here answers to it."""
         self._num_routes: Counter[tuple[str, RouteResult]] = Counter()
         self._states = ModelStates(
             engine,
@@ -158,6 +160,8 @@ class Models:
             found = await self._registry.look_up(base, call.models)
             found = found or self._registry.stand_in(base, call.models, purpose)
             return name if found is None else f"{found}:{adapters}"
+        if self.is_elsewhere(name):
+            return name
         return self._registry.stand_in(name, call.models, purpose) or name
 
     async def find(self, name: str, call: CallContext, purpose: Purpose | None = None) -> ServedModel:
@@ -196,6 +200,8 @@ class Models:
         Returns its registered name. Raises UnknownModel, ModelUnavailable, InvalidRequest.
         """
         registered = await self.answering(name, call)
+        if registered in call.models and not self.has(registered) and self.is_elsewhere(registered):
+            return registered
         request = self.lora.apply(PackedRequest.of(GenerationRequest(model=registered)), call.models)
         await self.find(request.head.model, call, "text")
         return registered
@@ -209,6 +215,10 @@ class Models:
         # An adapter's name alone stands for its model, if only one model has it.
         bases = {adapter.base for adapter in self.lora.adapters(EVERY_MODEL) if adapter.name == name}
         return own_name or (bases.pop() if len(bases) == 1 else name)
+
+    def has(self, name: str) -> bool:
+        """Whether a model of this machine is registered under the name."""
+        return self._registry.own_name(name) is not None
 
     def is_allowed(self, name: str, allowed: AllowedModels) -> bool:
         """Whether the model of this name, with or without adapters, is allowed."""

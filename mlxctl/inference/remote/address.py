@@ -1,5 +1,6 @@
 """A server's address, and HTTP clients that reach it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import httpx
@@ -48,10 +49,13 @@ class ServerAddress:
             verify=client_context(self.root),
         )
 
-    def async_client(self, *, seconds: float) -> httpx.AsyncClient:
-        """Return a client without a limit of connections. Raises SettingsError."""
+    def async_client(self, *, seconds: float, headers: Mapping[str, str] | None = None) -> httpx.AsyncClient:
+        """Return a client without a limit of connections. Raises SettingsError.
+
+        `headers` replace that of the key.
+        """
         return httpx.AsyncClient(
-            headers=self._headers,
+            headers=self._headers if headers is None else headers,
             timeout=timeouts(seconds),
             trust_env=False,
             verify=client_context(self.root),
@@ -74,6 +78,8 @@ def unreachable(url: str, error: httpx.HTTPError | TimeoutError) -> ServerUnreac
         reason = "its answer takes too long"
     elif isinstance(error, httpx.ConnectTimeout):
         reason = f"it does not react within {_CONNECT_SECONDS:g} s"
+    elif isinstance(error, httpx.ReadTimeout):
+        reason = "it accepts connections and sends nothing"
     elif isinstance(error, httpx.ConnectError):
         is_refused = "CERTIFICATE" not in str(error)
         reason = "the connection is refused, or there is no such host" if is_refused else str(error)
@@ -81,7 +87,10 @@ def unreachable(url: str, error: httpx.HTTPError | TimeoutError) -> ServerUnreac
         detail = escape_line(str(error)).rstrip(".") or type(error).__name__
         reason = f"the connection failed ({detail})"
     return ServerUnreachable(
-        url, reason, is_other=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+        url,
+        reason,
+        is_other=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout),
+        was_dropped=isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError),
     )
 
 

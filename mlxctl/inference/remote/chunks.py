@@ -93,15 +93,17 @@ class _OpenCall:
 class ChunkReader:
     """Parser of one stream: SSE lines, then `finish`.
 
-    Missing usage counts as zeros.
+    Missing usage counts as zeros. `[DONE]` ends the stream, which is no event: `is_over` stays false.
     """
+
+    is_over = False
 
     def __init__(self) -> None:
         self._decoder = msgspec.json.Decoder(_Chunk)
         self._call: _OpenCall | None = None
         self._num_calls = 0
         self._reason: str | None = None
-        self._usage = Usage(num_prompt_tokens=0)
+        self.usage = Usage(num_prompt_tokens=0)
 
     def comment(self, text: bytes) -> list[StreamEvent]:
         """Return the prefill progress of an SSE comment, if any."""
@@ -123,7 +125,7 @@ class ChunkReader:
             reason = chunk.error if isinstance(chunk.error, str) else chunk.error.message
             raise SequenceFailed(escape_line(shortened(reason)))
         if chunk.usage is not None:
-            self._usage = _read_usage(chunk.usage)
+            self.usage = _read_usage(chunk.usage)
         events: list[StreamEvent] = []
         for choice in chunk.choices[:1]:
             events += self._delta(choice.delta)
@@ -136,7 +138,7 @@ class ChunkReader:
             raise ConnectionLost("the connection ended during the answer")
         # An unknown finish_reason counts as "stop".
         reason = _REASONS.get(self._reason, "stop")
-        return [*self._end_call(), Finished(reason=reason, usage=self._usage)]
+        return [*self._end_call(), Finished(reason=reason, usage=self.usage)]
 
     def _delta(self, delta: _Delta) -> list[StreamEvent]:
         events: list[StreamEvent] = []

@@ -11,10 +11,11 @@ import msgspec
 
 from mlxctl.inference.interface import CacheEntry, InferenceStats
 from mlxctl.inference.remote.address import ServerAddress, too_slow, unreachable
+from mlxctl.inference.remote.chat_protocol import OPENAI, ChatProtocol
 from mlxctl.inference.remote.errors import error_of_response
 from mlxctl.inference.remote.generation import RemoteGeneration
-from mlxctl.inference.remote.model_list import RemoteModel, no_model_list, read_models
-from mlxctl.inference.remote.request_body import chat_body, encode_request
+from mlxctl.inference.remote.model_list import RemoteModel, read_models
+from mlxctl.inference.remote.request_body import chat_body
 from mlxctl.inference.remote.results import EmbeddingsBody, TranscriptionBody, audio_suffix, wav_file
 from mlxctl.inference.remote.server_answers import convert_answer, decode_answer, read_answer_async
 from mlxctl.inference.remote.speech import WavReader, speech_body
@@ -34,6 +35,8 @@ from mlxctl.ir.errors import (
     CapacityError,
     ConnectionLost,
     MlxctlError,
+    NoModelList,
+    ServerUnreachable,
     UnknownModel,
     UnknownResource,
 )
@@ -45,6 +48,9 @@ _Result = TypeVar("_Result")
 _LIST_SECONDS = 10.0
 # Servers that send no keep-alive are silent for minutes while a small machine prefills a long prompt.
 _SILENCE_SECONDS = 1800.0
+_NO_HEADERS: Mapping[str, str] = {}
+# A page for people, or an answer that is not streamed.
+_NO_STREAMS = ("text/html", "application/json")
 
 
 class _Explanation(msgspec.Struct, frozen=True):
@@ -98,15 +104,28 @@ class _Counters(msgspec.Struct, frozen=True):
 class RemoteInference:
     """Models behind one base URL (`http://host:port`, with or without `/v1`); implements `Inference`.
 
-    `generate`, `embed` and `transcribe` need an OpenAI-compatible server; `stats` and `count_tokens` use
-    routes of `mlxctl serve` and raise UnknownResource elsewhere.
+    `generate` speaks the `protocol`; `embed` and `transcribe` need an OpenAI-compatible server; `stats` and
+    `count_tokens` use routes of `mlxctl serve` and raise UnknownResource elsewhere. Every request has the
+    `headers`. A server may be silent for `silence_seconds`.
     """
 
-    def __init__(self, url: str, *, api_key: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str | None = None,
+        protocol: ChatProtocol = OPENAI,
+        headers: Mapping[str, str] = _NO_HEADERS,
+        silence_seconds: float = _SILENCE_SECONDS,
+    ) -> None:
         address = ServerAddress.of(url, api_key)
         self.root, self.url = address.root, f"{address.root}/v1"
         self._models: tuple[RemoteModel, ...] = ()
-        self._client = address.async_client(seconds=_SILENCE_SECONDS)
+        self._protocol = protocol
+        key = protocol.key_headers(api_key) if api_key else {}
+        self._client = address.async_client(
+            seconds=silence_seconds, headers={**key, **dict(protocol.headers), **headers}
+        )
 
     async def wait_ready(self) -> None:
         """Read the list of models once.
@@ -114,12 +133,20 @@ class RemoteInference:
         Raises ServerUnreachable, CapacityError while models are loaded, AuthenticationFailed.
         """
         try:
-            content = await self._request("GET", f"{self.url}/models", seconds=_LIST_SECONDS)
+            await self.list_models()
         except UnknownResource:
-            raise no_model_list(self.url) from None
-        self._models = read_models(content, url=self.url)
+            raise NoModelList(self.url) from None
         if not self._models:
             raise CapacityError(f"the server at {self.url} serves no model yet")
+
+    async def list_models(self) -> tuple[RemoteModel, ...]:
+        """Read the list of models, which may be empty.
+
+        Raises as `wait_ready`, and UnknownResource for a server without a list.
+        """
+        content = await self._request("GET", f"{self.url}/models", seconds=_LIST_SECONDS)
+        self._models = read_models(content, url=self.url)
+        return self._models
 
     async def close(self) -> None:
         """Close all connections, with the answers on them."""
@@ -148,11 +175,27 @@ class RemoteInference:
 
         Raises the error of its response, and ServerUnreachable.
         """
-        headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        return await self.send(self.body(request))
+
+    def body(self, request: GenerationRequest) -> bytes:
+        """Return the body of a request, for `send`. Any thread. Raises InvalidRequest."""
+        return msgspec.json.encode(self._protocol.body(request))
+
+    async def send(self, body: bytes, *, headers: Mapping[str, str] = _NO_HEADERS) -> RemoteGeneration:
+        """Send the body of a request. Raises as `generate`."""
         message = self._client.build_request(
-            "POST", f"{self.url}/chat/completions", content=encode_request(request), headers=headers
+            "POST",
+            f"{self.url}/{self._protocol.path}",
+            content=body,
+            headers={"Content-Type": "application/json", "Accept": "text/event-stream", **headers},
         )
-        return RemoteGeneration(await self._open(message))
+        response = await self._open(message)
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind in _NO_STREAMS:
+            await response.aclose()
+            reason = f"it answers with {kind} in place of an event stream; check the URL and the protocol"
+            raise ServerUnreachable(self.url, reason, is_other=True)
+        return RemoteGeneration(response, self._protocol.create_reader())
 
     async def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
         """Return a vector for each text. Raises as `generate` does."""

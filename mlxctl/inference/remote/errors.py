@@ -17,6 +17,8 @@ from mlxctl.ir.errors import (
 from mlxctl.terminal_text import escape_line
 
 _SECONDS = re.compile(r"[0-9]{1,9}")
+REDIRECTED = "redirected"
+"""Code of the error for a server that redirects."""
 _BUSY = frozenset({408, 425, 429, 502, 503, 504, 529})
 
 
@@ -40,7 +42,8 @@ def error_of_response(status: int, body: bytes, *, retry_after: str | None = Non
     error = _read(body)
     message = error_message(body) or f"the server answered {status} without a reason"
     if 300 <= status < 400:
-        return InvalidRequest(f"the server redirects to another URL ({status}); give the final one")
+        message = f"the server redirects to another URL ({status}); give the final one"
+        return InvalidRequest(message, code=REDIRECTED)
     code = error.code if isinstance(error.code, str) else None
     if status in (401, 403):
         return AuthenticationFailed(message)

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import httpx
 
-from mlxctl.inference.remote.chunks import ChunkReader
+from mlxctl.inference.remote.chat_protocol import EventReader
 from mlxctl.inference.remote.server_answers import LineReader
-from mlxctl.ir import Collector, StreamEvent, TextResult
+from mlxctl.ir import Collector, StreamEvent, TextResult, Usage
 from mlxctl.ir.errors import ConnectionLost
 
 
@@ -19,9 +19,9 @@ class RemoteGeneration:
     connection stops the server.
     """
 
-    def __init__(self, response: httpx.Response) -> None:
+    def __init__(self, response: httpx.Response, reader: EventReader) -> None:
         self._response = response
-        self._reader = ChunkReader()
+        self._reader = reader
         self._batches = self._read()
         self._closing: asyncio.Task[None] | None = None
 
@@ -30,6 +30,11 @@ class RemoteGeneration:
 
     async def __anext__(self) -> list[StreamEvent]:
         return await anext(self._batches)
+
+    @property
+    def usage(self) -> Usage:
+        """Token counts so far, as far as the server has sent them."""
+        return self._reader.usage
 
     async def result(self) -> TextResult:
         """Wait for the end and return the whole answer."""
@@ -58,6 +63,8 @@ class RemoteGeneration:
                 if events:
                     yield events
         except (httpx.HTTPError, httpx.StreamError) as error:
+            if isinstance(error, httpx.ReadTimeout):
+                raise ConnectionLost("the server was silent for too long during the answer") from None
             raise ConnectionLost(
                 f"the server closed the connection during the answer ({type(error).__name__})"
             ) from None
@@ -74,4 +81,6 @@ class RemoteGeneration:
                 if data == b"[DONE]":
                     return events, True
                 events += self._reader.data(data)
+                if self._reader.is_over:
+                    return events, True
         return events, False

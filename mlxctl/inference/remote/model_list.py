@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from mlxctl.inference.remote.server_answers import UNREADABLE
-from mlxctl.ir.errors import ServerUnreachable
+from mlxctl.ir.errors import NoModelList
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 _Word = Annotated[str, msgspec.Meta(max_length=64)]
@@ -41,7 +41,8 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model as a server lists it; implements `ModelInfo`.
 
     None is a property that the server does not list. `root` is the name of what an alias or an adapter of
-    the model `parent` is. `probed` has the verdicts of probing by question.
+    the model `parent` is. `remote` is another server that has it. `probed` has the verdicts of probing by
+    question.
     """
 
     name: _Name = msgspec.field(name="id")
@@ -62,6 +63,7 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True):
     quantization: _Word | None = None
     size_bytes: _Number | None = None
     speech: _Speech | None = None
+    remote: _Name | None = None
 
     @property
     def context_length(self) -> int | None:
@@ -129,22 +131,14 @@ class _Page(msgspec.Struct, frozen=True):
 def read_models(body: bytes, *, url: str) -> tuple[RemoteModel, ...]:
     """Return the models in the body of a model list.
 
-    Of a card with fields of other types, only the name is used. Raises ServerUnreachable when the body is no
-    list.
+    Of a card with fields of other types, only the name is used. Raises NoModelList when the body is no list.
     """
     try:
         models = [_read_card(bytes(card)) for card in msgspec.json.decode(body, type=_Page).data]
     except UNREADABLE:
-        raise no_model_list(url) from None
+        raise NoModelList(url) from None
     # A name that is listed twice is one choice.
     return tuple({model.name: model for model in models}.values())
-
-
-def no_model_list(url: str) -> ServerUnreachable:
-    """Return the error for a URL without a list of models."""
-    return ServerUnreachable(
-        url, "what does answer returns no list of models, as an OpenAI-compatible server would", is_other=True
-    )
 
 
 def _read_card(body: bytes) -> RemoteModel:

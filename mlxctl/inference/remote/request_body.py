@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-import msgspec
-
+from mlxctl.inference.remote.unsupported_options import check_common
 from mlxctl.ir import (
     Constraint,
     DocumentPart,
@@ -27,17 +26,12 @@ from mlxctl.ir import (
 from mlxctl.ir.errors import InvalidRequest
 
 
-def encode_request(request: GenerationRequest) -> bytes:
-    """Return the encoded body of a streamed completion. Raises as `chat_body` does."""
-    return msgspec.json.encode(chat_body(request))
-
-
 def chat_body(request: GenerationRequest) -> dict[str, Any]:
     """Return the body of a streamed completion.
 
     Raises InvalidRequest for options that it cannot carry.
     """
-    _check_supported(request)
+    check_common(request)
     body: dict[str, Any] = {
         "model": request.model,
         "messages": list(_messages(request.messages)),
@@ -49,17 +43,12 @@ def chat_body(request: GenerationRequest) -> dict[str, Any]:
         "max_tokens": request.max_tokens,
         "stop": list(request.stop) or None,
         "ignore_eos": request.ignore_eos or None,
-        "context_overflow": request.context_overflow,
+        "context_overflow": None if request.context_overflow == "error" else request.context_overflow,
+        "continue_final_message": request.continues_answer or None,
+        "add_generation_prompt": False if request.continues_answer else None,
         **_tools(request),
     }
     return {key: value for key, value in body.items() if value is not None}
-
-
-def _check_supported(request: GenerationRequest) -> None:
-    if request.prompts or request.echo:
-        raise InvalidRequest("raw prompts cannot be sent to another server; send messages", param="prompts")
-    if request.num_choices != 1:
-        raise InvalidRequest("another server answers once per request; set n to 1", param="num_choices")
 
 
 def _messages(messages: Sequence[Message]) -> Iterable[dict[str, Any]]:

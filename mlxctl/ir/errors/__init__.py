@@ -33,6 +33,7 @@ MlxctlError
 │   ├── EncodedBody              the body is compressed
 │   ├── BodyTooSlow
 │   ├── HeadersTooLarge
+│   ├── LoopDetected             it came back by way of other servers
 │   ├── AuthenticationFailed
 │   │   └── InvalidToken         a token of the identity provider is not accepted
 │   ├── GuardrailMatched         the prompt has text that a guardrail refuses
@@ -50,6 +51,7 @@ MlxctlError
 │   ├── ShuttingDown
 │   ├── ModelInUse
 │   └── ServerUnreachable        no server answers at the URL
+│       └── NoModelList          another kind of server does
 └── EngineError                  a request was accepted and could not be finished
     ├── EngineDied
     ├── SequenceFailed
@@ -57,6 +59,8 @@ MlxctlError
     │   └── KeyRevoked           its API key is no longer valid
     ├── ClientTooSlow            the client does not read its stream
     ├── ModelUnavailable
+    │   └── NoRoomForModel       the model does not fit in memory
+    ├── RemoteFailed             another server, which has the model, failed
     ├── ConnectionLost           another server's answer broke off
     └── DeadlineExceeded
 
@@ -82,6 +86,7 @@ from mlxctl.ir.errors.capacity import (
     MemoryShortage,
     ModelInUse,
     ModelLoading,
+    NoModelList,
     PolicyUnavailable,
     QueueFull,
     RateLimited,
@@ -96,6 +101,8 @@ from mlxctl.ir.errors.engine import (
     EngineError,
     KeyRevoked,
     ModelUnavailable,
+    NoRoomForModel,
+    RemoteFailed,
     RequestCancelled,
     SequenceFailed,
 )
@@ -122,6 +129,7 @@ from mlxctl.ir.errors.request import (
     InsufficientScope,
     InvalidRequest,
     InvalidToken,
+    LoopDetected,
     MethodNotAllowed,
     PermissionDenied,
     PolicyDenied,
@@ -160,6 +168,7 @@ __all__ = [
     "InvalidRequest",
     "InvalidToken",
     "KeyRevoked",
+    "LoopDetected",
     "MemoryShortage",
     "MethodNotAllowed",
     "MlxctlError",
@@ -168,7 +177,9 @@ __all__ = [
     "ModelLoading",
     "ModelNotFoundOnDisk",
     "ModelUnavailable",
+    "NoModelList",
     "NoPlayer",
+    "NoRoomForModel",
     "NoVoice",
     "NotEnoughMemory",
     "PermissionDenied",
@@ -177,6 +188,7 @@ __all__ = [
     "PracticalContextExceeded",
     "QueueFull",
     "RateLimited",
+    "RemoteFailed",
     "RequestCancelled",
     "RequestError",
     "SequenceFailed",

@@ -71,10 +71,20 @@ class ModelInUse(CapacityError):
 class ServerUnreachable(CapacityError):
     """No language model server answers at the URL.
 
-    `is_other` says that something else does.
+    `is_other` says that something else does, `was_dropped` that an open connection broke off.
     """
 
-    def __init__(self, url: str, reason: str, *, is_other: bool = False) -> None:
+    def __init__(self, url: str, reason: str, *, is_other: bool = False, was_dropped: bool = False) -> None:
         super().__init__(f"no server answers at {url}: {reason}")
         self.url = url
+        self.reason = reason
         self.is_other = is_other
+        self.was_dropped = was_dropped
+
+
+class NoModelList(ServerUnreachable):
+    """What answers at the URL lists no models."""
+
+    def __init__(self, url: str) -> None:
+        reason = "what does answer returns no list of models, as an OpenAI-compatible server would"
+        super().__init__(url, reason, is_other=True)

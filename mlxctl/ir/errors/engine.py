@@ -48,6 +48,18 @@ class ModelUnavailable(EngineError):
         self.reason = reason
 
 
+class NoRoomForModel(ModelUnavailable):
+    """A model does not fit in memory beside those that must stay."""
+
+
+class RemoteFailed(EngineError):
+    """Another server, which has the model, gave no usable answer; `remote` is its name."""
+
+    def __init__(self, remote: str, reason: str) -> None:
+        super().__init__(f"remote {remote!r}: {reason}")
+        self.remote = remote
+
+
 class ConnectionLost(EngineError):
     """Another server's answer broke off or cannot be parsed."""
 

@@ -148,6 +148,10 @@ class HeadersTooLarge(RequestError):
         self.limit_bytes = limit_bytes
 
 
+class LoopDetected(RequestError):
+    """The request came back to this server by way of others."""
+
+
 class AuthenticationFailed(RequestError):
     """The API key is missing or wrong."""
 

@@ -30,6 +30,8 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
     errors.ModelLoading: (503, "overloaded_error"),
     errors.ShuttingDown: (503, "overloaded_error"),
     errors.StoreUnavailable: (503, "api_error"),
+    errors.RemoteFailed: (502, "api_error"),
+    errors.LoopDetected: (508, "invalid_request_error"),
     errors.RequestCancelled: (499, "api_error"),
     errors.KeyRevoked: (401, "authentication_error"),
     errors.ClientTooSlow: (408, "timeout_error"),

@@ -49,6 +49,8 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
     errors.ShuttingDown: (503, "server_error", "shutting_down"),
     errors.ModelInUse: (503, "server_error", "model_in_use"),
     errors.StoreUnavailable: (503, "server_error", "store_unavailable"),
+    errors.RemoteFailed: (502, "server_error", "remote_failed"),
+    errors.LoopDetected: (508, "invalid_request_error", "loop_detected"),
     errors.ModelUnavailable: (500, "server_error", "model_unavailable"),
     # 499: the SDKs repeat a request after every status from 500 on.
     errors.RequestCancelled: (499, "request_cancelled", "request_cancelled"),

@@ -51,6 +51,7 @@ def access_fields(request: HttpRecord) -> dict[str, object]:
         "route": request.route or request.path[:_MAX_PATH_CHARS],
         "status": request.status,
         "model": request.model,
+        "backend": route(request),
         "prompt_tokens": sum(view.num_prompt_tokens for view in views) if entries else None,
         "cached_tokens": sum(view.num_cached_tokens for view in views) if entries else None,
         "completion_tokens": sum(view.num_generated_tokens for view in views) if entries else None,
@@ -63,6 +64,11 @@ def access_fields(request: HttpRecord) -> dict[str, object]:
         "trace_id": request.trace_id,
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def route(request: HttpRecord) -> str | None:
+    """Return where the generations were tried, in order: `local`, `remote:NAME`."""
+    return ",".join(dict.fromkeys(entry.route for entry in request.entries)) or None
 
 
 def finish_reason(request: HttpRecord) -> str | None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from mlxctl.inference.models.manager import Models
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.server.http.answer import answer
-from mlxctl.server.observe.access_log import finish_reason
+from mlxctl.server.observe.access_log import finish_reason, route
 from mlxctl.server.observe.http_record import HttpRecord
 from mlxctl.server.policy.caller import allowed_models
 from mlxctl.state.stores.audit import AuditContent, AuditStore
@@ -59,7 +59,7 @@ def audit_record(request: HttpRecord) -> AuditRecord:
         method=request.method,
         route=request.route or request.path[:_MAX_PATH_CHARS],
         model=request.model,
-        backend="local" if entries else None,
+        backend=route(request),
         stream=request.streams,
         status=request.status,
         error=request.error,

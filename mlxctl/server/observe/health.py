@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Literal
 
 from falcon.asgi import Request, Response
@@ -11,14 +12,7 @@ from mlxctl import __version__
 from mlxctl.engine import EngineStatus
 from mlxctl.inference import InferenceService
 from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
-from mlxctl.ir.errors import (
-    CapacityError,
-    EngineError,
-    EngineRecovering,
-    ModelLoading,
-    ShuttingDown,
-    StoreError,
-)
+from mlxctl.ir.errors import CapacityError, EngineError, StoreError
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.open_requests import OpenHttpRequests
 from mlxctl.server.policy.caller import allowed_models, call_of
@@ -37,10 +31,26 @@ class Greeting(Struct):
     version: str
 
 
+class Liveness(Struct):
+    """The server listens."""
+
+    name: str
+    version: str
+    status: Literal["alive"] = "alive"
+
+
 class Readiness(Struct):
     """The server accepts requests."""
 
     status: Literal["ready"]
+
+
+class Unreadiness(Struct):
+    """The server accepts no requests; `reason` is a word, `detail` a sentence."""
+
+    reason: str
+    detail: str
+    status: Literal["not_ready"] = "not_ready"
 
 
 class Healthz(Struct, omit_defaults=True):
@@ -82,12 +92,12 @@ class AgentCounts(Struct):
 
 
 class Health(Struct):
-    """Status and figures of the server.
+    """Status and figures of the server; `ok` is what monitors of other servers look for.
 
     Callers without a required key get status and version only. Unknown values are null.
     """
 
-    status: EngineStatus
+    status: Literal["ok"] | EngineStatus
     version: str
     problem: str | UnsetType | None = UNSET
     model: str | UnsetType | None = UNSET
@@ -107,6 +117,14 @@ class GreetingResource:
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Answer as soon as the server listens."""
         answer(response, Greeting(name="mlxctl", version=__version__))
+
+
+class LivenessResource:
+    """GET /livez."""
+
+    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        """Answer as soon as the server listens."""
+        answer(response, Liveness(name="mlxctl", version=__version__))
 
 
 class ServerLoad(Struct):
@@ -153,14 +171,14 @@ class ReadinessResource:
     async def on_get(self, request: Request, response: Response) -> None:
         """Answer load balancers; without a required key the answer names no model."""
         status = self._inference.status
-        if status == "draining":
-            raise ShuttingDown("not ready: the server is shutting down")
-        if status == "starting":
-            raise ModelLoading("not ready: the engine or the first model is still being loaded")
-        if status != "ready" and not self._has_enough_models():
-            problem = self._inference.models.problem(allowed_models(request))
-            raise EngineRecovering(f"not ready: {problem or f'the engine is {status}'}")
-        answer(response, Readiness(status="ready"))
+        if status == "ready" or (status in ("recovering", "failed") and self._has_enough_models()):
+            answer(response, Readiness(status="ready"))
+            return
+        details = {"draining": "the server is shutting down", "starting": "the first model is being loaded"}
+        detail = details.get(status) or self._inference.models.problem(allowed_models(request))
+        answer(response, Unreadiness(_REASONS.get(status, status), detail or f"the engine is {status}"))
+        response.status = HTTPStatus.SERVICE_UNAVAILABLE
+        response.set_header("Retry-After", "1")
 
     def _has_enough_models(self) -> bool:
         """Whether the models that `ready_when` requires are loaded.
@@ -191,7 +209,8 @@ class HealthResource:
         self._open_requests = open_requests
 
     async def on_get(self, request: Request, response: Response) -> None:
-        health = Health(status=self._inference.status, version=__version__)
+        status = self._inference.status
+        health = Health(status="ok" if status == "ready" else status, version=__version__)
         if call_of(request).owner:
             allowed = allowed_models(request)
             health.problem = self._inference.models.problem(allowed)

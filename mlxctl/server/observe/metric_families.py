@@ -11,6 +11,9 @@ from mlxctl.inference.image_fetching.fetcher import FetchTotals
 from mlxctl.inference.models.manager import RouteResult
 from mlxctl.inference.models.model_states import ModelStats
 from mlxctl.inference.request_totals import FIRST_TOKEN_SECONDS, ModelTotals
+from mlxctl.inference.routing import RemoteServer
+from mlxctl.inference.routing.breaker import BREAKER_STATES
+from mlxctl.inference.routing.remote_server import REMOTE_RESULTS
 from mlxctl.ir.distribution import Distribution
 from mlxctl.library.text_config import text_part
 from mlxctl.library.weights import count_experts
@@ -104,6 +107,7 @@ class MetricsSnapshot:
     routes: Mapping[tuple[str, RouteResult], int] = field(default_factory=dict)
     models: Sequence[ServedModel] = ()
     fetched_images: FetchTotals = field(default_factory=FetchTotals)
+    remotes: Sequence[RemoteServer] = ()
     engine: Stats | None = None
 
 
@@ -114,6 +118,7 @@ def metric_families(snapshot: MetricsSnapshot) -> "Iterator[Metric]":
     yield from _speech(snapshot.speech)
     yield from _server(snapshot)
     yield from _models(snapshot)
+    yield from _remotes(snapshot.remotes)
     if snapshot.engine is not None:
         yield from engine_families(snapshot.engine)
 
@@ -167,6 +172,37 @@ def _speech(totals: Mapping[str, SpeechTotals]) -> "Iterator[Metric]":
         "Time of computing per second of audio.",
         _by_model(totals, "real_time_factor"),
         "model",
+    )
+
+
+def _remotes(remotes: Sequence[RemoteServer]) -> "Iterator[Metric]":
+    yield gauge(
+        "remote_breaker",
+        "1 for the state of a remote's circuit breaker.",
+        {
+            (each.name, state): int(each.breaker.state == state)
+            for each in remotes
+            for state in BREAKER_STATES
+        },
+        *("remote", "state"),
+    )
+    yield counter(
+        "remote_breaker_changes",
+        "Changes of a remote's circuit breaker, by new state.",
+        {(each.name, state): each.breaker.changes[state] for each in remotes for state in BREAKER_STATES},
+        *("remote", "state"),
+    )
+    yield counter(
+        "remote_requests",
+        "Requests to a remote by result.",
+        {(each.name, result): each.results[result] for each in remotes for result in REMOTE_RESULTS},
+        *("remote", "result"),
+    )
+    yield gauge(
+        "remote_open_requests",
+        "Open requests to a remote.",
+        {each.name: each.num_open for each in remotes},
+        "remote",
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from falcon.asgi import Request, Response
 
 from mlxctl.inference import InferenceService
+from mlxctl.inference.routing import Router
 from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import MlxctlError
 from mlxctl.server.http.answer import answer
@@ -30,12 +31,14 @@ class MetricsResource:
         http_requests: HttpRequestCounts,
         limiter: RateLimiter,
         audit: AuditStore | None,
+        router: Router,
     ) -> None:
         self._inference = inference
         self._agent_queue = agent_queue
         self._http_requests = http_requests
         self._limiter = limiter
         self._audit = audit
+        self._router = router
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Query the engine and render all metrics."""
@@ -74,6 +77,7 @@ class MetricsResource:
             routes=inference.models.num_routes(allowed),
             models=inference.models.served(allowed),
             fetched_images=inference.images.totals,
+            remotes=self._router.servers,
             engine=stats,
         )
 

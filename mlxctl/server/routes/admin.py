@@ -97,6 +97,7 @@ ROUTES = (
             context.http_requests,
             context.services.policy.limiter,
             context.services.audit,
+            context.services.router,
         ),
         access="metrics:read",
         operations=(

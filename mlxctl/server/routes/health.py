@@ -9,22 +9,15 @@ from mlxctl.server.observe.health import (
     HealthResource,
     Healthz,
     HealthzResource,
+    Liveness,
+    LivenessResource,
     Readiness,
     ReadinessResource,
     ServerLoad,
     ServerLoadResource,
+    Unreadiness,
 )
 from mlxctl.server.web import RootResource
-
-
-def _liveness(path: str) -> Route:
-    return Route(
-        path=path,
-        resource=lambda _: GreetingResource(),
-        access="open",
-        operations=(Operation(method="get", summary="Check liveness", answer=Greeting),),
-    )
-
 
 ROUTES = (
     Route(
@@ -50,6 +43,7 @@ ROUTES = (
                 method="get",
                 summary="Check readiness: 200 when requests are accepted",
                 answer=Readiness,
+                other_answers=(Unreadiness,),
                 errors=(503,),
             ),
         ),
@@ -60,8 +54,18 @@ ROUTES = (
         access="open",
         operations=(Operation(method="get", summary="Check health: ok or degraded", answer=Healthz),),
     ),
-    _liveness("/livez"),
-    _liveness("/api/hello"),
+    Route(
+        path="/livez",
+        resource=lambda _: LivenessResource(),
+        access="open",
+        operations=(Operation(method="get", summary="Check liveness", answer=Liveness),),
+    ),
+    Route(
+        path="/api/hello",
+        resource=lambda _: GreetingResource(),
+        access="open",
+        operations=(Operation(method="get", summary="Check liveness", answer=Greeting),),
+    ),
     Route(
         path="/load",
         resource=lambda context: ServerLoadResource(context.open_requests),

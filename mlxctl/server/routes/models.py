@@ -69,7 +69,9 @@ ROUTES = (
     Route(
         path="/v1/models",
         aliases=("/models",),
-        resource=lambda context: ModelsResource(context.services.inference.models, context.services.catalog),
+        resource=lambda context: ModelsResource(
+            context.services.inference.models, context.services.catalog, context.services.router
+        ),
         access="models:read",
         operations=(
             Operation(
@@ -86,7 +88,9 @@ ROUTES = (
     ),
     Route(
         path="/v1/models/{name:path}",
-        resource=lambda context: ModelResource(context.services.inference.models, context.services.catalog),
+        resource=lambda context: ModelResource(
+            context.services.inference.models, context.services.catalog, context.services.router
+        ),
         access="models:read",
         operations=(Operation(method="get", summary="Get a served model", answer=Model, errors=(404,)),),
     ),

@@ -15,6 +15,7 @@ from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.models.refresh import ModelRefresh
 from mlxctl.inference.models.startup_probe import StartupProbe
 from mlxctl.inference.preparation import PreparationPool
+from mlxctl.inference.routing import Router, create_router
 from mlxctl.ir import SamplingOptions, ToneCurveOptions
 from mlxctl.ir.errors import SettingsError
 from mlxctl.library.capability_lookup import CapabilityLookup, open_capability_lookup
@@ -37,6 +38,7 @@ class Services:
     """Services that server and chat share."""
 
     inference: InferenceService
+    router: Router
     catalog: Catalog
     responses: ResponseStore
     agents: AgentStores
@@ -76,8 +78,10 @@ def build_services(settings: Settings, *, probes_unknown: bool = False, in_proce
     catalog = Catalog(settings, knowledge)
     reader = ModelReader(settings, catalog.library, knowledge)
     probe = ProbeProcess(memory_limit_bytes=settings.engine.memory_limit_bytes) if probes_unknown else None
+    inference = _inference(settings, engine, catalog.library, reader, probe)
     return Services(
-        inference=_inference(settings, engine, catalog.library, reader, probe),
+        inference=inference,
+        router=create_router(settings, inference),
         catalog=catalog,
         responses=ResponseStore(
             locations.state_directory() / "responses.sqlite",

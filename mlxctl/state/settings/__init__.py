@@ -22,8 +22,9 @@ from mlxctl.state.settings.policy import (
     PolicySettings,
     TelemetrySettings,
 )
+from mlxctl.state.settings.remotes import RemoteSettings, RouteSettings, RoutingSettings
 from mlxctl.state.settings.resolution import resolve, settings_file
-from mlxctl.state.settings.sections import Settings
+from mlxctl.state.settings.sections import Settings, list_types, section_types
 from mlxctl.state.settings.server import Endpoint, ServerSettings
 from mlxctl.state.settings.vision import VisionSettings
 
@@ -40,6 +41,9 @@ __all__ = [
     "OpaSettings",
     "PolicySettings",
     "PoolSettings",
+    "RemoteSettings",
+    "RouteSettings",
+    "RoutingSettings",
     "SamplingSettings",
     "SchedulerSettings",
     "ServerSettings",
@@ -49,10 +53,12 @@ __all__ = [
     "cache_policy",
     "describe_default",
     "describe_field",
+    "list_types",
     "remove_alias",
     "replace_settings_file",
     "resolve",
     "scheduler_policy",
+    "section_types",
     "settings_file",
     "write_alias",
 ]

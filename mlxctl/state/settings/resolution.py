@@ -4,14 +4,14 @@ Unknown keys and invalid values are errors that name the key and its source.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
 from mlxctl.ir.errors import UsageError
 from mlxctl.state import locations
 from mlxctl.state.settings.documents import DocumentError, parse_toml, read_text
-from mlxctl.state.settings.sections import Settings
+from mlxctl.state.settings.sections import Settings, list_types, section_types
 from mlxctl.state.settings.values import convert
 
 _MAX_COMPARED_CHARS = 100
@@ -47,16 +47,17 @@ def resolve(
     environment. `flags` maps section to key to value; None or an empty list means not given. Raises
     UsageError.
     """
-    explicit = config_file or _file_from_environment(environment)
-    values: dict[str, dict[str, object]] = {section: {} for section in _sections()}
+    file = _read_file(config_file or _file_from_environment(environment))
+    values: dict[str, dict[str, object]] = {section: {} for section in section_types()}
     for setting in (
-        *_from_file(explicit),
+        *_from_tables(*file),
         *_from_environment(environment),
         *_from_tables(overrides or {}, "the given settings"),
         *_from_flags(flags or {}, flag_names or {}),
     ):
         values[setting.section][setting.key] = _checked(setting)
-    return Settings(**{name: kind(**values[name]) for name, kind in _sections().items()})
+    lists: dict[str, Any] = {**_lists(*file), **_lists(overrides or {}, "the given settings")}
+    return Settings(**{name: kind(**values[name]) for name, kind in section_types().items()}, **lists)
 
 
 def settings_file(environment: Mapping[str, str]) -> Path:
@@ -68,12 +69,8 @@ def _file_from_environment(environment: Mapping[str, str]) -> Path | None:
     return Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None
 
 
-def _sections() -> dict[str, Any]:
-    return get_type_hints(Settings)
-
-
 def _checked(setting: SettingValue) -> object:
-    kind = _sections()[setting.section]
+    kind = section_types()[setting.section]
     declared = {field.name: field for field in fields(kind)}[setting.key]
     try:
         return convert(setting.value, get_type_hints(kind)[setting.key], declared)
@@ -82,26 +79,57 @@ def _checked(setting: SettingValue) -> object:
 
 
 def _keys(section: str) -> list[str]:
-    return [field.name for field in fields(_sections()[section])]
+    return [field.name for field in fields(section_types()[section])]
 
 
-def _from_file(explicit: Path | None) -> Iterator[SettingValue]:
+def _read_file(explicit: Path | None) -> tuple[Mapping[str, object], str]:
+    """Return the tables of the settings file, and its name for messages. Raises UsageError."""
     path = explicit or locations.config_file()
     try:
-        content = parse_toml(read_text(path))
+        return parse_toml(read_text(path)), repr(str(path))
     except FileNotFoundError:
         if explicit is None:
-            return
+            return {}, ""
         raise UsageError(f"settings file {str(path)!r} does not exist") from None
     except (OSError, DocumentError) as error:
         raise UsageError(f"settings file {str(path)!r} cannot be read: {error}") from None
-    yield from _from_tables(content, repr(str(path)))
+
+
+def _lists(tables: Mapping[str, object], source: str) -> dict[str, tuple[object, ...]]:
+    """Return the lists of tables. Raises UsageError."""
+    found = {}
+    for name in tables.keys() & list_types().keys():
+        entries = tables[name]
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise UsageError(f"{name!r} in {source} must be a list of tables: write [[{name}]] above each")
+        found[name] = tuple(_entry(name, number, entry, source) for number, entry in enumerate(entries))
+    return found
+
+
+def _entry(name: str, number: int, table: Mapping[str, object], source: str) -> object:
+    kind = list_types()[name]
+    declared = {field.name: field for field in fields(kind)}
+    place = f"{name}[{number}]"
+    for key in table:
+        if key not in declared:
+            raise UsageError(f"unknown key '{place}.{key}' in {source}; {_offer(key, declared)}")
+    for key, field in declared.items():
+        if key not in table and field.default is MISSING:
+            raise UsageError(f"'{place}.{key}' is missing in {source}")
+    try:
+        hints = get_type_hints(kind)
+        return kind(**{key: convert(value, hints[key], declared[key]) for key, value in table.items()})
+    except ValueError as error:
+        raise UsageError(f"{place!r} in {source}: {error}") from None
 
 
 def _from_tables(tables: Mapping[str, object], source: str) -> Iterator[SettingValue]:
     for section, table in tables.items():
-        if section not in _sections():
-            raise UsageError(f"unknown section {section!r} in {source}; {_offer(section, _sections())}")
+        if section in list_types():
+            continue
+        if section not in section_types():
+            offer = _offer(section, (*section_types(), *list_types()))
+            raise UsageError(f"unknown section {section!r} in {source}; {offer}")
         if not isinstance(table, dict):
             raise UsageError(f"{section!r} in {source} must be a table: write [{section}] above its keys")
         for key, value in table.items():
@@ -113,10 +141,10 @@ def _from_tables(tables: Mapping[str, object], source: str) -> Iterator[SettingV
 def _from_environment(environment: Mapping[str, str]) -> Iterator[SettingValue]:
     known = {
         f"{ENVIRONMENT_PREFIX}{section}_{key}".upper(): (section, key)
-        for section in _sections()
+        for section in section_types()
         for key in _keys(section)
     }
-    prefixes = tuple(f"{ENVIRONMENT_PREFIX}{section}_".upper() for section in _sections())
+    prefixes = tuple(f"{ENVIRONMENT_PREFIX}{section}_".upper() for section in section_types())
     for variable, text in environment.items():
         if variable in known:
             section, key = known[variable]

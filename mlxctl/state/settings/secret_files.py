@@ -5,13 +5,19 @@ import stat
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import get_type_hints
 
 from mlxctl.ir.errors import SettingsError
 from mlxctl.state.settings.documents import DocumentError, parse_toml, read_text
-from mlxctl.state.settings.sections import Settings
+from mlxctl.state.settings.sections import Settings, section_types
 
 _READABLE = stat.S_IRGRP | stat.S_IROTH
+
+
+def secret_of_environment(variable: str, setting: str) -> str:
+    """Return the secret in an environment variable. Raises SettingsError, which names `setting`."""
+    if not (secret := os.environ.get(variable, "").strip()):
+        raise SettingsError(f"{setting}: the environment variable {variable} is not set")
+    return secret
 
 
 def secret_lines(path: Path, setting: str) -> tuple[str, ...]:
@@ -52,7 +58,7 @@ def _has_secrets(settings_file: Path) -> bool:
         return False
     return any(
         tables.get(section, {}).get(field.name)
-        for section, kind in get_type_hints(Settings).items()
+        for section, kind in section_types().items()
         for field in fields(kind)
         # As in error messages.
         if not field.repr

@@ -6,6 +6,8 @@ message.
 """
 
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
 
 from mlxctl.state.settings.engine import EngineSettings, SchedulerSettings
 from mlxctl.state.settings.models import (
@@ -24,13 +26,14 @@ from mlxctl.state.settings.policy import (
     PolicySettings,
     TelemetrySettings,
 )
+from mlxctl.state.settings.remotes import RemoteSettings, RouteSettings, RoutingSettings
 from mlxctl.state.settings.server import ServerSettings
 from mlxctl.state.settings.vision import VisionSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All sections of the settings file."""
+    """All sections of the settings file; a tuple is a list of tables."""
 
     server: ServerSettings = field(default_factory=ServerSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
@@ -48,3 +51,19 @@ class Settings:
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     guardrails: GuardrailSettings = field(default_factory=GuardrailSettings)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
+    routing: RoutingSettings = field(default_factory=RoutingSettings)
+    remotes: tuple[RemoteSettings, ...] = ()
+    routes: tuple[RouteSettings, ...] = ()
+
+
+@cache
+def section_types() -> dict[str, Any]:
+    """Return the class of each section by name."""
+    return {name: kind for name, kind in get_type_hints(Settings).items() if get_origin(kind) is not tuple}
+
+
+@cache
+def list_types() -> dict[str, Any]:
+    """Return the class of the tables of each list by name."""
+    hints = get_type_hints(Settings).items()
+    return {name: get_args(kind)[0] for name, kind in hints if get_origin(kind) is tuple}

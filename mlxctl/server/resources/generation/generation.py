@@ -11,7 +11,14 @@ from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
 from mlxctl.ir.timed_phases import timed
-from mlxctl.protocols import AnswerStart, GenerationProtocol, ModelSummary, Reference, ReplyShape
+from mlxctl.protocols import (
+    ROUTE_HEADER,
+    AnswerStart,
+    GenerationProtocol,
+    ModelSummary,
+    Reference,
+    ReplyShape,
+)
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_body
 from mlxctl.server.http.disconnect import call_at_end
@@ -63,6 +70,7 @@ class GenerationResource:
         if threads is not None:
             conversations = ThreadConversations(services.responses, threads)
         self._inference = services.inference
+        self._router = services.router
         self._catalog = services.catalog
         self._protocol = protocol
         self._open_requests = context.open_requests
@@ -167,16 +175,19 @@ class GenerationResource:
         parsed, shape, stored = await read()
         encoder = self._protocol.create_encoder(shape)
         whole = with_header_options(parsed, request)
-        name = await self._inference.models.answering(whole.head.model, call)
+        requested = whole.head.model
+        name = await self._router.answering(requested, call)
         # The answer has the name of the request, if that is the model's.
-        shown = shape.model if name == whole.head.model else name
+        shown = shape.model if name == requested else name
         whole = whole.with_head(model=name)
         described = await self._describe(name, call) if self._protocol.describes_model else ModelSummary()
         model, head = self._inference.models.own_name(name), whole.head
         # Before documents are read and guardrails search long texts.
         admit(request, response, model, max_tokens=(head.max_tokens or 0) * head.num_choices)
         self._dropped_tools_log.warn_once(shape.dropped_tools)
-        answers = await self._inference.generate_all(whole, call)
+        answers = await self._router.generate_all(
+            whole, call, requested=requested, on_route=partial(response.set_header, ROUTE_HEADER)
+        )
         encoder.start(AnswerStart(model=shown, sampling=answers.sampling, described=described))
         if self._conversations is None:
             return answers, encoder, _store_nothing

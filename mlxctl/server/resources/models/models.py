@@ -6,6 +6,8 @@ from msgspec.structs import replace
 from mlxctl.formats.adapters.media.pdf_files import reads_pdfs
 from mlxctl.inference import ServedModel
 from mlxctl.inference.models.manager import Models
+from mlxctl.inference.remote import RemoteModel
+from mlxctl.inference.routing import RemoteServer, Router
 from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import UnknownModel
 from mlxctl.library import ModelDescription
@@ -19,9 +21,10 @@ from mlxctl.server.policy.caller import allowed_models, call_of
 class ModelsResource:
     """The models, on one page unless the request asks for several."""
 
-    def __init__(self, models: Models, catalog: Catalog) -> None:
+    def __init__(self, models: Models, catalog: Catalog, router: Router) -> None:
         self._models = models
         self._catalog = catalog
+        self._router = router
 
     async def on_get(self, request: Request, response: Response) -> None:
         """List served models, loaded or not, and unusable ones. Raises InvalidRequest."""
@@ -31,15 +34,19 @@ class ModelsResource:
             before_id=request.get_param("before_id"),
         )
         await self._models.read_capabilities()
-        answer(response, page.of(await _listed(self._models, self._catalog, allowed_models(request))))
+        answer(
+            response,
+            page.of(await _listed(self._models, self._catalog, self._router, allowed_models(request))),
+        )
 
 
 class ModelResource:
     """One model; its name may contain slashes."""
 
-    def __init__(self, models: Models, catalog: Catalog) -> None:
+    def __init__(self, models: Models, catalog: Catalog, router: Router) -> None:
         self._models = models
         self._catalog = catalog
+        self._router = router
 
     async def on_get(self, request: Request, response: Response, name: str) -> None:
         """Return the model. Raises UnknownModel."""
@@ -47,15 +54,17 @@ class ModelResource:
         allowed = call.models
         registered = await self._models.registered_name(name, call)
         await self._models.read_capabilities()
-        models = {model.id: model for model in await _listed(self._models, self._catalog, allowed)}
+        models = {
+            model.id: model for model in await _listed(self._models, self._catalog, self._router, allowed)
+        }
         found = models.get(registered) or models.get(self._models.own_name(registered))
         if found is None:
             raise UnknownModel(name, tuple(model.name for model in self._models.served(allowed)))
         answer(response, found)
 
 
-async def _listed(models: Models, catalog: Catalog, allowed: AllowedModels) -> list[Model]:
-    """Return served models, LoRA adapters, the library, and unusable models."""
+async def _listed(models: Models, catalog: Catalog, router: Router, allowed: AllowedModels) -> list[Model]:
+    """Return served models, LoRA adapters, the library, those of remotes, and unusable models."""
     served = [
         _served(model, await catalog.describe(model.name, model.facts.path), models.own_name(model.name))
         for model in models.served(allowed)
@@ -70,7 +79,25 @@ async def _listed(models: Models, catalog: Catalog, allowed: AllowedModels) -> l
     unusable = [
         Model.of(model.name, state="failed", problem=model.reason) for model in models.unusable(allowed)
     ]
-    return [*usable, *unusable]
+    remote = [_remote(server, model) for server, model in router.remote_models(allowed)]
+    return [*usable, *remote, *unusable]
+
+
+def _remote(server: RemoteServer, model: RemoteModel) -> Model:
+    return Model.of(
+        model.name,
+        context_length=model.context_length,
+        # Servers other than mlxctl list no abilities.
+        supports_tools=model.supports_tools is not False,
+        supports_thinking=bool(model.supports_thinking),
+        supports_images=bool(model.supports_images),
+        kind=model.kind or "text",
+        num_parameters=model.num_parameters,
+        quantization=model.quantization,
+        state="failed" if server.problem else "loaded" if model.is_loaded else "not_loaded",
+        problem=server.problem,
+        remote=server.name,
+    )
 
 
 def _served(model: ServedModel, described: ModelDescription, own_name: str) -> Model:
