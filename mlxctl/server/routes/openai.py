@@ -53,6 +53,7 @@ from mlxctl.server.http.route import (
     Route,
     RouteContext,
 )
+from mlxctl.server.http.web_socket import SocketLimits
 from mlxctl.server.resources.audio.speech import SpeechResource, VoicesResource
 from mlxctl.server.resources.audio.transcriptions import TranscriptionsResource
 from mlxctl.server.resources.generation.conversations import ResponseConversations
@@ -227,7 +228,10 @@ ROUTES = (
     Route(
         path="/v1/responses",
         aliases=("/responses",),
-        resource=lambda context: ResponsesSocketResource(_responses(context, PROTOCOLS["responses"])),
+        resource=lambda context: ResponsesSocketResource(
+            _responses(context, PROTOCOLS["responses"]),
+            SocketLimits(max_bytes=context.settings.max_body_bytes),
+        ),
         protocol=PROTOCOLS["responses"],
         access="generate",
         operations=(
