@@ -65,6 +65,7 @@ from mlxctl.server.resources.generation.responses import (
     StoredResponseResource,
 )
 from mlxctl.server.resources.generation.responses_socket import ResponsesSocketResource
+from mlxctl.server.resources.realtime.realtime import RealtimeResource
 from mlxctl.server.resources.text.embeddings import embeddings_route
 from mlxctl.state.installed import version_of
 
@@ -249,6 +250,28 @@ ROUTES = (
                 answer=str,
                 status=101,
                 errors=(405,),
+            ),
+        ),
+    ),
+    Route(
+        path="/v1/realtime",
+        aliases=("/realtime",),
+        resource=lambda context: RealtimeResource(
+            context.services.inference, max_bytes=context.settings.max_body_bytes
+        ),
+        protocol=OPENAI,
+        access="audio",
+        operations=(
+            Operation(
+                method="get",
+                summary="Open a WebSocket for a spoken conversation (OpenAI Realtime)",
+                answer=str,
+                query=(
+                    Query(name="model", schema={"type": "string"}),
+                    Query(name="intent", schema={"type": "string", "enum": ["transcription"]}),
+                ),
+                status=101,
+                errors=(404,),
             ),
         ),
     ),
