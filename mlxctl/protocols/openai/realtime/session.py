@@ -105,7 +105,7 @@ class NamedFunction(Struct, tag_field="type", tag="function"):
 
 
 class Reasoning(Struct, frozen=True):
-    """How much the model thinks before it speaks."""
+    """How much the model thinks before it speaks; by default it does not."""
 
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
 
@@ -119,7 +119,7 @@ class Answering(Struct, kw_only=True):
     tool_choice: Literal["auto", "none", "required"] | NamedFunction = "auto"
     parallel_tool_calls: bool = True
     max_output_tokens: Annotated[int, Meta(ge=1)] | Literal["inf"] = "inf"
-    reasoning: Reasoning = Reasoning("none")
+    reasoning: Reasoning | None = None
 
 
 class Session(Answering, kw_only=True):

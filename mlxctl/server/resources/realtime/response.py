@@ -23,6 +23,8 @@ from mlxctl.server.resources.realtime.streamed_request import Json, RequestFaile
 _PATH = "/v1/responses"
 # How the stream of /v1/responses ends.
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
+# A caller waits for the voice.
+_SILENT = {"effort": "none"}
 _REASONS = ("max_output_tokens", "content_filter")
 
 
@@ -131,7 +133,7 @@ class Response:
             "stream": True,
             "store": False,
             "truncation": session.truncation,
-            "reasoning": session.reasoning,
+            "reasoning": session.reasoning or _SILENT,
         }
         if session.tools:
             body |= {

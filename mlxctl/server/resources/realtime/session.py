@@ -33,7 +33,10 @@ _INLINE_BYTES = 256 * 1024
 _MAX_RESPONSES = 4
 # Turns that wait for their transcription: more are spoken faster than they can be heard.
 _MAX_TURNS = 16
-_INSTRUCTIONS = "You talk with the user by voice. Answer in short plain sentences, without lists, tables, Markdown or emoji."
+_INSTRUCTIONS = (
+    "You talk with the user by voice. "
+    "Answer in short plain sentences, without lists, tables, Markdown or emoji."
+)
 
 
 @dataclass(slots=True)
