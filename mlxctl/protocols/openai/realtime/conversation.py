@@ -42,9 +42,9 @@ class Conversation:
         """Return the item of an id. Raises InvalidRequest."""
         return self.items[self._place(item_id, what, param)]
 
-    def delete(self, item_id: str) -> Item:
-        """Remove an item and return it. Raises InvalidRequest."""
-        return self.items.pop(self._place(item_id, "delete", "item_id"))
+    def delete(self, item_id: str) -> None:
+        """Remove an item. Raises InvalidRequest."""
+        del self.items[self._place(item_id, "delete", "item_id")]
 
     def _place(self, item_id: str, what: str, param: str) -> int:
         place = next((place for place, item in enumerate(self.items) if item.id == item_id), None)

@@ -14,7 +14,15 @@ import msgspec
 from mlxctl.ir.errors import MlxctlError
 from mlxctl.protocols.openai.errors import error_detail
 from mlxctl.protocols.openai.realtime.events import event, new_id
-from mlxctl.protocols.openai.realtime.items import CallItem, Content, Item, MessageItem, model_input, shown
+from mlxctl.protocols.openai.realtime.items import (
+    CallItem,
+    Content,
+    Item,
+    MessageItem,
+    Status,
+    model_input,
+    shown,
+)
 from mlxctl.protocols.openai.realtime.session import Session
 from mlxctl.server.http.web_socket import WebSocket
 from mlxctl.server.resources.realtime.spoken_message import SpokenMessage
@@ -51,6 +59,7 @@ class _Open:
 
     item: MessageItem | CallItem
     index: int
+    status: Status = "completed"
     spoken: SpokenMessage | None = None
     speaking: asyncio.Task[None] | None = None
 
@@ -162,10 +171,11 @@ class Response:
                 await self._send_in(opened, kind, call_id=call.call_id, delta=each["delta"])
             case CallItem() as call, "response.output_item.done":
                 call.arguments = each["item"]["arguments"]
-                await self._end(opened, "completed")
+                await self._end(opened, each["item"]["status"])
             case MessageItem(), "response.output_item.done":
+                opened.status = each["item"]["status"]
                 if opened.spoken is None:
-                    await self._end(opened, "completed")
+                    await self._end(opened, opened.status)
                 else:
                     opened.spoken.finish()
             case _:
@@ -221,7 +231,7 @@ class Response:
             await asyncio.shield(task)
         assert opened.spoken is not None
         await opened.spoken.run()
-        await self._end(opened, "completed")
+        await self._end(opened, opened.status)
 
     def _speaking(self) -> list[asyncio.Task[None]]:
         return [opened.speaking for opened in self._open.values() if opened.speaking is not None]
@@ -235,7 +245,7 @@ class Response:
         opened.spoken.feed(text)
         await self._send_in(opened, "response.output_audio_transcript.delta", content_index=0, delta=text)
 
-    async def _end(self, opened: _Open, status: Any) -> None:
+    async def _end(self, opened: _Open, status: Status) -> None:
         """Send the last events of an item."""
         item = opened.item
         del self._open[item.id or ""]

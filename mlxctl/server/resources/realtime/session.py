@@ -141,7 +141,6 @@ class RealtimeSession:
                 await self._truncate(given)
             case client.ItemDelete():
                 self._conversation.delete(given.item_id)
-                self._spoken.pop(given.item_id, None)
                 await self._send("conversation.item.deleted", item_id=given.item_id)
             case _:
                 assert_never(given)
@@ -345,19 +344,22 @@ class RealtimeSession:
         await asyncio.wait({active.task})
 
     async def _truncate(self, given: client.ItemTruncate) -> None:
-        item, what = self._conversation.find(given.item_id, "truncate"), "item_truncate"
         spoken = self._spoken.get(given.item_id)
-        if spoken is None or not isinstance(item, MessageItem):
-            message = "only spoken answers can be truncated"
-            raise InvalidRequest(message, param="item_id", code=f"{what}_invalid_item")
+        if spoken is None:
+            self._conversation.find(given.item_id, "truncate")
+            message = "item_id: only spoken answers can be truncated"
+            raise InvalidRequest(message, param="item_id", code="item_truncate_invalid_item")
         if given.content_index:
             raise InvalidRequest("content_index must be 0", param="content_index", code="invalid_value")
         milliseconds = spoken.num_bytes * 1000 // BYTES_A_SECOND
         if given.audio_end_ms > milliseconds + 1:
             message = f"audio_end_ms is {given.audio_end_ms}, but the audio has {milliseconds} ms"
             raise InvalidRequest(message, param="audio_end_ms", code="invalid_value")
-        (content,) = item.content
-        content.transcript = spoken.heard(content.transcript or "", given.audio_end_ms)
+        # Answers outside of the conversation are interrupted, too, but not remembered.
+        for item in self._conversation.items:
+            if item.id == given.item_id and isinstance(item, MessageItem):
+                (content,) = item.content
+                content.transcript = spoken.heard(content.transcript or "", given.audio_end_ms)
         where = {"content_index": 0, "audio_end_ms": given.audio_end_ms}
         await self._send("conversation.item.truncated", item_id=given.item_id, **where)
 
