@@ -1,4 +1,4 @@
-"""/v1/realtime with OpenAI's client and with raw messages: voice, text, tools, interruption, bad input."""
+"""/v1/realtime with OpenAI's client and with raw messages."""
 
 import io
 import json
@@ -45,7 +45,7 @@ TEXT = {"output_modalities": ["text"], "instructions": ""}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedServer]:
-    """A server for two chat models, a transcription model and a speech model."""
+    """A server for chat models, a transcription and a speech model."""
     speech = tmp_path_factory.mktemp("models") / SPEAKS
     shutil.copytree(tiny_models.speech(SPEAKS), speech)
     models = [tiny_models.model(ENDLESS), tiny_models.trained(CHAT), tiny_models.trained(HEARS), speech]
@@ -61,7 +61,7 @@ def sdk(server: HostedServer) -> Iterator[openai.OpenAI]:
 
 
 def spoken(sentence: str) -> bytes:
-    """A sentence as 24 kHz 16-bit samples, and a pause that ends the turn."""
+    """A sentence in 24 kHz samples, and a pause after it."""
     with wave.open(io.BytesIO(speech_audio(sentence))) as file:
         samples = np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float32)
         resampler = Resampler(file.getframerate(), RATE)

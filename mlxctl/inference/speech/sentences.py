@@ -42,7 +42,10 @@ def cut_sentences(text: str, *, max_chars: int = MAX_CHARS, min_chars: int = MIN
 
 
 class SentenceStream:
-    """Cuts a text that comes in parts; a piece is complete when the next has begun."""
+    """Cuts a text that comes in parts.
+
+    A piece is complete when the next has begun.
+    """
 
     def __init__(self) -> None:
         self._text = ""

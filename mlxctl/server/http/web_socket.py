@@ -1,4 +1,7 @@
-"""One open WebSocket: its messages, requests made for it, and its end. Event-loop thread only."""
+"""One open WebSocket: its messages, its requests, and its end.
+
+Event-loop thread only.
+"""
 
 import asyncio
 import logging
@@ -107,7 +110,9 @@ class WebSocket:
     async def post(
         self, exchange: HttpExchange, *, path: str = "", content_type: str = "application/json"
     ) -> None:
-        """Send a request through the whole application: to `path`, else to that of the WebSocket.
+        """Send a request through the whole application.
+
+        It goes to `path`, else to that of the WebSocket.
 
         Its limits, logs and rights are those of any POST. An invalid key ends the WebSocket.
         """
@@ -205,7 +210,10 @@ class WebSocket:
         self._messages.put_nowait(None)
 
     async def _may_wait(self, num_bytes: int) -> bool:
-        """Whether another message may wait; waits for room first where the limits say so."""
+        """Whether another message may wait.
+
+        Waits for room first where the limits say so.
+        """
         limits = self._limits
         while self._num_open and (
             self._num_open > limits.max_messages or self._num_open_bytes + num_bytes > limits.max_bytes

@@ -1,4 +1,4 @@
-"""Finds where a speaker begins and ends, in audio that comes in parts.
+"""Finds where turns begin and end in audio that comes in parts.
 
 Only levels are compared, as in `voice_activity`: a loud noise counts like speech, steady noise does not.
 """
@@ -26,7 +26,7 @@ _WINDOW_FRAMES, _LOUD_FRAMES = 6, 4
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """A turn begins or ends at a sample, counted from the first of all."""
+    """A turn begins or ends at this sample of all."""
 
     begins: bool
     sample: int

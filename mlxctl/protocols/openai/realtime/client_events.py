@@ -102,7 +102,7 @@ _ID = msgspec.json.Decoder(dict[str, Any])
 
 
 def parse_event(message: bytes) -> ClientEvent:
-    """Parse a message. Raises InvalidRequest; its text calls an event a request body."""
+    """Parse a message. Raises InvalidRequest."""
     try:
         event: ClientEvent = decode_body(message, _DECODER)
     except InvalidRequest as error:
@@ -113,7 +113,7 @@ def parse_event(message: bytes) -> ClientEvent:
 
 
 def event_id_of(message: bytes) -> str | None:
-    """Return the id of an event that could not be parsed, if it can be read."""
+    """Return the id of a bad event, if it can be read."""
     try:
         event_id = _ID.decode(message).get("event_id")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -18,7 +18,9 @@ class Conversation:
         self.items: list[Item] = []
 
     def add(self, item: Item, *, after: str | None = None) -> str | None:
-        """Insert an item at the end, or `after` the item of an id; `root` is the beginning.
+        """Insert an item at the end, or `after` an item.
+
+        Its id `root` is the beginning.
 
         Returns the id of the item before it. Raises InvalidRequest.
         """

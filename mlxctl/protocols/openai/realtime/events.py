@@ -23,7 +23,7 @@ def event(kind: str, **fields: Any) -> bytes:
 
 
 def error_event(error: MlxctlError, event_id: str | None = None) -> bytes:
-    """Return the event of an error in the client's event of this id."""
+    """Return the event of an error; `event_id` is the client's."""
     detail = error_detail(error)
     fields = {
         "type": detail.type,

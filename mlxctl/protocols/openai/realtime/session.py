@@ -15,7 +15,10 @@ _DEFAULT_THRESHOLD, _DEFAULT_PREFIX_MS, _DEFAULT_SILENCE_MS = 0.5, 300, 500
 
 
 class PcmFormat(Struct, frozen=True):
-    """The only format of audio: 24,000 signed 16-bit samples a second, little-endian, mono."""
+    """The only format of audio: 24,000 samples a second.
+
+    Samples are signed 16-bit integers, little-endian, of one channel.
+    """
 
     type: Literal["audio/pcm"] = "audio/pcm"
     rate: Literal[24000] = 24000
@@ -66,7 +69,10 @@ class InputTranscription(Struct, frozen=True, omit_defaults=True):
 
 
 class AudioInput(Struct, frozen=True, kw_only=True):
-    """The audio of the user. Without `transcription`, no events of it are sent."""
+    """The audio of the user.
+
+    Without `transcription`, no events of it are sent.
+    """
 
     format: PcmFormat = PcmFormat()
     transcription: InputTranscription | None = None
@@ -75,7 +81,10 @@ class AudioInput(Struct, frozen=True, kw_only=True):
 
 
 class AudioOutput(Struct, frozen=True, kw_only=True):
-    """The audio of the answers. `model` is the speech model, which OpenAI's API does not name."""
+    """The audio of the answers.
+
+    `model` is the speech model, which OpenAI's API does not name.
+    """
 
     format: PcmFormat = PcmFormat()
     voice: str | None = None
@@ -105,7 +114,7 @@ class NamedFunction(Struct, tag_field="type", tag="function"):
 
 
 class Reasoning(Struct, frozen=True):
-    """How much the model thinks before it speaks; by default it does not."""
+    """How much the model thinks first; by default not at all."""
 
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
 

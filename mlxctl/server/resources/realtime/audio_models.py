@@ -14,7 +14,7 @@ _OUTPUT = "session.audio.output"
 
 
 class AudioModels:
-    """Finds the models that a session names, else the only ones of their kind."""
+    """Finds a session's models, else the only ones of their kind."""
 
     def __init__(self, models: Models, call: CallContext) -> None:
         self._models = models

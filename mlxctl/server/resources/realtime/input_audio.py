@@ -1,4 +1,7 @@
-"""The audio of the user that is not yet an item. Event-loop thread only."""
+"""The audio of the user that is not yet an item.
+
+Event-loop thread only.
+"""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +27,7 @@ _DETECTORS = ThreadPoolExecutor(1, thread_name_prefix="turns")
 
 
 class Turn(NamedTuple):
-    """A turn that has begun or ended; an ended one has its audio."""
+    """A turn that has begun, or ended with its audio."""
 
     item_id: str
     milliseconds: int
@@ -58,7 +61,10 @@ class InputAudio:
             self._prefix_samples = asked.prefix_padding_ms * PCM_RATE // 1000
 
     async def append(self, audio: bytes) -> list[Turn]:
-        """Add audio; return the turns that begin and end in it. Raises InvalidRequest, QueueFull."""
+        """Add audio; return the turns that begin and end in it.
+
+        Raises InvalidRequest, QueueFull.
+        """
         if len(audio) % SAMPLE_BYTES:
             message = "audio has half a sample; send 24,000 samples of 16 bits a second"
             raise InvalidRequest(message, param="audio", code="invalid_value")
@@ -113,7 +119,7 @@ class InputAudio:
         return Turn(item_id, self._num_before * 1000 // PCM_RATE, audio)
 
     def _take(self, num_bytes: int, *, is_kept: bool) -> bytes:
-        """Remove the first bytes from the buffer; return them if they are kept."""
+        """Remove the first bytes; return them if they are kept."""
         num_bytes = max(0, min(num_bytes, len(self._buffer)))
         taken = bytes(self._buffer[:num_bytes]) if is_kept else b""
         del self._buffer[:num_bytes]

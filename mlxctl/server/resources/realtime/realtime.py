@@ -46,11 +46,13 @@ class RealtimeResource:
         Raises InvalidRequest for a plain GET, UnknownModel, CapacityError.
         """
         handshake: Handshake | None = request.scope.get(HANDSHAKE)
-        if handshake is None:
-            raise InvalidRequest("/v1/realtime is a WebSocket; open it with ws:// or wss://")
         model, is_transcription = _asked(request.query_string)
         if not is_transcription:
             await self._inference.models.check(model, call_of(request))
+        elif model:
+            await self._inference.models.find(model, call_of(request), "transcription")
+        if handshake is None:
+            raise InvalidRequest("/v1/realtime is a WebSocket; open it with ws:// or wss://")
         handshake.accept(request)
         response.status = HTTPStatus.SWITCHING_PROTOCOLS
 

@@ -209,7 +209,10 @@ class RealtimeSession:
         await self._send("conversation.item.done", previous_item_id=before, item=shown(item))
 
     async def _add(self, item: Item, *, after: str | None = None) -> str | None:
-        """Add an item and begin to transcribe its audio; return the id of the one before it."""
+        """Add an item, and begin to transcribe its audio.
+
+        Returns the id of the item before it.
+        """
         has_audio = isinstance(item, MessageItem) and any(part.audio for part in item.content)
         if has_audio and len(self._transcripts) >= _MAX_TURNS:
             message = f"{_MAX_TURNS} turns wait for their transcription; send audio as it is spoken"
@@ -302,7 +305,10 @@ class RealtimeSession:
     def _input_of(
         self, asked: client.ResponseParameters
     ) -> Callable[[], Coroutine[Any, Any, Sequence[Item]]]:
-        """Return what reads the input of a response, once it is transcribed. Raises InvalidRequest."""
+        """Return what reads the input of a response.
+
+        It waits for transcripts. Raises InvalidRequest.
+        """
         given: list[Item] | None = None
         if asked.input is not None:
             given = [

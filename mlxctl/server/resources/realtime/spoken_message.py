@@ -1,4 +1,7 @@
-"""The speech of one message, while its text is still written. Event-loop thread only."""
+"""The speech of one message, while its text is still written.
+
+Event-loop thread only.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -68,7 +71,7 @@ class SpokenMessage:
         return self._marks[-1][1]
 
     def heard(self, text: str, milliseconds: int) -> str:
-        """Return the part of the text that is spoken in this time, to a whole word."""
+        """Return the whole words that are spoken in this time."""
         num_bytes = milliseconds * BYTES_A_SECOND // 1000
         num_letters = 0.0
         for (letters, start), (more, end) in zip(self._marks, self._marks[1:], strict=False):

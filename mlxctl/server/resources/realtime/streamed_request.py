@@ -1,4 +1,7 @@
-"""Requests that a WebSocket makes of this server, with streamed answers. Event-loop thread only."""
+"""Requests that a WebSocket makes, with streamed answers.
+
+Event-loop thread only.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -17,7 +20,10 @@ _decode = msgspec.json.Decoder(Json).decode
 
 
 class RequestFailed(Exception):
-    """A request was refused, or its stream has failed; `error` is in OpenAI's shape."""
+    """A request was refused, or its stream has failed.
+
+    `error` is in OpenAI's shape.
+    """
 
     def __init__(self, error: Json) -> None:
         super().__init__(error.get("message"))
@@ -27,7 +33,10 @@ class RequestFailed(Exception):
 async def stream_events(
     socket: WebSocket, path: str, body: bytes, *, content_type: str = "application/json"
 ) -> AsyncGenerator[Json, None]:
-    """Yield the events of a POST; closing the iterator ends the request. Raises RequestFailed."""
+    """Yield the events of a POST. Raises RequestFailed.
+
+    Closing the iterator ends the request.
+    """
     events: asyncio.Queue[bytes | None] = asyncio.Queue(_MAX_WAITING)
     is_over = asyncio.Event()
 

@@ -1,4 +1,7 @@
-"""The transcription of one turn, as a request of the WebSocket. Event-loop thread only."""
+"""The transcription of one turn, as a request of the WebSocket.
+
+Event-loop thread only.
+"""
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -21,7 +24,10 @@ async def transcribe(
     *,
     on_delta: Callable[[str], Awaitable[None]],
 ) -> tuple[str, dict[str, Any]]:
-    """Return the text of 24 kHz 16-bit samples, and the usage. Raises RequestFailed."""
+    """Return the text of 24 kHz samples, and the usage.
+
+    Raises RequestFailed.
+    """
     boundary = token_hex(16)
     fields = [("model", asked.model or ""), ("stream", "true")]
     fields += [(name, value) for name in ("language", "prompt") if (value := getattr(asked, name))]
