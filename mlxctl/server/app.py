@@ -1,7 +1,6 @@
 """The ASGI application: the table of routes, and the middleware before it."""
 
 from collections.abc import Sequence
-from http import HTTPStatus
 from typing import Any
 
 from falcon.asgi import App, Request, Response
@@ -14,6 +13,7 @@ from mlxctl.server.http.root_path import RootPath
 from mlxctl.server.http.route import Route, RouteContext, ServerOwner
 from mlxctl.server.http.unknown_paths import UnknownPaths
 from mlxctl.server.http.upload_turns import UploadTurns
+from mlxctl.server.http.web_sockets import SocketService, WebSockets
 from mlxctl.server.middleware.allowed_hosts import AllowedHosts
 from mlxctl.server.middleware.authentication import Authentication
 from mlxctl.server.middleware.body_memory import BodyAccounts, BodyMemory
@@ -28,7 +28,6 @@ from mlxctl.server.observe.access_log import AccessLog
 from mlxctl.server.observe.audit import AuditRecorder
 from mlxctl.server.observe.tracing import RequestTracing
 from mlxctl.server.resources.agents.agent_queue import AgentQueue
-from mlxctl.server.resources.generation.responses_socket import ResponsesSocket
 from mlxctl.server.routes import admin, all_routes, health, page
 from mlxctl.server.wiring import Services
 from mlxctl.state.settings import ServerSettings
@@ -55,8 +54,11 @@ def create_app(
         owner=owner,
     )
     app: App[Request, Response] = App(middleware=_middleware(settings, routes, context))
+    sockets: dict[str, SocketService] = {}
     for route in routes:
         resource: Any = route.resource(context)
+        if hasattr(resource, "socket"):
+            sockets |= dict.fromkeys(route.paths, resource.socket)
         if hasattr(resource, "on_get"):
             # The server sends no body.
             resource.on_head = resource.on_get
@@ -81,20 +83,8 @@ def create_app(
     ).install(app)
     longest = max(settings.request_timeout_seconds, *settings.timeouts.values(), 0.0)
     watched = DisconnectWatch(app, body_seconds=min(settings.body_timeout_seconds, longest))
-    paths = [
-        path
-        for route in routes
-        if any(operation.status == HTTPStatus.SWITCHING_PROTOCOLS for operation in route.operations)
-        for path in route.paths
-    ]
-    socket = ResponsesSocket(
-        watched,
-        paths,
-        open_requests,
-        max_bytes=settings.max_body_bytes,
-        message_seconds=settings.body_timeout_seconds,
-    )
-    return RootPath(socket, settings.root_path or "")
+    served = WebSockets(watched, sockets, open_requests, message_seconds=settings.body_timeout_seconds)
+    return RootPath(served, settings.root_path or "")
 
 
 def _recording(settings: ServerSettings, routes: Sequence[Route], context: RouteContext) -> RequestRecording:

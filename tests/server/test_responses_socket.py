@@ -16,8 +16,10 @@ from websockets.sync.client import ClientConnection, connect
 from mlxctl.server.http.disconnect import Event, Receive, Scope, Send
 from mlxctl.server.http.open_requests import OpenHttpRequests
 from mlxctl.server.http.upload_turns import UploadTurns
+from mlxctl.server.http.web_socket import SocketLimits
+from mlxctl.server.http.web_sockets import HANDSHAKE, WebSockets
 from mlxctl.server.middleware.body_memory import BodyAccount, BodyMemory
-from mlxctl.server.resources.generation.responses_socket import HANDSHAKE, ResponsesSocket
+from mlxctl.server.resources.generation.responses_socket import responses_socket
 
 from .hosted import HostedServer, hosting
 from .process import ServerProcess, serving, wait_for
@@ -226,7 +228,7 @@ def test_handshake_is_refused_like_a_request(
 
 def test_handshake_at_another_path_is_refused(server: ServerProcess) -> None:
     with pytest.raises(InvalidStatus) as refused:
-        connect(f"{server.url.replace('http', 'ws', 1)}/v1/realtime")
+        connect(f"{server.url.replace('http', 'ws', 1)}/v1/elsewhere")
     assert refused.value.response.status_code == 404
 
 
@@ -265,15 +267,10 @@ def events_sent(*received: Event, max_seconds: float, idle_seconds: float = 60) 
         async def send(event: dict[str, Any]) -> None:
             sent.append(event)
 
-        socket = ResponsesSocket(
-            application,
-            ["/v1/responses"],
-            OpenHttpRequests(),
-            max_bytes=1,
-            message_seconds=60,
-            max_seconds=max_seconds,
-            idle_seconds=idle_seconds,
+        service = responses_socket(
+            SocketLimits(max_bytes=1, max_seconds=max_seconds, idle_seconds=idle_seconds)
         )
+        socket = WebSockets(application, {"/v1/responses": service}, OpenHttpRequests(), message_seconds=60)
         scope = {"type": "websocket", "path": "/v1/responses", "scheme": "ws", "headers": []}
         await socket(scope, receive, send)
 

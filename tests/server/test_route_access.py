@@ -13,7 +13,7 @@ from mlxctl.server import create_app
 from mlxctl.server.http.disconnect import DisconnectWatch
 from mlxctl.server.http.root_path import RootPath
 from mlxctl.server.http.route import Route
-from mlxctl.server.resources.generation.responses_socket import ResponsesSocket
+from mlxctl.server.http.web_sockets import WebSockets
 from mlxctl.server.routes import all_routes
 from mlxctl.state.settings import ServerSettings
 
@@ -50,7 +50,7 @@ ACCESS = {
     """,
     "audio": """
         /v1/audio/transcriptions /v1/audio/translations /audio/transcriptions /audio/translations
-        /v1/audio/speech /audio/speech /v1/audio/voices /audio/voices
+        /v1/audio/speech /audio/speech /v1/audio/voices /audio/voices /v1/realtime /realtime
     """,
     "models:read": """
         /v1/models /models /v1/models/{name:path} /library /fit /api/tags /api/ps /api/show /api/pull
@@ -101,7 +101,7 @@ def test_application_has_no_route_outside_the_table(endless_model: Path) -> None
     below_root = create_app(unstarted_services(), settings)
     assert isinstance(below_root, RootPath)
     socket = below_root.application
-    assert isinstance(socket, ResponsesSocket)
+    assert isinstance(socket, WebSockets)
     watch = socket.application
     assert isinstance(watch, DisconnectWatch)
     served = {

@@ -106,6 +106,7 @@ NO_TEXT = {
         /v1/unload_lora_adapter /lora-adapters /props /tokenizer_info /v1/audio/voices /audio/voices
         /cache /cache/pin /cache/unpin /cache/drop /cache/clear /cache/gc /slots /slots/{slot}
     """,
+    "texts are those of requests that it makes to other routes": "/v1/realtime /realtime",
     "requests have no text": """
         / /health /v1/health /healthz /livez /readyz /api/hello /load /version /api/version
         /openapi.json /requests /requests/{request_id} /stats /metrics /ui /ui/index.html /ui/page.js

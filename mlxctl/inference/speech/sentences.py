@@ -41,6 +41,29 @@ def cut_sentences(text: str, *, max_chars: int = MAX_CHARS, min_chars: int = MIN
         yield from _short(waiting, max_chars)
 
 
+class SentenceStream:
+    """Cuts a text that comes in parts.
+
+    A piece is complete when the next has begun.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def feed(self, text: str) -> list[str]:
+        """Return the pieces that this part completes."""
+        self._text += text
+        *complete, last = (*cut_sentences(self._text), "")[:-1] or ("",)
+        if complete:
+            self._text = last + self._text[len(self._text.rstrip()) :]
+        return complete
+
+    def finish(self) -> list[str]:
+        """Return the rest."""
+        text, self._text = self._text, ""
+        return list(cut_sentences(text))
+
+
 def _sentences(text: str) -> Iterator[str]:
     start = 0
     for end in _END.finditer(text):

@@ -29,6 +29,7 @@ class HttpExchange:
         is_over: asyncio.Event | None = None,
     ) -> None:
         self.started: dict[str, Any] = {}
+        self.num_bytes = len(body)
         self._body: bytes | None = body
         self._send_text = send_text
         self._is_over = is_over or asyncio.Event()

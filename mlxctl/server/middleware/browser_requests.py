@@ -16,7 +16,7 @@ from falcon.asgi import Request, Response
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.policy import USER_SCOPES
 from mlxctl.server.http.route import Route
-from mlxctl.server.resources.generation.responses_socket import HANDSHAKE
+from mlxctl.server.http.web_sockets import HANDSHAKE
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES = frozenset({None, "same-origin", "none"})

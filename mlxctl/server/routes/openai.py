@@ -53,6 +53,7 @@ from mlxctl.server.http.route import (
     Route,
     RouteContext,
 )
+from mlxctl.server.http.web_socket import SocketLimits
 from mlxctl.server.resources.audio.speech import SpeechResource, VoicesResource
 from mlxctl.server.resources.audio.transcriptions import TranscriptionsResource
 from mlxctl.server.resources.generation.conversations import ResponseConversations
@@ -64,6 +65,7 @@ from mlxctl.server.resources.generation.responses import (
     StoredResponseResource,
 )
 from mlxctl.server.resources.generation.responses_socket import ResponsesSocketResource
+from mlxctl.server.resources.realtime.realtime import RealtimeResource
 from mlxctl.server.resources.text.embeddings import embeddings_route
 from mlxctl.state.installed import version_of
 
@@ -227,7 +229,10 @@ ROUTES = (
     Route(
         path="/v1/responses",
         aliases=("/responses",),
-        resource=lambda context: ResponsesSocketResource(_responses(context, PROTOCOLS["responses"])),
+        resource=lambda context: ResponsesSocketResource(
+            _responses(context, PROTOCOLS["responses"]),
+            SocketLimits(max_bytes=context.settings.max_body_bytes),
+        ),
         protocol=PROTOCOLS["responses"],
         access="generate",
         operations=(
@@ -245,6 +250,28 @@ ROUTES = (
                 answer=str,
                 status=101,
                 errors=(405,),
+            ),
+        ),
+    ),
+    Route(
+        path="/v1/realtime",
+        aliases=("/realtime",),
+        resource=lambda context: RealtimeResource(
+            context.services.inference, max_bytes=context.settings.max_body_bytes
+        ),
+        protocol=OPENAI,
+        access="audio",
+        operations=(
+            Operation(
+                method="get",
+                summary="Open a WebSocket for a spoken conversation (OpenAI Realtime)",
+                answer=str,
+                query=(
+                    Query(name="model", schema={"type": "string"}),
+                    Query(name="intent", schema={"type": "string", "enum": ["transcription"]}),
+                ),
+                status=101,
+                errors=(404,),
             ),
         ),
     ),

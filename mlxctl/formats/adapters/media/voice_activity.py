@@ -28,14 +28,14 @@ _MIN_PAUSE_FRAMES = 80
 _MARGIN_FRAMES = 12
 
 
-def frame_levels(samples: Any) -> bytes:
+def frame_levels(samples: Any, frame_samples: int = FRAME_SAMPLES) -> bytes:
     """Return a level for each whole frame of int16 samples.
 
     A level is decibels above -100 dBFS.
     """
     import numpy as np
 
-    frames: Any = samples[: len(samples) // FRAME_SAMPLES * FRAME_SAMPLES].reshape(-1, FRAME_SAMPLES)
+    frames: Any = samples[: len(samples) // frame_samples * frame_samples].reshape(-1, frame_samples)
     power = np.square(frames.astype(np.float32) / 32768).mean(axis=1)
     decibels = 10 * np.log10(np.maximum(power, 10 ** (-_SILENCE_DB / 10))) + _SILENCE_DB
     data: bytes = np.rint(decibels).astype(np.uint8).tobytes()

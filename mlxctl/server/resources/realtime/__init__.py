@@ -1,0 +1,1 @@
+"""Spoken conversations over a WebSocket."""

@@ -1,0 +1,396 @@
+"""One session: its configuration, audio, items and responses. Event-loop thread only."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from mlxctl.inference import InferenceService
+from mlxctl.inference.call_context import CallContext
+from mlxctl.ir.errors import InvalidRequest, MlxctlError
+from mlxctl.protocols.openai.errors import error_detail
+from mlxctl.protocols.openai.realtime import client_events as client
+from mlxctl.protocols.openai.realtime.conversation import Conversation
+from mlxctl.protocols.openai.realtime.events import error_event, event, new_id
+from mlxctl.protocols.openai.realtime.items import Content, Item, ItemReference, MessageItem, shown
+from mlxctl.protocols.openai.realtime.session import InputTranscription, Session, updated
+from mlxctl.server.http.web_socket import MAX_SECONDS, WebSocket
+from mlxctl.server.resources.realtime.audio_models import AudioModels
+from mlxctl.server.resources.realtime.input_audio import BYTES_A_SECOND, InputAudio, Turn
+from mlxctl.server.resources.realtime.response import Response, ResponsePlan
+from mlxctl.server.resources.realtime.spoken_message import SpokenMessage
+from mlxctl.server.resources.realtime.streamed_request import RequestFailed
+from mlxctl.server.resources.realtime.transcript import transcribe
+
+# Reading base64 takes no time that counts; larger events are parsed in a preparation process.
+_INLINE_BYTES = 256 * 1024
+# Responses at once, of which one is in the conversation.
+_MAX_RESPONSES = 4
+# Turns that wait for their transcription: more are spoken faster than they can be heard.
+_MAX_TURNS = 16
+_INSTRUCTIONS = (
+    "You talk with the user by voice. "
+    "Answer in short plain sentences, without lists, tables, Markdown or emoji."
+)
+
+
+@dataclass(slots=True)
+class _Answering:
+    """A response and the task that runs it."""
+
+    response: Response
+    task: asyncio.Task[None]
+
+
+class RealtimeSession:
+    """Answers the events of one client.
+
+    `max_bytes` limits the texts of the conversation.
+    """
+
+    def __init__(
+        self,
+        socket: WebSocket,
+        inference: InferenceService,
+        call: CallContext,
+        *,
+        model: str,
+        is_transcription: bool,
+        max_bytes: int,
+    ) -> None:
+        self._socket = socket
+        self._preparation = inference.preparation
+        self._models = AudioModels(inference.models, call)
+        self._session = Session(
+            id=new_id("sess"),
+            type="transcription" if is_transcription else "realtime",
+            model="" if is_transcription else model,
+            expires_at=int(time.time() + MAX_SECONDS),
+            instructions=_INSTRUCTIONS,
+        )
+        if is_transcription:
+            asked = InputTranscription(model=model or None)
+            self._session.audio = replace(
+                self._session.audio, input=replace(self._session.audio.input, transcription=asked)
+            )
+        self._conversation = Conversation()
+        self._conversation_id = new_id("conv")
+        self._room = max_bytes
+        self._audio = InputAudio(socket.account)
+        self._audio.detect(self._session.audio.input.turn_detection)
+        self._transcripts: dict[str, asyncio.Task[None]] = {}
+        self._responses: dict[str, _Answering] = {}
+        self._spoken: dict[str, SpokenMessage] = {}
+
+    async def run(self) -> None:
+        """Serve the client until it leaves."""
+        try:
+            with suppress(InvalidRequest):  # the client has not named a model yet
+                await self._choose_modality()
+            await self._send("session.created", session=self._session.shown())
+            while (message := await self._socket.next()) is not None:
+                await self._handle(message)
+                self._socket.done(message)
+        finally:
+            tasks = [*self._transcripts.values(), *(each.task for each in self._responses.values())]
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+
+    async def _handle(self, message: bytes) -> None:
+        event_id = None
+        try:
+            given: client.ClientEvent = (
+                client.parse_event(message)
+                if len(message) < _INLINE_BYTES
+                else await self._preparation.parse(message, client.parse_event)
+            )
+            event_id = given.event_id
+            await self._act(given, len(message))
+        except MlxctlError as error:
+            await self._socket.send_text(error_event(error, event_id or client.event_id_of(message)))
+
+    async def _act(self, given: client.ClientEvent, num_bytes: int) -> None:
+        match given:
+            case client.AudioAppend():
+                for turn in await self._audio.append(given.audio):
+                    await self._take_turn(turn)
+            case client.AudioCommit():
+                await self._commit(self._audio.commit())
+            case client.AudioClear():
+                self._audio.clear()
+                await self._send("input_audio_buffer.cleared")
+            case client.ResponseCreate():
+                await self._respond(given.response or client.ResponseParameters())
+            case client.ResponseCancel():
+                await self._cancel(given.response_id)
+            case client.SessionUpdate():
+                await self._update(given)
+            case client.ItemCreate():
+                await self._create_item(given, num_bytes)
+            case client.ItemRetrieve():
+                item = self._conversation.find(given.item_id, "retrieve")
+                await self._send("conversation.item.retrieved", item=shown(item))
+            case client.ItemTruncate():
+                await self._truncate(given)
+            case client.ItemDelete():
+                self._conversation.delete(given.item_id)
+                await self._send("conversation.item.deleted", item_id=given.item_id)
+            case _:
+                assert_never(given)
+
+    async def _update(self, given: client.SessionUpdate) -> None:
+        before, asked = self._session.audio.input.turn_detection, given.session
+        session = updated(self._session, asked, path="session")
+        if session.type == "realtime" and not session.model:
+            message = "session.type: name a chat model in the URL, without intent=transcription"
+            raise InvalidRequest(message, param="session.type", code="invalid_value")
+        await self._models.hearing(session)
+        await self._models.speaking(session)
+        self._session = session
+        await self._choose_modality()
+        if session.audio.input.turn_detection != before:
+            self._audio.detect(session.audio.input.turn_detection)
+        await self._send("session.updated", session=self._session.shown())
+
+    async def _choose_modality(self) -> None:
+        """Answer with text where the server cannot speak."""
+        can_speak = await self._models.speaking(self._session) is not None
+        speaks = can_speak and "audio" in self._session.output_modalities
+        self._session = replace(self._session, output_modalities=["audio" if speaks else "text"])
+
+    async def _take_turn(self, turn: Turn) -> None:
+        """Send the events of a turn that has begun or ended."""
+        detection = self._session.audio.input.turn_detection
+        assert detection is not None, "only detected turns come here"
+        if turn.audio is None:
+            where = {"audio_start_ms": turn.milliseconds, "item_id": turn.item_id}
+            await self._send("input_audio_buffer.speech_started", **where)
+            if detection.interrupt_response and (active := self._in_conversation()) is not None:
+                await self._end(active, "turn_detected")
+            return
+        where = {"audio_end_ms": turn.milliseconds, "item_id": turn.item_id}
+        await self._send("input_audio_buffer.speech_stopped", **where)
+        await self._commit(turn)
+        if detection.create_response and self._session.type == "realtime":
+            await self._respond(client.ResponseParameters(), is_optional=True)
+
+    async def _commit(self, turn: Turn) -> None:
+        """Make an item of a turn, and transcribe it."""
+        audio = turn.audio or b""
+        item = MessageItem(id=turn.item_id, role="user", content=[Content(type="input_audio", audio=audio)])
+        try:
+            before = await self._add(item)
+        except InvalidRequest:
+            self._socket.account.remove(len(audio))
+            raise
+        committed = {"previous_item_id": before, "item_id": turn.item_id}
+        await self._send("input_audio_buffer.committed", **committed)
+        await self._announce(item, before)
+        await self._send("conversation.item.done", previous_item_id=before, item=shown(item))
+
+    async def _create_item(self, given: client.ItemCreate, num_bytes: int) -> None:
+        item = given.item
+        item.id = item.id or new_id("item")
+        self._take_room(num_bytes)
+        if isinstance(item, MessageItem):
+            for place, part in enumerate(item.content):
+                _check_part(part, item.role, f"item.content[{place}]")
+                if part.audio is not None:
+                    self._socket.account.add(len(part.audio))
+        before = await self._add(item, after=given.previous_item_id)
+        await self._announce(item, before)
+        await self._send("conversation.item.done", previous_item_id=before, item=shown(item))
+
+    async def _add(self, item: Item, *, after: str | None = None) -> str | None:
+        """Add an item, and begin to transcribe its audio.
+
+        Returns the id of the item before it.
+        """
+        has_audio = isinstance(item, MessageItem) and any(part.audio for part in item.content)
+        if has_audio and len(self._transcripts) >= _MAX_TURNS:
+            message = f"{_MAX_TURNS} turns wait for their transcription; send audio as it is spoken"
+            raise InvalidRequest(message, code="rate_limit_exceeded")
+        before = self._conversation.add(item, after=after)
+        if has_audio:
+            task = asyncio.create_task(self._transcribe(item), name="realtime-transcript")
+            self._transcripts[item.id or ""] = task
+            task.add_done_callback(lambda _: self._transcripts.pop(item.id or "", None))
+        return before
+
+    async def _announce(self, item: Item, before: str | None) -> None:
+        await self._send("conversation.item.added", previous_item_id=before, item=shown(item))
+
+    async def _transcribe(self, item: Any) -> None:
+        """Transcribe the audio of a message."""
+        for index, part in enumerate(item.content):
+            audio, part.audio = part.audio, None
+            if audio is None:
+                continue
+            try:
+                await self._transcribe_part(item.id, index, part, audio)
+            finally:
+                self._socket.account.remove(len(audio))
+
+    async def _transcribe_part(self, item_id: str, index: int, part: Content, audio: bytes) -> None:
+        asked = self._session.audio.input.transcription
+        kind, place = (
+            "conversation.item.input_audio_transcription",
+            {"item_id": item_id, "content_index": index},
+        )
+
+        async def send_delta(delta: str) -> None:
+            if asked is not None:
+                await self._send(f"{kind}.delta", **place, delta=delta)
+
+        try:
+            model = await self._models.hearing(self._session)
+            if model is None:
+                message = "the server has no transcription model; serve one beside the chat model"
+                raise InvalidRequest(message, code="model_not_found")
+            text, usage = await transcribe(
+                self._socket, audio, replace(asked or InputTranscription(), model=model), on_delta=send_delta
+            )
+        except RequestFailed as error:
+            await self._send(f"{kind}.failed", **place, error=error.error)
+            return
+        except MlxctlError as error:
+            await self._send(f"{kind}.failed", **place, error=error_detail(error))
+            return
+        part.transcript = text
+        if asked is not None:
+            await self._send(f"{kind}.completed", **place, transcript=text, usage=usage)
+
+    async def _respond(self, asked: client.ResponseParameters, *, is_optional: bool = False) -> None:
+        in_conversation = asked.conversation != "none"
+        if self._session.type == "transcription":
+            message = "a transcription session has no responses; open a session of type realtime"
+            raise InvalidRequest(message, param="type", code="invalid_value")
+        if in_conversation and (active := self._in_conversation()) is not None:
+            message = (
+                f"the conversation has an active response, {active.response.id!r}; wait for it, or cancel it"
+            )
+            raise InvalidRequest(message, code="conversation_already_has_active_response")
+        if len(self._responses) >= _MAX_RESPONSES:
+            message = f"a session may have {_MAX_RESPONSES} responses at once; wait for one"
+            raise InvalidRequest(message, code="rate_limit_exceeded")
+        session = updated(self._session, asked, path="response")
+        speaks = "audio" in session.output_modalities
+        plan = ResponsePlan(
+            session=session,
+            speech_model=await self._models.speaking(session) if speaks else None,
+            items=self._input_of(asked),
+            in_conversation=in_conversation,
+            is_optional=is_optional,
+            metadata=asked.metadata,
+        )
+        response = Response(
+            plan=plan,
+            socket=self._socket,
+            conversation_id=self._conversation_id,
+            add_item=self._add_output,
+            end_item=self._end_output,
+            spoken=self._spoken,
+        )
+        task = asyncio.create_task(response.run(), name="realtime-response")
+        self._responses[response.id] = _Answering(response, task)
+        task.add_done_callback(lambda _: self._responses.pop(response.id, None))
+
+    def _input_of(
+        self, asked: client.ResponseParameters
+    ) -> Callable[[], Coroutine[Any, Any, Sequence[Item]]]:
+        """Return what reads the input of a response.
+
+        It waits for transcripts. Raises InvalidRequest.
+        """
+        given: list[Item] | None = None
+        if asked.input is not None:
+            given = [
+                self._conversation.find(item.id, "reference", param="response.input")
+                if isinstance(item, ItemReference)
+                else item
+                for item in asked.input
+            ]
+        waiting = list(self._transcripts.values())
+
+        async def read() -> Sequence[Item]:
+            if waiting:
+                await asyncio.wait(waiting)
+            return self._conversation.items if given is None else given
+
+        return read
+
+    async def _add_output(self, item: Item) -> None:
+        await self._announce(item, self._conversation.add(item))
+
+    async def _end_output(self, item: Item) -> None:
+        self._take_room(len(msgspec.json.encode(item)))
+        await self._send("conversation.item.done", item=shown(item))
+
+    def _in_conversation(self) -> _Answering | None:
+        active = self._responses.values()
+        return next((each for each in active if each.response.plan.in_conversation), None)
+
+    async def _cancel(self, response_id: str | None) -> None:
+        found = self._responses.get(response_id) if response_id else self._in_conversation()
+        if found is None:
+            message = "there is no active response to cancel"
+            raise InvalidRequest(message, param="response_id", code="response_cancel_not_active")
+        await self._end(found, "client_cancelled")
+
+    async def _end(self, active: _Answering, reason: str) -> None:
+        active.response.cancelled_by = reason
+        active.task.cancel()
+        await asyncio.wait({active.task})
+
+    async def _truncate(self, given: client.ItemTruncate) -> None:
+        spoken = self._spoken.get(given.item_id)
+        if spoken is None:
+            self._conversation.find(given.item_id, "truncate")
+            message = "item_id: only spoken answers can be truncated"
+            raise InvalidRequest(message, param="item_id", code="item_truncate_invalid_item")
+        if given.content_index:
+            raise InvalidRequest("content_index must be 0", param="content_index", code="invalid_value")
+        milliseconds = spoken.num_bytes * 1000 // BYTES_A_SECOND
+        if given.audio_end_ms > milliseconds + 1:
+            message = f"audio_end_ms is {given.audio_end_ms}, but the audio has {milliseconds} ms"
+            raise InvalidRequest(message, param="audio_end_ms", code="invalid_value")
+        # Answers outside of the conversation are interrupted, too, but not remembered.
+        for item in self._conversation.items:
+            if item.id == given.item_id and isinstance(item, MessageItem):
+                (content,) = item.content
+                content.transcript = spoken.heard(content.transcript or "", given.audio_end_ms)
+        where = {"content_index": 0, "audio_end_ms": given.audio_end_ms}
+        await self._send("conversation.item.truncated", item_id=given.item_id, **where)
+
+    def _take_room(self, num_bytes: int) -> None:
+        """Count bytes of items. Raises InvalidRequest, QueueFull."""
+        if num_bytes > self._room:
+            message = "the items of the session take all memory that they may have; open another session"
+            raise InvalidRequest(message, code="conversation_full")
+        self._socket.account.add(num_bytes)
+        self._room -= num_bytes
+
+    async def _send(self, kind: str, **fields: Any) -> None:
+        await self._socket.send_text(event(kind, **fields))
+
+
+def _check_part(part: Content, role: str, path: str) -> None:
+    """Raise InvalidRequest for content that its role cannot have."""
+    kinds = {"assistant": ("output_text", "output_audio"), "system": ("input_text",)}
+    allowed = kinds.get(role, ("input_text", "input_audio", "input_image"))
+    if part.type not in allowed:
+        message = f"{path}.type is {part.type!r}; a message of role {role} has {' or '.join(allowed)}"
+        raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
+    if part.type != "input_audio" or part.transcript:
+        part.audio = None
+    needed = {"input_image": part.image_url, "input_audio": part.audio or part.transcript}
+    if not needed.get(part.type, True):
+        field = "image_url" if part.type == "input_image" else "audio"
+        raise InvalidRequest(f"{path}.{field} is missing", param=f"{path}.{field}", code="invalid_value")
