@@ -43,10 +43,10 @@ class Frames:
 
 
 def choose(num_frames: int, duration: float, fps: float, max_frames: int) -> list[int]:
-    """Return the numbers of evenly spaced frames: `fps` a second, an even number."""
+    """Return the numbers of evenly spaced frames: `fps` a second, an even number unless all."""
     most = min(max_frames, num_frames)
     number = int(min(max(duration * fps, min(_MIN_FRAMES, most)), most))
-    number -= number % 2 if number > 1 else 0
+    number -= number % 2 if 1 < number < num_frames else 0
     step = (num_frames - 1) / max(number - 1, 1)
     return [round(place * step) for place in range(number)]
 
@@ -173,9 +173,9 @@ def main(path: str, kind: str, fps: str, max_frames: str, max_pixels: str) -> No
         head = {"seconds": frames.seconds, "duration": frames.duration, "width": width, "height": height}
     except UnreadableError as error:
         head = {"problem": str(error)}
-    except Exception as error:
+    except Exception:
         # Decoders raise any exception for a damaged file.
-        head = {"problem": f"cannot be decoded: {error}"}
+        head = {"problem": "cannot be decoded: it is damaged, or too large"}
     sys.stdout.buffer.write(json.dumps(head).encode() + b"\n")
     for picture in pictures:
         sys.stdout.buffer.write(picture.tobytes())
