@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         TopLogprob,
         Usage,
     )
-    from mlxctl.ir.images import ProcessedImage, VisionRecipe
+    from mlxctl.ir.images import Clip, ProcessedImage, VisionRecipe
     from mlxctl.ir.kv_cache_size import KVFormat
     from mlxctl.ir.messages import (
         AudioPart,
@@ -47,11 +47,13 @@ if TYPE_CHECKING:
         Part,
         RemoteImagePart,
         Role,
+        SeenPart,
         ShownPart,
         TextPart,
         ThinkingPart,
         ToolCallPart,
         ToolResultPart,
+        VideoPart,
         text_message,
     )
     from mlxctl.ir.model_spec import (
@@ -112,6 +114,7 @@ __all__ = [
     "CacheOptions",
     "ClearThinking",
     "ClearToolUses",
+    "Clip",
     "Collector",
     "Constraint",
     "ConstraintKind",
@@ -155,6 +158,7 @@ __all__ = [
     "Role",
     "SamplingOptions",
     "SamplingParams",
+    "SeenPart",
     "SegmentObserver",
     "ShownPart",
     "SpeechChunk",
@@ -195,6 +199,7 @@ __all__ = [
     "TranscriptionResult",
     "TranscriptionTask",
     "Usage",
+    "VideoPart",
     "VisionRecipe",
     "WhisperTokens",
     "collect",

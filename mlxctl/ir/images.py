@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Any
 
 _DIGEST_BYTES = 16
 
@@ -13,6 +14,8 @@ class VisionRecipe:
 
     An image is resized to whole cells of `cell_size` pixels a side; each cell is one token. `sizes` are the
     family's other numbers, by their names in the models' files.
+
+    Cells of clips have the token `video_token_id`, None for that of images.
 
     `axes` has the axis (0 time, 1 row, 2 column) of each rotary frequency, for positions with three axes.
 
@@ -28,17 +31,35 @@ class VisionRecipe:
     resample: int
     sizes: Mapping[str, int] = field(default_factory=dict)
     axes: tuple[int, ...] = ()
+    video_token_id: int | None = None
+
+    @property
+    def cell_token_ids(self) -> tuple[int, ...]:
+        """The tokens that stand for cells."""
+        return (self.image_token_id, *(() if self.video_token_id is None else (self.video_token_id,)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clip:
+    """The frames of a video that a model reads.
+
+    `pictures` are Pillow's, 8-bit RGB of one size; `seconds` is when each is shown, of `duration` seconds.
+    """
+
+    pictures: tuple[Any, ...]
+    seconds: tuple[float, ...]
+    duration: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessedImage:
-    """One preprocessed image: `num_tokens` of a prompt from `start` on.
+    """One preprocessed image or group of frames: `num_tokens` of a prompt from `start` on.
 
     `tiles` are height and width of each picture that the encoder gets, and `pixels` their bytes of red,
     green, blue, row by row. Positions after it continue `num_positions` after its start, which for some
     models is less than its number of tokens. With `is_whole` its tokens attend to each other in both
-    directions, so they are prefilled together. `digest` is a hash of sizes and pixels: the token ids of all
-    images are the same.
+    directions, so they are prefilled together. `time` is added to their positions in time. `digest` is a hash
+    of sizes, pixels and time: the token ids of all images are the same.
     """
 
     start: int
@@ -48,6 +69,7 @@ class ProcessedImage:
     pixels: bytes
     digest: bytes
     is_whole: bool = False
+    time: int = 0
 
     @classmethod
     def of(
@@ -59,10 +81,12 @@ class ProcessedImage:
         num_tokens: int,
         num_positions: int,
         is_whole: bool = False,
+        time: int = 0,
     ) -> "ProcessedImage":
         """Return the image with its digest."""
         sizes = "+".join(f"{height} x {width}" for height, width in tiles)
-        digest = blake2b(f"{sizes}:".encode(), digest_size=_DIGEST_BYTES)
+        place = f"{sizes}@{time}" if time else sizes
+        digest = blake2b(f"{place}:".encode(), digest_size=_DIGEST_BYTES)
         digest.update(pixels)
         return cls(
             start=start,
@@ -72,6 +96,7 @@ class ProcessedImage:
             pixels=pixels,
             digest=digest.digest(),
             is_whole=is_whole,
+            time=time,
         )
 
     @property
@@ -100,6 +125,25 @@ _SIGNATURES = (
     (b"MM\x00*", "image/tiff"),
 )
 _HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+
+
+_ANIMATIONS = ("image/gif", "image/webp", "image/png")
+_QUICKTIME_BRAND = b"qt  "
+
+
+def video_media_type(data: bytes) -> str | None:
+    """Return the media type of a clip by its first 64 bytes.
+
+    None for what is no clip. Images that may be animated are clips.
+    """
+    if data[:4] == b"\x1a\x45\xdf\xa3":
+        return "video/webm"
+    image = image_media_type(data)
+    if image is not None:
+        return image if image in _ANIMATIONS else None
+    if data[4:8] == b"ftyp":
+        return "video/quicktime" if data[8:12] == _QUICKTIME_BRAND else "video/mp4"
+    return "video/quicktime" if data[4:8] in (b"moov", b"mdat", b"wide", b"free") else None
 
 
 def image_media_type(data: bytes) -> str | None:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
+from mlxctl.ir.images import Clip
+
 Role = Literal["system", "user", "assistant", "tool"]
 PartType = TypeVar("PartType")
 
@@ -31,13 +33,30 @@ class ImagePart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteImagePart:
-    """An image that is still to be fetched.
+class VideoPart:
+    """A clip: an encoded file (MP4, GIF, …), or its frames as images.
 
-    The field `param` of the request has its URL.
+    Never a path or a URL. `fps` frames a second are read, at most `max_frames`; that of `has_frames` is their
+    rate. None leaves it to the server. `clip` has the frames once they are decoded.
+    """
+
+    files: tuple[bytes, ...] = ()
+    has_frames: bool = False
+    fps: float | None = None
+    max_frames: int | None = None
+    param: str = field(default="messages", compare=False)
+    clip: Clip | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteImagePart:
+    """An image or a clip that is still to be fetched.
+
+    The field `param` of the request has its URL. `video` has the options of a clip.
     """
 
     url: str
+    video: VideoPart | None = None
     param: str = field(default="messages", compare=False)
 
 
@@ -98,7 +117,8 @@ class ToolResultPart:
         return "\n".join(part.text for part in self.content if isinstance(part, TextPart))
 
 
-ShownPart = TextPart | ImagePart | RemoteImagePart | DocumentPart
+SeenPart = ImagePart | VideoPart
+ShownPart = TextPart | SeenPart | RemoteImagePart | DocumentPart
 Part = ShownPart | AudioPart | ThinkingPart | ToolCallPart | ToolResultPart
 
 
@@ -128,13 +148,13 @@ class Message:
 
     @property
     def num_images(self) -> int:
-        """The number of images, those in tool results included."""
+        """The number of images and clips, those in tool results included."""
         within = (part for result in self.tool_results for part in result.content)
-        return sum(isinstance(part, ImagePart) for part in (*self.parts, *within))
+        return sum(isinstance(part, SeenPart) for part in (*self.parts, *within))
 
     @property
     def remote_images(self) -> tuple[RemoteImagePart, ...]:
-        """The images that are still to be fetched, in order."""
+        """The images and clips that are still to be fetched, in order."""
         within = (part for result in self.tool_results for part in result.content)
         return tuple(part for part in (*self.parts, *within) if isinstance(part, RemoteImagePart))
 
@@ -144,8 +164,8 @@ class Message:
         within = (part for result in self.tool_results for part in result.content)
         return any(isinstance(part, DocumentPart) for part in (*self.parts, *within))
 
-    def with_fetched(self, images: Mapping[str, ImagePart]) -> "Message":
-        """Return the message with images in place of their URLs."""
+    def with_fetched(self, images: Mapping[RemoteImagePart, SeenPart]) -> "Message":
+        """Return the message with images and clips in place of their URLs."""
         if not self.remote_images:
             return self
         parts = (
@@ -175,8 +195,8 @@ class Message:
         return tuple(part for part in self.parts if isinstance(part, ToolResultPart))
 
 
-def _fetched(part: PartType, images: Mapping[str, ImagePart]) -> PartType | ImagePart:
-    return images.get(part.url, part) if isinstance(part, RemoteImagePart) else part
+def _fetched(part: PartType, images: Mapping[RemoteImagePart, SeenPart]) -> PartType | SeenPart:
+    return images.get(part, part) if isinstance(part, RemoteImagePart) else part
 
 
 def text_message(role: Role, text: str) -> Message:

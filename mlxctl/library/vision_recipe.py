@@ -1,6 +1,6 @@
 """The image input of a model, or why it is unsupported.
 
-Reads `config.json`, `processor_config.json` and `preprocessor_config.json`.
+Reads `config.json`, `processor_config.json`, `preprocessor_config.json` and `video_preprocessor_config.json`.
 """
 
 from collections.abc import Mapping
@@ -58,4 +58,8 @@ def _read_files(path: Path, config: Mapping[str, Any], vision: Mapping[str, Any]
         inner = values.get("image_processor", values)
         image_processor |= inner if isinstance(inner, Mapping) else {}
     tokenizer = read_json_object(path, "tokenizer_config.json") or {}
-    return VisionFiles(config, text_part(config), vision, image_processor, processor, tokenizer)
+    # Older models have one file for images and videos.
+    video = read_json_object(path, "video_preprocessor_config.json") or processor.get("video_processor")
+    if not isinstance(video, Mapping):
+        video = image_processor
+    return VisionFiles(config, text_part(config), vision, image_processor, processor, tokenizer, video)

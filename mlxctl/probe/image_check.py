@@ -1,10 +1,11 @@
-"""Test of vision with images of one color each.
+"""Test of vision with images of one color each, alone, in pairs and as a video.
 
-A model that guesses names one color right at most.
+A model that guesses names one color right at most, and no order.
 """
 
 import struct
 import zlib
+from collections.abc import Sequence
 
 from mlxctl.ir import (
     GenerationRequest,
@@ -12,30 +13,37 @@ from mlxctl.ir import (
     Message,
     ModelCapabilities,
     ProbeVerdict,
+    SeenPart,
     TextPart,
     TextResult,
     ThinkingOptions,
+    VideoPart,
 )
-from mlxctl.probe.interview import GREEDY, Interview
-from mlxctl.probe.questions import COLOR_QUESTION, COLORS, COLORS_QUESTION
+from mlxctl.probe.interview import GREEDY, Interview, ProbeTranscript
+from mlxctl.probe.questions import COLOR_QUESTION, COLORS, COLORS_QUESTION, VIDEO_QUESTION
 from mlxctl.state.stores import Finding
 
 _MAX_TOKENS = 256
 _SIDE = 64
 _PAIRS = (("blue", "red"), ("red", "green"))
+_FRAMES_A_COLOR = 4
 
 
 async def check_vision(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Ask for the color of each image, then of two together.
+    """Ask for the color of each image, then of two together, then of a video.
 
     A color in the thinking counts, too.
     """
     adapter = interview.adapter(known)
-    transcripts = [
-        await interview.ask(adapter, _request(interview, COLOR_QUESTION, color)) for color in COLORS
-    ]
-    pairs = [await interview.ask(adapter, _request(interview, COLORS_QUESTION, *pair)) for pair in _PAIRS]
+
+    async def ask(question: str, *images: SeenPart) -> ProbeTranscript:
+        return await interview.ask(adapter, _request(interview, question, *images))
+
+    transcripts = [await ask(COLOR_QUESTION, _image(color)) for color in COLORS]
+    pairs = [await ask(COLORS_QUESTION, *map(_image, pair)) for pair in _PAIRS]
+    videos = [await ask(VIDEO_QUESTION, _video(pair)) for pair in _PAIRS]
     pair_verdict, pair_reason = judge_pairs([transcript.result for transcript in pairs])
+    video_verdict, video_reason = judge_pairs([transcript.result for transcript in videos], kind="videos")
     verdict, reason = judge([transcript.result for transcript in transcripts])
     num_tokens = len(transcripts[0].prepared.token_ids)
     return (
@@ -52,11 +60,25 @@ async def check_vision(interview: Interview, known: ModelCapabilities) -> tuple[
             reason=pair_reason,
             exchanges=tuple(transcript.evidence() for transcript in pairs),
         ),
+        Finding(
+            question="video",
+            verdict=video_verdict,
+            reason=video_reason,
+            exchanges=tuple(transcript.evidence() for transcript in videos),
+        ),
     )
 
 
-def _request(interview: Interview, question: str, *colors: str) -> GenerationRequest:
-    images = (ImagePart(data=one_color_png(COLORS[color]), media_type="image/png") for color in colors)
+def _image(color: str) -> ImagePart:
+    return ImagePart(data=one_color_png(COLORS[color]), media_type="image/png")
+
+
+def _video(colors: Sequence[str]) -> VideoPart:
+    files = (one_color_png(COLORS[color]) for color in colors for _ in range(_FRAMES_A_COLOR))
+    return VideoPart(files=tuple(files), has_frames=True)
+
+
+def _request(interview: Interview, question: str, *images: SeenPart) -> GenerationRequest:
     return GenerationRequest(
         model=interview.model,
         messages=(Message(role="user", parts=(*images, TextPart(text=question))),),
@@ -66,14 +88,14 @@ def _request(interview: Interview, question: str, *colors: str) -> GenerationReq
     )
 
 
-def judge_pairs(results: list[TextResult]) -> tuple[ProbeVerdict, str]:
-    """Return the verdict for the answers to the pairs of images."""
+def judge_pairs(results: list[TextResult], *, kind: str = "pairs") -> tuple[ProbeVerdict, str]:
+    """Return the verdict for the answers about two colors, as pairs of images or videos."""
     num_right = 0
     for result, pair in zip(results, _PAIRS, strict=True):
         answer = (result.text or result.thinking).casefold()
         named = sorted((color for color in COLORS if color in answer), key=answer.index)
         num_right += named == list(pair)
-    reason = f"named the colors of {num_right} pairs of {len(_PAIRS)} in order"
+    reason = f"named the colors of {num_right} {kind} of {len(_PAIRS)} in order"
     return ("yes" if num_right == len(_PAIRS) else "no"), reason
 
 

@@ -21,7 +21,7 @@ from mlxctl.probe.thinking_check import check_thinking
 from mlxctl.probe.tool_results import check_tools
 from mlxctl.state.stores import Finding, to_capabilities
 
-QUESTIONS_VERSION = 8
+QUESTIONS_VERSION = 9
 """Version of the questions; a model probed with an older one is probed again."""
 
 
@@ -44,7 +44,7 @@ STEPS = (
     ProbeStep(title="conversation", questions=("chat",), check=check_chat),
     ProbeStep(title="tools", questions=("tools",), check=check_tools),
     ProbeStep(title="JSON", questions=("structured_output",), check=check_schema),
-    ProbeStep(title="images", questions=("vision", "multi_image"), check=check_vision),
+    ProbeStep(title="images", questions=("vision", "multi_image", "video"), check=check_vision),
     ProbeStep(title="batches", questions=("batch_safe",), check=check_batch),
 )
 

@@ -9,6 +9,7 @@ from mlxctl.state.stores import QUESTIONS, Finding
 _MODALITIES: dict[str, tuple[Kind, ...]] = {
     "vision": ("vision",),
     "multi_image": ("vision",),
+    "video": ("vision",),
     "embeddings": ("embeddings",),
     "reranking": ("reranker",),
     "audio": ("speech-to-text", "text-to-speech"),
@@ -19,6 +20,7 @@ _IMAGES_NOT_RUN = (
 _NOT_RUN = {
     "vision": _IMAGES_NOT_RUN,
     "multi_image": _IMAGES_NOT_RUN,
+    "video": _IMAGES_NOT_RUN,
     "embeddings": "only embedding models are tested for vectors",
     "reranking": "only cross-encoders are tested for scores",
     "audio": f"only {', '.join(('whisper', *TRANSCRIPTION_FAMILIES))} models transcribe here, and only "
@@ -27,7 +29,7 @@ _NOT_RUN = {
 
 
 def check_modalities(detection: Detection) -> tuple[Finding, ...]:
-    """Return findings on vision, embeddings, reranking and audio by detected kind."""
+    """Return findings on vision, video, embeddings, reranking and audio by detected kind."""
     return tuple(_check_modality(question, detection) for question in _MODALITIES)
 
 

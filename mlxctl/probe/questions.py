@@ -53,6 +53,7 @@ BATCH_QUESTIONS = ("Tell me about the sea.", "What is a mountain?")
 
 COLOR_QUESTION = "Which color is this image? Answer with one word."
 COLORS_QUESTION = "Which colors are these two images, in their order? Answer with two words."
+VIDEO_QUESTION = "Which two colors does this video show, in their order? Answer with two words."
 COLORS = {"red": (220, 20, 20), "green": (20, 150, 40), "blue": (20, 40, 220)}
 """RGB values of the images by the right answer."""
 

@@ -208,7 +208,7 @@ def _step_runner(subject: ProbeSubject, known: Sequence[Finding]) -> StepRunner:
         known_findings = [
             finding
             for finding in check_modalities(subject.detection)
-            if not (has_vision and finding.question in ("vision", "multi_image"))
+            if not (has_vision and finding.question in ("vision", "multi_image", "video"))
         ]
         return StepRunner([*known_findings, *known])
     steps = _STEPS[facts.purpose]

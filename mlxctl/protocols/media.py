@@ -20,7 +20,7 @@ _PLAIN = str.maketrans("-_", "+/", " \t\r\n")
 
 _PDF_URL = re.compile(r"data:application/pdf(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE)
 _AUDIO_URL = re.compile(r"data:audio/[\w.+-]+(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE)
-_REMOTE_URL = re.compile(r"https?:", re.IGNORECASE)
+REMOTE_URL = re.compile(r"https?:", re.IGNORECASE)
 _DATA_URL = re.compile(
     r"data:(?P<media_type>image/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE
 )
@@ -31,7 +31,7 @@ def image_from_url(url: str, path: str) -> ImagePart | RemoteImagePart:
 
     Raises InvalidRequest.
     """
-    if _REMOTE_URL.match(url):
+    if REMOTE_URL.match(url):
         return RemoteImagePart(url=url, param=path)
     return image_from_data_url(url, path)
 
@@ -45,13 +45,13 @@ def image_from_data_url(url: str, path: str) -> ImagePart:
             "send the bytes",
             param=path,
         )
-    data = _decode(url[header.end() :], path)
+    data = decode_base64(url[header.end() :], path)
     return ImagePart(data=data, media_type=header["media_type"].lower(), param=path)
 
 
 def image_from_bytes(data: str, path: str) -> ImagePart:
     """Return the image of base64 `data` without a media type. Raises InvalidRequest."""
-    decoded = _decode(data, path)
+    decoded = decode_base64(data, path)
     return ImagePart(data=decoded, media_type=image_media_type(decoded) or "image/png", param=path)
 
 
@@ -65,7 +65,7 @@ def image_from_base64(data: str, media_type: str, path: str) -> ImagePart:
             f"{path}.media_type is {media_type!r}; it must be an image type such as 'image/png'",
             param=f"{path}.media_type",
         )
-    return ImagePart(data=_decode(data, f"{path}.data"), media_type=media_type, param=path)
+    return ImagePart(data=decode_base64(data, f"{path}.data"), media_type=media_type, param=path)
 
 
 def document_from_data_url(url: str, path: str) -> DocumentPart:
@@ -76,7 +76,7 @@ def document_from_data_url(url: str, path: str) -> DocumentPart:
             f"{path} must be a data URL of a PDF, 'data:application/pdf;base64,…'; send other files as text",
             param=path,
         )
-    return DocumentPart(data=_decode(url[header.end() :], path), param=path)
+    return DocumentPart(data=decode_base64(url[header.end() :], path), param=path)
 
 
 def document_from_base64(data: str, media_type: str, path: str) -> DocumentPart:
@@ -90,7 +90,7 @@ def document_from_base64(data: str, media_type: str, path: str) -> DocumentPart:
             "(source type 'text' or 'content')",
             param=f"{path}.media_type",
         )
-    return DocumentPart(data=_decode(data, f"{path}.data"), param=path)
+    return DocumentPart(data=decode_base64(data, f"{path}.data"), param=path)
 
 
 def document_tags(title: str | None, context: str | None = None) -> tuple[TextPart, TextPart]:
@@ -120,18 +120,18 @@ def audio_from_base64(data: str, audio_format: str, path: str) -> AudioPart:
 
     Raises InvalidRequest.
     """
-    return AudioPart(data=_decode(data, f"{path}.data"), media_type=f"audio/{audio_format}")
+    return AudioPart(data=decode_base64(data, f"{path}.data"), media_type=f"audio/{audio_format}")
 
 
 def recording_from_base64(data: str, path: str) -> bytes:
     """Return the file in base64 or a data URL. Raises InvalidRequest."""
-    if _REMOTE_URL.match(data):
+    if REMOTE_URL.match(data):
         raise InvalidRequest(f"{path} is a URL, which is not fetched; send the file as base64", param=path)
     header = _AUDIO_URL.match(data)
-    return _decode(data if header is None else data[header.end() :], path)
+    return decode_base64(data if header is None else data[header.end() :], path)
 
 
-def _decode(data: str, path: str) -> bytes:
+def decode_base64(data: str, path: str) -> bytes:
     """Decode base64 of both alphabets, with line breaks and without padding too."""
     try:
         decoded = base64.b64decode(data, validate=True)

@@ -14,12 +14,10 @@ from tests import tiny_models
 from .conftest import probed, target
 
 
-def has_vision(model: Path, store: CapabilityStore) -> Finding:
+def findings(model: Path, store: CapabilityStore) -> dict[str, Finding]:
     (outcome,) = probed([target(model)], store)
     assert outcome.record is not None, outcome.problem
-    found = outcome.record.finding("vision")
-    assert found is not None
-    return found
+    return {finding.question: finding for finding in outcome.record.findings}
 
 
 @pytest.fixture
@@ -37,21 +35,30 @@ def blind(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    ("name", "shown", "video"),
     [
-        ("pixtral_colors", "[IMG][IMG][IMG][IMG][IMG_BREAK]"),
-        ("qwen2_5_vl_colors", f"<|vision_start|>{'<|image_pad|>' * 16}<|vision_end|>"),
+        ("pixtral_colors", "[IMG][IMG][IMG][IMG][IMG_BREAK]", "[IMG_END][IMG]"),
+        (
+            "qwen2_5_vl_colors",
+            f"<|vision_start|>{'<|image_pad|>' * 16}<|vision_end|>",
+            f"<|vision_start|>{'<|video_pad|>' * 4}",
+        ),
     ],
 )
-def test_model_that_names_every_color_has_vision(name: str, shown: str, store: CapabilityStore) -> None:
-    found = has_vision(tiny_models.trained(name), store)
-    assert (found.verdict, found.reason) == ("yes", "named the color of 3 images of 3")
-    assert [exchange.output for exchange in found.exchanges] == ["Red.", "Green.", "Blue."]
-    assert shown in found.exchanges[0].prompt
+def test_model_that_names_every_color_has_vision(
+    name: str, shown: str, video: str, store: CapabilityStore
+) -> None:
+    found = findings(tiny_models.trained(name), store)
+    vision = found["vision"]
+    assert (vision.verdict, vision.reason) == ("yes", "named the color of 3 images of 3")
+    assert [exchange.output for exchange in vision.exchanges] == ["Red.", "Green.", "Blue."]
+    assert shown in vision.exchanges[0].prompt
+    assert "videos of 2 in order" in found["video"].reason
+    assert video in found["video"].exchanges[0].prompt
 
 
 def test_model_with_disabled_encoder_has_no_vision(blind: Path, store: CapabilityStore) -> None:
-    found = has_vision(blind, store)
+    found = findings(blind, store)["vision"]
     assert found.verdict == "no"
     assert found.reason in {f"named the color of {number} images of 3" for number in (0, 1)}
 

@@ -711,7 +711,7 @@ def test_invalid_chat_values_are_refused(path: str, value: object, param: str) -
         ("input", [{"type": "web_search_call"}], "input"),
         ("input[0].type", "telegram", "input[0].type"),
         ("input[0].role", "robot", "input[0].role"),
-        ("input[1].content[0].type", "video", "input[1].content[0].type"),
+        ("input[1].content[0].type", "movie", "input[1].content[0].type"),
         ("input[1].content[0]", {"type": "input_file", "file_id": "file_1"}, "input[1].content[0].file_id"),
         (
             "input[1].content[0]",
@@ -1012,10 +1012,10 @@ def test_deeply_nested_json_is_refused(protocol: str, path: str) -> None:
 
 
 def test_error_lists_the_supported_values() -> None:
-    assert "use one of: 'file', 'image_url', 'input_audio', 'text'" in str(
-        refusal("chat", with_value(CHAT, "messages[1].content[0].type", "video_url"))
+    assert "'file', 'image_url', 'input_audio', 'input_video', 'text', 'video', 'video_url'" in str(
+        refusal("chat", with_value(CHAT, "messages[1].content[0].type", "movie"))
     )
-    assert "use one of: 'document', 'image', 'search_result', 'text', 'tool_result'" in str(
+    assert "use one of: 'document', 'image', 'search_result', 'text', 'tool_result', 'video'" in str(
         refusal("messages", with_value(MESSAGES, "messages[0].content[0].type", "container_upload"))
     )
     assert "use one of: 'auto', 'none', 'required'" in str(

@@ -178,7 +178,7 @@ _SEERS = (
         config={
             **attention("qwen2_vl", rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]}),
             "vision_config": {
-                "model_type": "qwen2_vl", "embed_dim": 32, "hidden_size": 64, "mlp_ratio": 2.0,
+                "model_type": "qwen2_vl", "embed_dim": 32, "hidden_size": 64, "mlp_ratio": 2,
                 **_QWEN_VISION,
             },
         },

@@ -93,7 +93,10 @@ def _glm(name: str, text: dict[str, Any]) -> Family:
                 "temporal_patch_size": 2, "out_hidden_size": 64,
             },
         },
-        tokens=("<|begin_of_image|>", "<|image|>", "<|end_of_image|>", "<|video|>"),
+        tokens=(
+            "<|begin_of_image|>", "<|image|>", "<|end_of_image|>", "<|video|>", "<|begin_of_video|>",
+            "<|end_of_video|>",
+        ),
         token_ids={
             "image_token_id": "<|image|>", "video_token_id": "<|video|>",
             "vision_start_token_id": "<|begin_of_image|>", "vision_end_token_id": "<|end_of_image|>",

@@ -2,7 +2,8 @@
 
 Pure. Text advances on all axes at once. The tokens of an image have one time and differ in row and column;
 text after it continues after its longer side, which is fewer positions than tokens (Qwen2-VL, arXiv
-2409.12191, section 2.1).
+2409.12191, section 2.1). The groups of a clip without text between them begin at the same position and differ
+in time: all but the last have no positions of their own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,6 +60,7 @@ def three_axis_positions(
             cells: Positions = np.arange(segment.start, segment.end, dtype=np.int32) - image.start
             row, column = np.divmod(cells, image.width // cell_size)
             positions[:, columns] = image.start + shift_at(images, image.start)
+            positions[0, columns] += image.time
             positions[1, columns] += row
             positions[2, columns] += column
     return positions

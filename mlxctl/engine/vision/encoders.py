@@ -93,7 +93,7 @@ class VisionEncoder:
 
         Tokens between cells keep their embeddings. Raises ValueError if there are not as many features.
         """
-        is_cell = np.array(token_ids) == self.recipe.image_token_id
+        is_cell = np.isin(np.array(token_ids), self.recipe.cell_token_ids)
         if states.shape[0] != is_cell.sum():
             raise ValueError(f"an image has {states.shape[0]} features and {is_cell.sum()} cells")
         if is_cell.all():

@@ -30,14 +30,15 @@ class GivenStates(nn.Module):  # type: ignore[misc]
 class TextEmbedding(nn.Module):  # type: ignore[misc]
     """An embedding table in which cells of images are token 0."""
 
-    def __init__(self, table: Any, cell_id: int) -> None:
+    def __init__(self, table: Any, cell_ids: Sequence[int]) -> None:
         super().__init__()
         self.table = table
-        self._cell_id = cell_id
+        self._cell_ids = list(cell_ids)
 
     def __call__(self, token_ids: mx.array) -> mx.array:
         """Return the states of tokens."""
-        states: mx.array = self.table(mx.where(token_ids == self._cell_id, 0, token_ids))
+        is_cell = (token_ids[..., None] == mx.array(self._cell_ids)).any(axis=-1)
+        states: mx.array = self.table(mx.where(is_cell, 0, token_ids))
         return states
 
 

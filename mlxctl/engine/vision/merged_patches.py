@@ -10,7 +10,7 @@ from mlxctl.ir import ProcessedImage
 
 
 class MergedPatchEncoder(VisionEncoder):
-    """Encodes a picture of any size.
+    """Encodes a picture of any size, or a group of frames.
 
     Some towers also return features of middle layers.
     """
@@ -22,8 +22,7 @@ class MergedPatchEncoder(VisionEncoder):
     def encode(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:  # noqa: ARG002
         """Return the features of an image."""
         size = int(self.model.config.vision_config.patch_size)
-        (colors,) = colors_of(image, self.recipe)
-        patches = self._patches(colors, size).astype(self._patch_weight().dtype)
+        patches = self._patches(colors_of(image, self.recipe), size).astype(self._patch_weight().dtype)
         features = self.model.vision_tower(
             patches, mx.array([[1, image.height // size, image.width // size]])
         )
@@ -36,15 +35,16 @@ class MergedPatchEncoder(VisionEncoder):
         weight: mx.array = getattr(embed, "patchifier", embed).proj.weight
         return weight
 
-    def _patches(self, colors: mx.array, size: int) -> mx.array:
-        """Return the patches of an image.
+    def _patches(self, pictures: Sequence[mx.array], size: int) -> mx.array:
+        """Return the patches of frames, or of an image.
 
-        (height, width, 3) to (patches, colors * frames * size * size).
+        (height, width, 3) each to (patches, colors * frames * size * size).
         """
         merged = self.recipe.cell_size // size
-        rows, columns = colors.shape[0] // self.recipe.cell_size, colors.shape[1] // self.recipe.cell_size
-        cells = colors.reshape(rows, merged, size, columns, merged, size, 3).transpose(0, 3, 1, 4, 6, 2, 5)
+        height, width, _ = pictures[0].shape
+        rows, columns = height // self.recipe.cell_size, width // self.recipe.cell_size
         # The tower takes videos: an image is a video of equal frames.
         num_frames = int(self.model.config.vision_config.temporal_patch_size)
-        frames = mx.repeat(cells[..., None, :, :], num_frames, axis=-3)
-        return frames.reshape(rows * columns * merged**2, -1)
+        frames = mx.stack([*pictures, *[pictures[-1]] * (num_frames - len(pictures))], axis=-1)
+        cells = frames.reshape(rows, merged, size, columns, merged, size, 3, num_frames)
+        return cells.transpose(0, 3, 1, 4, 6, 7, 2, 5).reshape(rows * columns * merged**2, -1)

@@ -74,6 +74,7 @@ class ModelAdapter(AnswerReader):
             profile=profile,
             capabilities=capabilities,
             max_image_pixels=request_defaults.max_image_pixels,
+            max_video_frames=request_defaults.max_video_frames,
         )
         self._defaults = sampling_defaults(facts)
         self._falls_back = request_defaults.uses_fallback_sampling and not shapes_sampling(self._defaults)
@@ -122,11 +123,14 @@ class ModelAdapter(AnswerReader):
     def normalized(self, request: GenerationRequest) -> NormalizedRequest:
         """Return the request with the options that hold for all requests applied.
 
-        Once for each request: the other methods take what this returns.
+        Clips are decoded, which may take seconds. Once for each request: the other methods take what this
+        returns. Raises InvalidRequest for clips.
         """
         defaults, messages = self.request_defaults, request.messages
         if defaults.strips_agent_headers:
             messages = without_agent_headers(messages)
+        if self._formats.vision is not None:
+            messages = self._formats.vision.with_clips(messages)
         sampling = defaults.sampling_of(with_tone_curve(request.sampling, defaults.tone_curve))
         choice = request.tool_choice
         if not self.supports_tools and choice.mode == "auto" and _has_calls(messages):

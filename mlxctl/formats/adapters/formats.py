@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mlxctl.formats.adapters.family_profile import FamilyProfile
-from mlxctl.formats.adapters.media.images import ImagePlacement, open_image_placement
+from mlxctl.formats.adapters.media.images import MAX_VIDEO_FRAMES, ImagePlacement, open_image_placement
 from mlxctl.formats.adapters.parser_choice import (
     described_parsers,
     find_thinking_parser,
@@ -67,13 +67,16 @@ def detect_formats(
     profile: FamilyProfile,
     capabilities: ModelCapabilities,
     max_image_pixels: int | None = None,
+    max_video_frames: int = MAX_VIDEO_FRAMES,
 ) -> ModelFormats:
     """Detect a model's formats from its template and vocabulary.
 
     `profile` has the facts of the family; `capabilities` take precedence over profile and files. Raises
     BrokenModel for a template that cannot be used, or whose probes take too long.
     """
-    vision, vision_problem = open_image_placement(facts, vocabulary, max_pixels=max_image_pixels)
+    vision, vision_problem = open_image_placement(
+        facts, vocabulary, max_pixels=max_image_pixels, max_frames=max_video_frames
+    )
     default = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)
     # Everything about tools depends on the template for requests with tools.
     template = ChatTemplate(facts, facts.tool_template) if default and facts.tool_template else default

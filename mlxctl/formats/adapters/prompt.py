@@ -194,6 +194,7 @@ class PromptWriter:
         messages = template_messages(
             request.messages,
             placeholder=None if self._vision is None else self._vision.placeholder,
+            shown=None if self._vision is None else self._vision.shown,
             shows_in_results=shows_in_results,
             vision_problem=self._vision_problem,
         )

@@ -15,7 +15,7 @@ class RequestDefaults:
     With `strips_agent_headers`, prompts go without lines that agents change for each call. `tone_curve`,
     `sampling`, `thinking` and `max_tokens` hold for requests that set none; None leaves it to the model. With
     `uses_fallback_sampling`, models that set no sampling values get FALLBACK_SAMPLING. Larger images than
-    `max_image_pixels` are scaled down.
+    `max_image_pixels` are scaled down, and clips have at most `max_video_frames`.
     """
 
     strips_agent_headers: bool = False
@@ -25,6 +25,7 @@ class RequestDefaults:
     max_tokens: int | None = None
     uses_fallback_sampling: bool = True
     max_image_pixels: int | None = None
+    max_video_frames: int = 64
 
     def sampling_of(self, request: SamplingOptions) -> SamplingOptions:
         """Return the request's options, unset ones with the default."""

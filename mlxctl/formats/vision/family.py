@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlxctl.ir import VisionRecipe
+from mlxctl.ir import Clip, VisionRecipe
 
 BILINEAR, BICUBIC, _NUM_FILTERS = 2, 3, 6
 CLIP_COLORS = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
@@ -26,26 +26,45 @@ class VisionFiles:
     image_processor: Mapping[str, Any]
     processor: Mapping[str, Any]
     tokenizer: Mapping[str, Any]
+    video_processor: Mapping[str, Any]
     size: Mapping[str, Any] = field(init=False)
+    video_size: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        size = self.image_processor.get("size")
-        object.__setattr__(self, "size", size if isinstance(size, Mapping) else {})
+        for name, values in (("size", self.image_processor), ("video_size", self.video_processor)):
+            size = values.get("size")
+            object.__setattr__(self, name, size if isinstance(size, Mapping) else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageCut:
-    """One image as the model gets it.
+    """One image, or a group of frames, as the model gets it.
 
     `layout` are its tokens: numbers of cells, and texts between them. `tiles` are pictures (Pillow, RGB) for
     the encoder. `num_positions` is how far positions advance, None for one a token. With `is_whole` its
-    tokens attend to each other in both directions.
+    tokens attend to each other in both directions. `time` is added to its positions in time.
     """
 
     layout: Sequence[int | str]
     tiles: Sequence[Any]
     num_positions: int | None = None
     is_whole: bool = False
+    time: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClipFormat:
+    """How a family reads clips: groups of frames, each in the place of a cell.
+
+    `write` returns a clip's text with {} for the cell of each group, and `cut` the groups. `tokens` are texts
+    that have to be tokens of the vocabulary, and with `has_own_cell` the recipe's `video_token_id` too.
+    """
+
+    write: Callable[[Clip, VisionRecipe], str]
+    cut: Callable[[Clip, VisionRecipe], Sequence[ImageCut]]
+    max_frames: int = 768
+    has_own_cell: bool = False
+    tokens: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +73,8 @@ class VisionFamily:
 
     `shown` is the text of an image in the chat template, and `read` the text that replaces it; {} is the
     cell's token, which `cut` expands. `tokens` are texts that have to be tokens of the vocabulary.
-    `rewritten` are further texts of a prompt with images, each with the text that replaces it.
+    `rewritten` are further texts of a prompt with images, each with the text that replaces it. Without
+    `clips` the frames of a clip are images.
     """
 
     name: str
@@ -65,6 +85,7 @@ class VisionFamily:
     read: str = "{}"
     tokens: Sequence[str] = ()
     rewritten: Sequence[tuple[str, str]] = ()
+    clips: ClipFormat | None = None
 
 
 def image_token_id(files: VisionFiles, text: str = "") -> int:
@@ -76,6 +97,17 @@ def image_token_id(files: VisionFiles, text: str = "") -> int:
     names = ("image_token_index", "image_token_id", "media_placeholder_token_id")
     found = next((name for name in names if files.config.get(name) is not None), "image_token_id")
     return whole(files.config, found)
+
+
+def video_token_id(files: VisionFiles) -> int | None:
+    """Return the id of the token of a clip's cells, None without one."""
+    found = files.config.get("video_token_id", files.config.get("video_token_index"))
+    return found if isinstance(found, int) else None
+
+
+def minutes(seconds: float) -> str:
+    """Return a time in a clip as 00:00."""
+    return f"{int(seconds // 60):02d}:{int(seconds % 60):02d}"
 
 
 def whole(values: Mapping[str, Any], name: str, *, usual: int | None = None, least: int = 1) -> int:

@@ -1,22 +1,27 @@
 """Gemma 4: as many cells as fit, in the image's own proportions."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from mlxctl.formats.vision.family import (
     BICUBIC,
     PLAIN_COLORS,
+    ClipFormat,
     ImageCut,
     VisionFamily,
     VisionFiles,
     colors,
     image_token_id,
+    minutes,
+    video_token_id,
     whole,
 )
-from mlxctl.ir import VisionRecipe
+from mlxctl.ir import Clip, VisionRecipe
 from mlxctl.ir.errors import InvalidRequest
 
 _PATCH_SIZE, _PATCHES_A_SIDE, _MAX_CELLS = 16, 3, 280
+_MAX_FRAMES, _MAX_FRAME_CELLS = 32, 70
 
 
 def _recipe(files: VisionFiles) -> VisionRecipe:
@@ -29,20 +34,30 @@ def _recipe(files: VisionFiles) -> VisionRecipe:
         cell_size=patch_size * patches,
         sizes={
             "max_soft_tokens": whole(files.image_processor, "max_soft_tokens", usual=_MAX_CELLS),
+            "max_frame_tokens": whole(files.video_processor, "max_soft_tokens", usual=_MAX_FRAME_CELLS),
             "is_whole": int(attends_both_ways),
         },
+        video_token_id=video_token_id(files),
         **colors(files, PLAIN_COLORS, BICUBIC, normalizes=False),
     )
 
 
-def _cut(image: Any, recipe: VisionRecipe) -> ImageCut:
-    rows, columns = _grid(image, cell=recipe.cell_size, most=recipe.sizes["max_soft_tokens"])
+def _cut(image: Any, recipe: VisionRecipe, most: str = "max_soft_tokens") -> ImageCut:
+    rows, columns = _grid(image, cell=recipe.cell_size, most=recipe.sizes[most])
     size = (columns * recipe.cell_size, rows * recipe.cell_size)
     return ImageCut(
         layout=[rows * columns],
         tiles=[image.resize(size, resample=recipe.resample)],
         is_whole=bool(recipe.sizes["is_whole"]),
     )
+
+
+def _write_clip(clip: Clip, _: VisionRecipe) -> str:
+    return " ".join(f"{minutes(seconds)} <|image>{{}}<image|>" for seconds in clip.seconds)
+
+
+def _cut_clip(clip: Clip, recipe: VisionRecipe) -> Sequence[ImageCut]:
+    return [_cut(picture, recipe, "max_frame_tokens") for picture in clip.pictures]
 
 
 def _grid(image: Any, *, cell: int, most: int) -> tuple[int, int]:
@@ -69,4 +84,5 @@ FAMILY = VisionFamily(
     cut=_cut,
     read="<|image>{}<image|>",
     tokens=("<|image>", "<image|>"),
+    clips=ClipFormat(write=_write_clip, cut=_cut_clip, has_own_cell=True, max_frames=_MAX_FRAMES),
 )

@@ -1,23 +1,27 @@
 """Idefics 3 and SmolVLM: tiles, row by row, and the whole image."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from mlxctl.formats.vision.family import (
     EVEN_COLORS,
+    ClipFormat,
     ImageCut,
     VisionFamily,
     VisionFiles,
     colors,
     image_token_id,
+    minutes,
     whole,
 )
 from mlxctl.formats.vision.tiles import split_in_tiles
-from mlxctl.ir import VisionRecipe
+from mlxctl.ir import Clip, VisionRecipe
 
 _LANCZOS = 1
 _SIDE = 364
+_MAX_FRAMES = 64
 # Sides are cut to this, whatever the size of tiles.
 _MAX_SIDE = 4096
 _FRAME, _WHOLE = "<fake_token_around_image>", "<global-img>"
@@ -40,15 +44,15 @@ def _recipe(files: VisionFiles) -> VisionRecipe:
     )
 
 
-def _cut(image: Any, recipe: VisionRecipe) -> ImageCut:
-    side = recipe.sizes["side"]
+def _cut(image: Any, recipe: VisionRecipe, *, may_split: bool = True) -> ImageCut:
+    side, splits = recipe.sizes["side"], may_split and recipe.sizes["splits"]
     num_cells = (side // recipe.cell_size) ** 2
     image = image.resize(_longest_edge(image, recipe.sizes["longest_edge"]), resample=recipe.resample)
-    if recipe.sizes["splits"]:
+    if splits:
         image = image.resize(_whole_tiles(image, side), resample=recipe.resample)
     small = image.resize((side, side), resample=recipe.resample)
     columns, rows = image.width // side, image.height // side
-    if not recipe.sizes["splits"] or columns * rows == 1:
+    if not splits or columns * rows == 1:
         return ImageCut(layout=[_FRAME + _WHOLE, num_cells, _FRAME], tiles=[small])
     layout: list[int | str] = []
     for row in range(rows):
@@ -56,6 +60,19 @@ def _cut(image: Any, recipe: VisionRecipe) -> ImageCut:
             layout += [f"{_FRAME}<row_{row + 1}_col_{column + 1}>", num_cells]
         layout.append("\n" if row + 1 < rows else f"\n\n{_FRAME}{_WHOLE}")
     return ImageCut(layout=[*layout, num_cells, _FRAME], tiles=[*split_in_tiles(image, side), small])
+
+
+def _write_clip(clip: Clip, _: VisionRecipe) -> str:
+    length = timedelta(seconds=int(clip.duration))
+    frames = "".join(f"\nFrame from {minutes(seconds)}:{{}}" for seconds in clip.seconds)
+    return (
+        f"You are provided the following series of {len(clip.seconds)} frames from a {length} [H:MM:SS] "
+        f"video.\n{frames}\n\n"
+    )
+
+
+def _cut_clip(clip: Clip, recipe: VisionRecipe) -> Sequence[ImageCut]:
+    return [_cut(picture, recipe, may_split=False) for picture in clip.pictures]
 
 
 def _longest_edge(image: Any, edge: int) -> tuple[int, int]:
@@ -98,4 +115,5 @@ FAMILY = VisionFamily(
     tokens=(_FRAME, _WHOLE),
     # Its template writes no space before an image, as before a text.
     rewritten=(("User: {}", "User:{}"),),
+    clips=ClipFormat(write=_write_clip, cut=_cut_clip, max_frames=_MAX_FRAMES),
 )

@@ -1,9 +1,11 @@
 """InternVL: tiles in the image's proportions, and the whole image."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from mlxctl.formats.vision.family import (
     BICUBIC,
+    ClipFormat,
     ImageCut,
     UnclearError,
     VisionFamily,
@@ -13,10 +15,11 @@ from mlxctl.formats.vision.family import (
     whole,
 )
 from mlxctl.formats.vision.tiles import closest_grid, split_in_tiles
-from mlxctl.ir import VisionRecipe
+from mlxctl.ir import Clip, VisionRecipe
 
 _IMAGENET_COLORS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _MOST_TILES = 12
+_MAX_FRAMES = 32
 
 
 def _recipe(files: VisionFiles) -> VisionRecipe:
@@ -56,6 +59,21 @@ def _cut(image: Any, recipe: VisionRecipe) -> ImageCut:
     return ImageCut(layout=[len(tiles) * sizes["num_cells"]], tiles=tiles)
 
 
+def _write_clip(clip: Clip, _: VisionRecipe) -> str:
+    return "".join(f"Frame{number}: {{}}\n" for number in range(1, len(clip.seconds) + 1))
+
+
+def _cut_clip(clip: Clip, recipe: VisionRecipe) -> Sequence[ImageCut]:
+    side = recipe.sizes["side"]
+    return [
+        ImageCut(
+            layout=[recipe.sizes["num_cells"]],
+            tiles=[picture.resize((side, side), resample=recipe.resample)],
+        )
+        for picture in clip.pictures
+    ]
+
+
 FAMILY = VisionFamily(
     name="internvl",
     model_types=("internvl_chat",),
@@ -64,4 +82,5 @@ FAMILY = VisionFamily(
     shown="{}\n",
     read="<img>{}</img>\n",
     tokens=("<img>", "</img>"),
+    clips=ClipFormat(write=_write_clip, cut=_cut_clip, max_frames=_MAX_FRAMES),
 )

@@ -29,6 +29,7 @@ from mlxctl.ir import (
     ToolCallPart,
     ToolResultPart,
     ToolSpec,
+    VideoPart,
 )
 from mlxctl.ir.tokens import common_length
 
@@ -213,8 +214,10 @@ def _part_name(part: Part, before: Part) -> str:
             )
         case ToolResultPart():
             return "tool result"
-        case ImagePart() | RemoteImagePart():
+        case ImagePart() | RemoteImagePart(video=None):
             return "image"
+        case VideoPart() | RemoteImagePart():
+            return "video"
         case DocumentPart():
             return "document"
     return "audio"

@@ -1,7 +1,7 @@
 """The first differing token of two prompts: position, context and cause. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mlxctl.formats.adapters import ModelAdapter
@@ -12,7 +12,6 @@ from mlxctl.inference.cache.prompt_sections import (
     PromptSection,
     collapse_images,
     find_section,
-    message_section,
 )
 from mlxctl.inference.cache.realignment import realign
 from mlxctl.inference.cache.recent_prompts import RecordedPrompt
@@ -78,10 +77,9 @@ def _cause(
     recorded: RecordedPrompt, other: RecordedPrompt, position: int, adapter: ModelAdapter
 ) -> tuple[MissReason, PromptSection]:
     if _is_at_image(recorded, position) and _is_at_image(other, position):
-        return "image_changed", _image_section(recorded, position)
+        return "image_changed", replace(_section(recorded, position, adapter), part="image")
     if _is_seam(recorded.prompt_ids[position:], other.token_ids[position:], adapter):
-        num_chars = len(_text(adapter, collapse_images(recorded.prompt_ids, recorded.salts, position)))
-        return "bpe_seam", find_section(recorded.request, num_chars, adapter)
+        return "bpe_seam", _section(recorded, position, adapter)
     change = PromptChange(reason="message_changed", section=PROMPT)
     if recorded.request.messages and other.request.messages:
         change = find_change(recorded.request, other.request, _text(adapter, other.answer_ids), adapter)
@@ -94,14 +92,10 @@ def _is_at_image(recorded: RecordedPrompt, position: int) -> bool:
     return any(salt.start == position for salt in recorded.salts)
 
 
-def _image_section(recorded: RecordedPrompt, position: int) -> PromptSection:
-    """Return the message of an image; images are in message order."""
-    number = [salt.start for salt in recorded.salts if salt.is_image].index(position)
-    for index, message in enumerate(recorded.request.messages):
-        if number < message.num_images:
-            return message_section(recorded.request.messages, index, part="image")
-        number -= message.num_images
-    return PROMPT
+def _section(recorded: RecordedPrompt, position: int, adapter: ModelAdapter) -> PromptSection:
+    """Return the message or tool of a token."""
+    num_chars = len(_text(adapter, collapse_images(recorded.prompt_ids, recorded.salts, position)))
+    return find_section(recorded.request, num_chars, adapter)
 
 
 def _is_seam(ids: Sequence[int], other_ids: Sequence[int], adapter: ModelAdapter) -> bool:

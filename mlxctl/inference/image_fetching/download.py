@@ -1,4 +1,4 @@
-"""One image over HTTP, with bounds on time, bytes and redirects."""
+"""One image or clip over HTTP, with bounds on time, bytes and redirects."""
 
 import ssl
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ class NotDownloaded(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageDownload:
-    """Downloads images of at most `max_bytes`.
+    """Downloads files of at most `max_bytes` whose first bytes have a `media_type`.
 
     SEC: requests have no credentials, no cookies and no caller's headers, whatever the redirects.
     """
@@ -52,6 +52,7 @@ class ImageDownload:
     tls: ssl.SSLContext
     max_bytes: int
     timeout_seconds: float
+    media_type: Callable[[bytes], str | None] = image_media_type
 
     async def get(self, url: ImageUrl, reserve: Callable[[int], None]) -> bytes:
         """Return the bytes of an image.
@@ -77,7 +78,7 @@ class ImageDownload:
         headers: Sequence[tuple[bytes | str, bytes | str]] = (
             ("Host", url.origin.partition("//")[2]),
             ("User-Agent", f"mlxctl/{__version__}"),
-            ("Accept", "image/*"),
+            ("Accept", "image/*" if self.media_type is image_media_type else "video/*, image/*"),
             ("Accept-Encoding", "identity"),
         )
         timeout = dict.fromkeys(("read", "write", "pool"), self.timeout_seconds)
@@ -126,9 +127,14 @@ class ImageDownload:
             is_sniffed = len(body) >= _SNIFFED_BYTES
             body += part
             if not is_sniffed and len(body) >= _SNIFFED_BYTES:
-                _check_kind(body)
-        _check_kind(body)
+                self._check_kind(body)
+        self._check_kind(body)
         return bytes(body)
+
+    def _check_kind(self, body: bytearray) -> None:
+        if self.media_type(bytes(body[:_SNIFFED_BYTES])) is None:
+            kind = "an image" if self.media_type is image_media_type else "a video"
+            raise NotDownloaded("invalid", f"it is not {kind} of a known format")
 
     def _check_size(self, num_bytes: int) -> None:
         if num_bytes > self.max_bytes:
@@ -139,11 +145,6 @@ def _is_of_tls(error: BaseException) -> bool:
     """Whether TLS is the reason of a network error."""
     cause = error.__cause__ or error.__context__
     return isinstance(error, ssl.SSLError) or (cause is not None and _is_of_tls(cause))
-
-
-def _check_kind(body: bytearray) -> None:
-    if image_media_type(bytes(body[:_SNIFFED_BYTES])) is None:
-        raise NotDownloaded("invalid", "it is not an image of a known format")
 
 
 def _declared_size(response: httpcore.Response) -> int:

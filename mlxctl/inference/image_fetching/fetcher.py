@@ -1,4 +1,4 @@
-"""Fetches the remote images of a request. Event-loop thread only."""
+"""Fetches the remote images and clips of a request. Event-loop thread only."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from weakref import WeakValueDictionary
 
 from mlxctl.formats.adapters.media.image_files import MAX_IMAGES
@@ -16,9 +16,9 @@ from mlxctl.inference.image_fetching.connections import Resolve, Resolver
 from mlxctl.inference.image_fetching.download import ImageDownload, NotDownloaded
 from mlxctl.inference.image_fetching.url_rules import ImageUrl, UrlRefused, UrlRules, read_patterns
 from mlxctl.inference.preparation import PackedRequest
-from mlxctl.ir import ImagePart, RemoteImagePart
+from mlxctl.ir import ImagePart, RemoteImagePart, SeenPart
 from mlxctl.ir.errors import InvalidRequest, UsageError
-from mlxctl.ir.images import image_media_type
+from mlxctl.ir.images import image_media_type, video_media_type
 from mlxctl.ir.timed_phases import timed
 from mlxctl.state.settings import VisionSettings
 
@@ -82,29 +82,29 @@ class ImageFetcher:
         """Return the request with its remote images. Raises InvalidRequest, CapacityError."""
         if not request.remote_images:
             return request
-        first = {part.url: part for part in reversed(request.remote_images)}
+        # Of equal parts the first; it names the place.
+        first = {part: part for part in reversed(request.remote_images)}.values()
         self._check_allowed(request.remote_images[0], num_images=len(first))
-        urls = {part.url: self._checked(part) for part in first.values()}
+        urls = {part: self._checked(part) for part in first}
         download, reserve = await self._download(), self._reserve(call)
         caller = self._callers.setdefault(call.fairness_key, asyncio.Semaphore(MAX_DOWNLOADS_PER_CALLER))
         try:
             with timed("fetch_images"):
                 async with asyncio.TaskGroup() as group:
                     tasks = {
-                        text: group.create_task(
-                            self._fetch_one(download, url, reserve, caller, first[text].param)
-                        )
-                        for text, url in urls.items()
+                        part: group.create_task(self._fetch_one(download, url, reserve, caller, part))
+                        for part, url in urls.items()
                     }
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
-        return request.with_fetched({text: task.result() for text, task in tasks.items()})
+        return request.with_fetched({part: task.result() for part, task in tasks.items()})
 
     def _check_allowed(self, part: RemoteImagePart, *, num_images: int) -> None:
         if not self._settings.fetch_urls:
             raise InvalidRequest(
-                f"{part.param}: remote images are not fetched, because the server runs without "
-                "--fetch-images (setting vision.fetch_urls); send a data URL, or the bytes",
+                f"{part.param}: remote {'videos' if part.video else 'images'} are not fetched, because the "
+                "server runs without --fetch-images (setting vision.fetch_urls); send a data URL, or the "
+                "bytes",
                 param=part.param,
                 code=_CODE,
             )
@@ -162,12 +162,14 @@ class ImageFetcher:
         url: ImageUrl,
         reserve: Callable[[int], None],
         caller: asyncio.Semaphore,
-        param: str,
-    ) -> ImagePart:
+        part: RemoteImagePart,
+    ) -> SeenPart:
+        param = part.param
         async with caller, self._places:
             started, outcome, note = time.monotonic(), "cancelled", ""
             try:
-                data = await self._in_time(download, url, reserve)
+                kind = image_media_type if part.video is None else video_media_type
+                data = await self._in_time(replace(download, media_type=kind), url, reserve)
                 outcome, note = "fetched", f"{len(data)} bytes"
                 self.totals.num_bytes += len(data)
             except NotDownloaded as error:
@@ -186,6 +188,8 @@ class ImageFetcher:
                     seconds,
                     note[:_MAX_LOGGED_CHARS],
                 )
+        if part.video is not None:
+            return replace(part.video, files=(data,), param=param)
         return ImagePart(data=data, media_type=image_media_type(data) or "image/png", param=param)
 
     async def _in_time(self, download: ImageDownload, url: ImageUrl, reserve: Callable[[int], None]) -> bytes:

@@ -25,6 +25,7 @@ from mlxctl.ir import (
     Part,
     ShownPart,
     ToolResultPart,
+    VideoPart,
 )
 from mlxctl.ir.errors import ContextTooLong, InvalidRequest
 from mlxctl.ir.timed_phases import Phase, recording, timed
@@ -344,7 +345,7 @@ def _prepare_conversation(adapter: ModelAdapter, request: NormalizedRequest) -> 
 
 
 def _without_image_bytes(request: GenerationRequest) -> GenerationRequest:
-    """Return the request with a digest in place of each image."""
+    """Return the request with a digest in place of each image and clip."""
     if not any(message.num_images for message in request.messages):
         return request
     return replace(request, messages=tuple(map(_without_bytes, request.messages)))
@@ -357,8 +358,12 @@ def _without_bytes(message: Message) -> Message:
 def _digested(part: Part) -> Part:
     if isinstance(part, ToolResultPart):
         return replace(part, content=tuple(_digest_image(inner) for inner in part.content))
-    return _digest_image(part) if isinstance(part, ImagePart) else part
+    return _digest_image(part) if isinstance(part, ImagePart | VideoPart) else part
 
 
 def _digest_image(part: ShownPart) -> ShownPart:
+    if isinstance(part, VideoPart):
+        # Its text needs the times of the frames.
+        clip = None if part.clip is None else replace(part.clip, pictures=())
+        return replace(part, files=tuple(blake2b(file).digest() for file in part.files), clip=clip)
     return replace(part, data=blake2b(part.data).digest()) if isinstance(part, ImagePart) else part

@@ -5,7 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mlxctl.ir import EmbeddingRequest, GenerationRequest, ImagePart, Message, RemoteImagePart, ToolSpec
+from mlxctl.ir import (
+    EmbeddingRequest,
+    GenerationRequest,
+    ImagePart,
+    Message,
+    RemoteImagePart,
+    SeenPart,
+    ToolSpec,
+)
 from mlxctl.ir.errors import InvalidRequest
 
 MAX_MODEL_CHARS = 1024
@@ -16,7 +24,7 @@ MAX_HEAD_BYTES = 4 << 20
 """Largest head, because the front unpickles it on its event loop."""
 
 _CONTENT_FIELDS = ("messages", "prompts", "suffix", "tools", "constraint", "template_kwargs")
-_NONE_FETCHED: Mapping[str, ImagePart] = {}
+_NONE_FETCHED: Mapping[RemoteImagePart, SeenPart] = {}
 
 
 class PackedRequest:
@@ -27,7 +35,7 @@ class PackedRequest:
     one. Of a short request the `head` is the whole, and `packed` is None.
 
     `has_answers` says that the conversation has earlier answers. `remote_images` are still to be fetched;
-    `fetched` has those that were, by URL. `has_documents` says that documents are still to be read.
+    `fetched` has those that were. `has_documents` says that documents are still to be read.
     """
 
     __slots__ = ("_num_bytes", "fetched", "has_answers", "has_documents", "head", "packed", "remote_images")
@@ -40,7 +48,7 @@ class PackedRequest:
         num_bytes: int,
         has_answers: bool = True,
         remote_images: tuple[RemoteImagePart, ...] = (),
-        fetched: Mapping[str, ImagePart] = _NONE_FETCHED,
+        fetched: Mapping[RemoteImagePart, SeenPart] = _NONE_FETCHED,
         has_documents: bool = False,
     ) -> None:
         self.head = head
@@ -77,7 +85,10 @@ class PackedRequest:
     @property
     def num_bytes(self) -> int:
         """Size of the content and the fetched images."""
-        return self._num_bytes + sum(len(image.data) for image in self.fetched.values())
+        return self._num_bytes + sum(
+            len(part.data) if isinstance(part, ImagePart) else sum(map(len, part.files))
+            for part in self.fetched.values()
+        )
 
     def with_head(self, **changes: Any) -> "PackedRequest":
         """Return the request with changed options."""
@@ -86,8 +97,8 @@ class PackedRequest:
             return self
         return PackedRequest(replace(self.head, **changes), self.packed, **self._facts)
 
-    def with_fetched(self, images: Mapping[str, ImagePart]) -> "PackedRequest":
-        """Return the request with its remote images."""
+    def with_fetched(self, images: Mapping[RemoteImagePart, SeenPart]) -> "PackedRequest":
+        """Return the request with its remote images and clips."""
         return PackedRequest(
             self.head, self.packed, **(self._facts | {"remote_images": (), "fetched": images})
         )

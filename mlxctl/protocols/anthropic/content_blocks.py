@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Raw, Struct
 
 from mlxctl.protocols.ranges import MessageLimit
+from mlxctl.protocols.video_parts import Frames, VideoOptions
 
 
 class CacheControl(Struct):
@@ -29,14 +30,14 @@ class AnthropicText(Struct, tag_field="type", tag="text"):
 
 
 class Base64Source(Struct, tag_field="type", tag="base64"):
-    """An image or a PDF in the request itself."""
+    """An image, a clip or a PDF in the request itself."""
 
     data: str
     media_type: str
 
 
 class UrlSource(Struct, tag_field="type", tag="url"):
-    """The URL of an image; that of a document is refused."""
+    """The URL of an image or a clip; that of a document is refused."""
 
     url: str
 
@@ -51,6 +52,14 @@ class AnthropicImage(Struct, tag_field="type", tag="image"):
     """An image block of a request."""
 
     source: Base64Source | UrlSource | FileSource
+    cache_control: CacheControl | None = None
+
+
+class AnthropicVideo(VideoOptions, tag_field="type", tag="video"):
+    """A video block of a request, or its frames; other servers take such ones."""
+
+    source: Base64Source | UrlSource | FileSource | None = None
+    video: str | Frames | None = None
     cache_control: CacheControl | None = None
 
 

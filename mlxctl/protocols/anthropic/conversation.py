@@ -10,7 +10,18 @@ from typing import Any, TypeVar, assert_never
 
 import msgspec
 
-from mlxctl.ir import Message, Part, ShownPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, ToolSpec
+from mlxctl.ir import (
+    Message,
+    Part,
+    RemoteImagePart,
+    ShownPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolSpec,
+    VideoPart,
+)
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.anthropic import content_blocks as blocks
 from mlxctl.protocols.anthropic import messages_schema as schema
@@ -18,11 +29,14 @@ from mlxctl.protocols.decoding import check_nesting, decode_json
 from mlxctl.protocols.media import PDF, document_from_base64, document_tags, image_from_base64, image_from_url
 from mlxctl.protocols.thinking_signature import thinking_from_signature
 from mlxctl.protocols.tool_checks import check_result_id
+from mlxctl.protocols.validation_errors import missing
+from mlxctl.protocols.video_parts import video_from, video_from_base64
 
 BlockType = TypeVar("BlockType")
 UserBlock = (
     blocks.AnthropicText
     | blocks.AnthropicImage
+    | blocks.AnthropicVideo
     | blocks.AnthropicDocument
     | blocks.SearchResult
     | blocks.AnthropicToolResult
@@ -137,7 +151,11 @@ class AnthropicConversation:
         num_results = 0
         for index, block in enumerate(user_blocks):
             if not isinstance(block, blocks.AnthropicToolResult):
-                pending_parts.extend(_shown(block, f"{path}[{index}]"))
+                pending_parts.extend(
+                    (_video(block, f"{path}[{index}]"),)
+                    if isinstance(block, blocks.AnthropicVideo)
+                    else _shown(block, f"{path}[{index}]")
+                )
                 continue
             if pending_parts:
                 yield Message(role="user", parts=tuple(pending_parts))
@@ -196,12 +214,29 @@ def _shown(block: ShownBlock, path: str, *, is_result: bool = False) -> Iterable
         case blocks.AnthropicDocument():
             return _document(block, path, is_result=is_result)
         case blocks.AnthropicImage():
-            raise InvalidRequest(
-                f"{path}.source.type must be 'base64' or 'url'; files are not stored here, so send the bytes",
-                param=f"{path}.source.type",
-            )
+            raise _stored_file(path)
         case _:
             assert_never(block)
+
+
+def _video(block: blocks.AnthropicVideo, path: str) -> VideoPart | RemoteImagePart:
+    match block.source:
+        case blocks.Base64Source(data=data, media_type=kind):
+            return video_from_base64(data, kind, f"{path}.source", block)
+        case blocks.UrlSource(url=url):
+            return video_from(url, f"{path}.source.url", block)
+        case blocks.FileSource():
+            raise _stored_file(path)
+    if block.video is None:
+        raise missing(f"{path}.source")
+    return video_from(block.video, f"{path}.video", block)
+
+
+def _stored_file(path: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{path}.source.type must be 'base64' or 'url'; files are not stored here, so send the bytes",
+        param=f"{path}.source.type",
+    )
 
 
 def _document(block: blocks.AnthropicDocument, path: str, *, is_result: bool) -> Iterable[ShownPart]:

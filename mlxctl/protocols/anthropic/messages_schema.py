@@ -39,6 +39,7 @@ class AnthropicUserMessage(Struct, tag_field="role", tag="user"):
             list[
                 blocks.AnthropicText
                 | blocks.AnthropicImage
+                | blocks.AnthropicVideo
                 | blocks.AnthropicDocument
                 | blocks.SearchResult
                 | blocks.AnthropicToolResult

@@ -44,6 +44,14 @@ from mlxctl.protocols.structured_output import (
 from mlxctl.protocols.thinking_switches import template_arguments, thinking_options
 from mlxctl.protocols.tool_checks import check_result_id
 from mlxctl.protocols.validation_errors import missing
+from mlxctl.protocols.video_parts import (
+    InputVideoPart,
+    QwenVideoPart,
+    VideoContent,
+    VideoUrlPart,
+    video_of,
+    with_options,
+)
 
 _DECODER = msgspec.json.Decoder(schema.ChatRequest)
 # "adaptive" and "auto" leave it to the model.
@@ -65,7 +73,8 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         model=request.model,
         continues_answer=_continues_answer(request),
         opens_answer=request.add_generation_prompt is not False,
-        messages=before + translate_messages(request.messages, before),
+        messages=before
+        + with_options(translate_messages(request.messages, before), request.mm_processor_kwargs),
         num_choices=request.n or 1,
         tools=tools,
         tool_choice=choice,
@@ -257,6 +266,7 @@ ContentPart = (
     | schema.ChatImagePart
     | schema.ChatAudioPart
     | schema.ChatFilePart
+    | VideoContent
 )
 
 
@@ -276,6 +286,8 @@ def _content(content: str | Sequence[ContentPart], path: str) -> Iterable[ShownP
             case schema.ChatFilePart(file=file):
                 where = f"{path}.content[{index}].file"
                 yield from file_parts(file.file_data, file.filename, where, file_id=file.file_id)
+            case VideoUrlPart() | QwenVideoPart() | InputVideoPart():
+                yield video_of(part, f"{path}.content[{index}]")
             case schema.ChatRefusalPart():
                 pass
             case _:

@@ -22,6 +22,7 @@ from mlxctl.protocols.ranges import (
 )
 from mlxctl.protocols.sampling_fields import ThinkingBudget
 from mlxctl.protocols.structured_output import Source
+from mlxctl.protocols.video_parts import ProcessorOptions, VideoContent
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -106,7 +107,12 @@ class ChatDeveloperMessage(ChatSystemMessage, tag_field="role", tag="developer")
 class ChatUserMessage(Struct, tag_field="role", tag="user"):
     """A message of the user."""
 
-    content: str | Annotated[list[ChatTextPart | ChatImagePart | ChatAudioPart | ChatFilePart], MessageLimit]
+    content: (
+        str
+        | Annotated[
+            list[ChatTextPart | ChatImagePart | ChatAudioPart | ChatFilePart | VideoContent], MessageLimit
+        ]
+    )
     name: str | None = None
 
 
@@ -264,10 +270,11 @@ class ReasoningSwitch(Struct, kw_only=True):
 class ChatRequest(CompletionFields, kw_only=True):
     """Body of a chat completion; `verbosity` is not used.
 
-    As in vLLM, `include_reasoning` false hides the thinking, `prompt_logprobs` adds the log-probabilities of
-    the prompt, `return_tokens_as_token_ids` writes tokens of `logprobs` as `token_id:5`, `return_token_ids`
-    adds the ids of prompt and answer, `stop_token_ids` end the answer, and `echo` puts the text of the last
-    message before the answer that continues it.
+    As in vLLM, `include_reasoning` false hides the thinking, `prompt_logprobs` adds the log-probabilities
+    of the prompt, `return_tokens_as_token_ids` writes tokens of `logprobs` as `token_id:5`,
+    `return_token_ids` adds the ids of prompt and answer, `mm_processor_kwargs` chooses the frames of
+    videos, `stop_token_ids` end the answer, and `echo` puts the text of the last message before the answer
+    that continues it.
 
     As in llama.cpp, `json_schema` constrains the answer, `timings_per_token` adds `timings`, and
     `return_progress` sends the progress of the prefill in chunks.
@@ -303,6 +310,7 @@ class ChatRequest(CompletionFields, kw_only=True):
     service_tier: ServiceTier | None = None
     response_format: ResponseFormat | None = None
     json_schema: dict[str, Any] | None = None
+    mm_processor_kwargs: ProcessorOptions | None = None
     modalities: list[Literal["text", "audio"]] | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
     functions: list[Any] | None = None

@@ -143,6 +143,7 @@ def request_defaults(settings: Settings) -> RequestDefaults:
         max_tokens=settings.sampling.max_tokens,
         uses_fallback_sampling=settings.sampling.fallback,
         max_image_pixels=settings.vision.max_image_pixels,
+        max_video_frames=settings.vision.max_video_frames,
     )
 
 

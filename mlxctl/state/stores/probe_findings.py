@@ -19,6 +19,7 @@ QUESTIONS: Mapping[str, str] = {
     "structured_output": "JSON schema",
     "vision": "vision",
     "multi_image": "several images in a message",
+    "video": "video",
     "embeddings": "embeddings",
     "reranking": "reranking",
     "audio": "audio",

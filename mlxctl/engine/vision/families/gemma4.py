@@ -32,7 +32,7 @@ class Encoder(VisionEncoder):
         decoder = self.decoder
         if decoder.hidden_size_per_layer_input:
             decoder.embed_tokens_per_layer = TextEmbedding(
-                decoder.embed_tokens_per_layer, self.recipe.image_token_id
+                decoder.embed_tokens_per_layer, self.recipe.cell_token_ids
             )
         if self.recipe.sizes["is_whole"]:
             attend_within_windows(decoder, contexts)

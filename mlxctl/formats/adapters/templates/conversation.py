@@ -1,7 +1,7 @@
 """Messages as the dictionaries that chat templates read, without loss."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlxctl.formats.adapters.templates.chat_template import TemplateMessage
@@ -12,30 +12,33 @@ from mlxctl.ir import (
     ImagePart,
     Message,
     RemoteImagePart,
+    SeenPart,
     TextPart,
     ToolCallPart,
     ToolResultPart,
     ToolSpec,
+    VideoPart,
 )
 from mlxctl.ir.errors import InvalidRequest
 
-_SHOWN = (TextPart, ImagePart)
-_IMAGES = (ImagePart, RemoteImagePart)
+_SHOWN = (TextPart, ImagePart, VideoPart)
+_IMAGES = (ImagePart, VideoPart, RemoteImagePart)
 
 
 def template_messages(
     messages: Sequence[Message],
     *,
     placeholder: str | None = None,
+    shown: Callable[[SeenPart], str] | None = None,
     shows_in_results: bool = False,
     vision_problem: str | None = None,
 ) -> list[TemplateMessage]:
     """Convert a conversation; `placeholder` marks an image, None without vision.
 
-    Images of tool results stay there with `shows_in_results`; else a user message after the results shows
-    them. `vision_problem` is why a vision model does not take images. Without vision a note replaces an image
-    of a tool result, since a client cannot take that back. Raises InvalidRequest for other images and audio
-    that the model cannot take.
+    `shown` returns the text of an image or a clip, by default the placeholder. Images of tool results stay
+    there with `shows_in_results`; else a user message after the results shows them. `vision_problem` is why a
+    vision model does not take images. Without vision a note replaces an image of a tool result, since a
+    client cannot take that back. Raises InvalidRequest for other images and audio that the model cannot take.
     """
     if placeholder is None:
         messages = list(map(without_result_images, messages))
@@ -54,7 +57,7 @@ def template_messages(
             _tool_message(result, tool_names.get(result.call_id), result_images)
             for result in message.tool_results
         ]
-        text = _text(message, placeholder or "")
+        text = _text(message, shown or (lambda _: placeholder or ""))
         if message.role != "tool" and (text or not message.tool_results):
             converted += result_images.flush()
             converted.append(_plain_message(message, text))
@@ -94,14 +97,13 @@ def arguments_value(arguments: str) -> Any:
     return value if isinstance(value, dict) else arguments
 
 
-def _text(message: Message, placeholder: str) -> str:
-    """Return the message's text, with a placeholder for each image."""
-    shown = (
-        placeholder if isinstance(part, ImagePart) else part.text
+def _text(message: Message, shown: Callable[[SeenPart], str]) -> str:
+    """Return the message's text, with the texts of its images and clips."""
+    return "".join(
+        part.text if isinstance(part, TextPart) else shown(part)
         for part in message.parts
         if isinstance(part, _SHOWN)
     )
-    return "".join(shown)
 
 
 def _plain_message(message: Message, text: str) -> TemplateMessage:
@@ -143,7 +145,9 @@ def _refuse_media(message: Message, where: str, *, takes_images: bool, vision_pr
             raise InvalidRequest("this model reads text only: it cannot take audio", param=where)
         if isinstance(part, _IMAGES) and not takes_images:
             reason = f" ({vision_problem})" if vision_problem else ""
-            raise InvalidRequest(f"this model reads text only: it cannot take images{reason}", param=where)
+            is_video = isinstance(part, VideoPart) or (isinstance(part, RemoteImagePart) and part.video)
+            kind = "videos" if is_video else "images"
+            raise InvalidRequest(f"this model reads text only: it cannot take {kind}{reason}", param=where)
         if isinstance(part, _IMAGES) and message.role not in ("user", "tool"):
             raise InvalidRequest(
                 "this model takes images in a user's messages and in tool results only", param=where

@@ -8,7 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mlxctl.formats.adapters.templates.chat_template import TemplateMessage
-from mlxctl.ir import ImagePart, Message, RemoteImagePart, ShownPart, TextPart, ToolResultPart
+from mlxctl.ir import (
+    ImagePart,
+    Message,
+    RemoteImagePart,
+    SeenPart,
+    ShownPart,
+    TextPart,
+    ToolResultPart,
+    VideoPart,
+)
 
 _NOTE = "(an image, which is not shown: this model reads text only)"
 
@@ -87,8 +96,8 @@ def in_call_order(messages: Sequence[Message]) -> Sequence[Message]:
     return [*ordered, *_one_by_one(results, positions)]
 
 
-def shown_images(messages: Sequence[Message]) -> list[ImagePart]:
-    """Return all images of a conversation in the order of the prompt."""
+def shown_images(messages: Sequence[Message]) -> list[SeenPart]:
+    """Return all images and clips of a conversation in the order of the prompt."""
     contents = (
         (
             content
@@ -97,7 +106,7 @@ def shown_images(messages: Sequence[Message]) -> list[ImagePart]:
         )
         for message in in_call_order(messages)
     )
-    return [part for content in contents for part in content if isinstance(part, ImagePart)]
+    return [part for content in contents for part in content if isinstance(part, ImagePart | VideoPart)]
 
 
 def _one_by_one(results: Sequence[ToolResultPart], positions: Mapping[str, int]) -> list[Message]:

@@ -32,6 +32,7 @@ from mlxctl.protocols.openai.responses.tools import full_name
 from mlxctl.protocols.thinking_signature import thinking_from_signature
 from mlxctl.protocols.tool_checks import check_result_id
 from mlxctl.protocols.validation_errors import missing
+from mlxctl.protocols.video_parts import InputVideoPart, QwenVideoPart, VideoUrlPart, video_of
 
 _MAX_ID_CHARS = 256
 _TYPE_TAG = msgspec.json.Decoder(schema.TypeTag)
@@ -223,6 +224,8 @@ def _content(content: str | Sequence[schema.Content], path: str) -> Iterable[Sho
                 yield audio_from_base64(sound.data, sound.format, f"{path}[{index}].input_audio")
             case schema.InputFile():
                 yield from _file(part, f"{path}[{index}]")
+            case VideoUrlPart() | QwenVideoPart() | InputVideoPart():
+                yield video_of(part, f"{path}[{index}]")
             case schema.ResponsesRefusal():
                 pass
             case _:

@@ -15,6 +15,7 @@ from mlxctl.protocols.priority import ServiceTier
 from mlxctl.protocols.ranges import MaxTokens, MessageLimit, Metadata, Name, NumTopLogprobs, ToolLimit
 from mlxctl.protocols.sampling_fields import ThinkingBudget
 from mlxctl.protocols.structured_output import StructuredOutputFields
+from mlxctl.protocols.video_parts import VideoContent
 
 
 class InputText(Struct, tag_field="type", tag="input_text"):
@@ -62,7 +63,9 @@ class InputFile(Struct, tag_field="type", tag="input_file"):
     file_id: str | None = None
 
 
-Content = InputText | OutputText | PlainText | ResponsesRefusal | InputImage | InputAudio | InputFile
+Content = (
+    InputText | OutputText | PlainText | ResponsesRefusal | InputImage | InputAudio | InputFile | VideoContent
+)
 
 
 class ResponsesMessage(Struct):

@@ -1,0 +1,133 @@
+"""Clips in request bodies: vLLM's, Qwen's and Responses' content parts.
+
+Frames are images in a list, or the base64 of each after a comma in one `data:video/jpeg` URL.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from mlxctl.ir import Message, Part, RemoteImagePart, VideoPart
+from mlxctl.ir.errors import InvalidRequest
+from mlxctl.protocols.media import REMOTE_URL, decode_base64, image_from_data_url
+from mlxctl.protocols.ranges import MAX_MESSAGES
+from mlxctl.protocols.validation_errors import missing
+
+_DATA_URL = re.compile(
+    r"data:(?P<media_type>(?:video|image)/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE
+)
+
+Fps = Annotated[float, Meta(gt=0, le=60)]
+MaxFrames = Annotated[int, Meta(ge=1, le=1024)]
+Frames = Annotated[list[str], Meta(max_length=MAX_MESSAGES)]
+
+
+class VideoOptions(Struct, kw_only=True):
+    """How the frames of a clip are chosen: `fps` a second, at most `max_frames`.
+
+    Frames that the client chose were `fps` a second.
+    """
+
+    fps: Fps | None = None
+    max_frames: MaxFrames | None = None
+
+
+class ProcessorOptions(VideoOptions, forbid_unknown_fields=True):
+    """vLLM's options of the processor for all clips of a request."""
+
+
+class VideoUrl(Struct):
+    """A URL of a clip, with its data or to be fetched."""
+
+    url: str
+
+
+class VideoUrlPart(VideoOptions, tag_field="type", tag="video_url"):
+    """A clip of a message, as in vLLM and SGLang."""
+
+    video_url: VideoUrl | str
+
+
+class QwenVideoPart(VideoOptions, tag_field="type", tag="video"):
+    """A clip of a message, or its frames, as Qwen's clients send them."""
+
+    video: str | Frames
+
+
+class InputVideoPart(VideoOptions, tag_field="type", tag="input_video"):
+    """A clip of an input message."""
+
+    video_url: VideoUrl | str | None = None
+    video: str | Frames | None = None
+
+
+VideoContent = VideoUrlPart | QwenVideoPart | InputVideoPart
+
+
+def video_of(part: VideoContent, path: str) -> VideoPart | RemoteImagePart:
+    """Return the clip of a content part. Raises InvalidRequest."""
+    url = None if isinstance(part, QwenVideoPart) else part.video_url
+    if isinstance(url, VideoUrl):
+        return video_from(url.url, f"{path}.video_url.url", part)
+    if url is not None:
+        return video_from(url, f"{path}.video_url", part)
+    video = None if isinstance(part, VideoUrlPart) else part.video
+    if video is None:
+        raise missing(f"{path}.video_url")
+    return video_from(video, f"{path}.video", part)
+
+
+def video_from(source: str | Sequence[str], path: str, options: VideoOptions) -> VideoPart | RemoteImagePart:
+    """Return the clip of a URL or of frames. Raises InvalidRequest."""
+    clip = VideoPart(fps=options.fps, max_frames=options.max_frames, param=path)
+    if not isinstance(source, str):
+        frames = (image_from_data_url(url, f"{path}[{index}]").data for index, url in enumerate(source))
+        return replace(clip, files=tuple(frames), has_frames=True)
+    if REMOTE_URL.match(source):
+        return RemoteImagePart(url=source, video=clip, param=path)
+    header = _DATA_URL.match(source)
+    if header is None:
+        raise InvalidRequest(
+            f"{path} must be a data URL such as 'data:video/mp4;base64,…'; other URLs are not fetched, so "
+            "send the bytes",
+            param=path,
+        )
+    data = source[header.end() :]
+    if header["media_type"].lower() == "video/jpeg":
+        frames = (decode_base64(frame, path) for frame in data.split(",", MAX_MESSAGES))
+        return replace(clip, files=tuple(frames), has_frames=True)
+    return replace(clip, files=(decode_base64(data, path),))
+
+
+def video_from_base64(
+    data: str, media_type: str, path: str, options: VideoOptions
+) -> VideoPart | RemoteImagePart:
+    """Return the clip of base64 `data`; `path` is that of its object. Raises InvalidRequest."""
+    if not media_type.startswith(("video/", "image/")):
+        raise InvalidRequest(
+            f"{path}.media_type is {media_type!r}; it must be a video type such as 'video/mp4'",
+            param=f"{path}.media_type",
+        )
+    return replace(video_from(f"data:{media_type};base64,{data}", f"{path}.data", options), param=path)
+
+
+def with_options(messages: tuple[Message, ...], options: ProcessorOptions | None) -> tuple[Message, ...]:
+    """Return the messages with the options of all clips that set none."""
+    if options is None:
+        return messages
+
+    def chosen(part: Part) -> Part:
+        if isinstance(part, RemoteImagePart) and part.video is not None:
+            return replace(part, video=_with_defaults(part.video, options))
+        return _with_defaults(part, options) if isinstance(part, VideoPart) else part
+
+    return tuple(replace(message, parts=tuple(map(chosen, message.parts))) for message in messages)
+
+
+def _with_defaults(clip: VideoPart, options: VideoOptions) -> VideoPart:
+    fps = options.fps if clip.fps is None else clip.fps
+    max_frames = options.max_frames if clip.max_frames is None else clip.max_frames
+    return replace(clip, fps=fps, max_frames=max_frames)
