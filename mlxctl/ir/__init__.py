@@ -91,7 +91,9 @@ if TYPE_CHECKING:
     from mlxctl.ir.speech import ReferenceAudio, SpeechChunk, SpeechRecipe, SpeechRequest
     from mlxctl.ir.stored import StoredAgent, StoredItem, StoredResponse
     from mlxctl.ir.transcription import (
+        KnownSpeaker,
         SegmentObserver,
+        SpeakerTurn,
         SpeechSegment,
         SpeechTask,
         TimedWord,
@@ -135,6 +137,7 @@ __all__ = [
     "JsonNotation",
     "KVFormat",
     "KeepAlive",
+    "KnownSpeaker",
     "Message",
     "ModelCapabilities",
     "ModelFacts",
@@ -157,6 +160,7 @@ __all__ = [
     "SamplingParams",
     "SegmentObserver",
     "ShownPart",
+    "SpeakerTurn",
     "SpeechChunk",
     "SpeechGenerationTask",
     "SpeechRecipe",

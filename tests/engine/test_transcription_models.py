@@ -10,7 +10,7 @@ import pytest
 
 from mlxctl.engine import AudioWindow, TranscribedWindow
 from mlxctl.engine.audio.transcription_model import TranscriptionModel, family_module, open_model
-from mlxctl.ir import ModelFacts, TimedWord
+from mlxctl.ir import ModelFacts, SpeakerTurn, TimedWord
 from mlxctl.ir.errors import BrokenModel
 from mlxctl.library import read_model
 from tests.engine.harness import running_engine
@@ -137,6 +137,29 @@ def test_forced_aligner_equals_mlx_audio() -> None:
         for word, item in zip(words, expected, strict=True)
     ]
     assert len({word.start for word in found.words}) > 1
+
+
+def test_sortformer_equals_mlx_audio_in_windows_and_its_state_is_bounded() -> None:
+    from mlx_audio.vad import load
+
+    model, expected = opened("sortformer"), load(transcription_model("sortformer"))
+    state, known = b"", expected.init_streaming_state()
+    sizes, speakers = [], set()
+    for start in range(0, 12 * 79_360, 79_360):
+        part = np.resize(np.frombuffer(samples(), np.int16), start + 79_360)[start:]
+        asked = AudioWindow(model="ears", samples=part.tobytes(), state=state)
+        found, num_units = finished(model.transcribe(asked))
+        output, known = expected.feed(part.astype(np.float32) / 32768, known)
+        turns = expected._preds_to_segments(output.speaker_probs[:62], frame_duration=0.08)
+        assert found.turns == [
+            SpeakerTurn(speaker=turn.speaker, start=turn.start, end=turn.end) for turn in turns
+        ]
+        # The spectrogram, and for each of two lists of layers what is before them, and two layers.
+        assert num_units == 1 + 2 * 3
+        state, speakers = found.state, speakers | {turn.speaker for turn in found.turns}
+        sizes.append(len(state))
+    assert len(speakers) > 1
+    assert sizes[-1] == sizes[-4]
 
 
 def test_rows_decode_between_the_units_and_a_cancelled_window_ends() -> None:

@@ -161,6 +161,24 @@ def _build_sensevoice(directory: Path) -> None:
     _write(directory, config, "mlx_audio.stt.models.sensevoice", seed=4)
 
 
+def _build_sortformer(directory: Path) -> None:
+    """Write a streaming model with a cache of few frames, which long audio fills."""
+    encoder = {
+        "hidden_size": _WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2,
+        "intermediate_size": 64, "num_mel_bins": 16, "conv_kernel_size": 5, "subsampling_conv_channels": 8,
+    }  # fmt: skip
+    config = {
+        "model_type": "sortformer",
+        "fc_encoder_config": encoder,
+        "tf_encoder_config": {
+            "d_model": 16, "encoder_layers": 2, "encoder_attention_heads": 2, "encoder_ffn_dim": 32,
+        },
+        "modules_config": {"fc_d_model": _WIDTH, "tf_d_model": 16, "use_aosc": True},
+        "processor_config": {"feature_size": 16},
+    }  # fmt: skip
+    _write(directory, config, "mlx_audio.vad.models.sortformer", seed=3)
+
+
 def _write_sentencepiece(file: Path, symbols: tuple[str, ...]) -> None:
     import sentencepiece
 
@@ -239,5 +257,6 @@ _BUILDERS: dict[str, Callable[[Path], None]] = {
     "qwen3_forced_aligner": _build_qwen(aligns=True),
     "canary": _build_canary,
     "sensevoice": _build_sensevoice,
+    "sortformer": _build_sortformer,
 }
 TRANSCRIPTION_NAMES = tuple(_BUILDERS)

@@ -7,7 +7,7 @@ hub is asked: the hooks of mlx-audio do both.
 
 import importlib
 import json
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
@@ -71,19 +71,17 @@ class _Recorded(Exception):
     pass
 
 
-def by_layers(
-    owner: Any, run: Callable[[], T], lists: Sequence[str] = ("layers",)
-) -> Generator[None, None, T]:
+def by_layers(run: Callable[[], T], *lists: tuple[Any, str]) -> Generator[None, None, T]:
     """Return what `run` returns, with a pause after each layer.
 
-    One layer of `owner` is evaluated at a time.
-    `run` calls the layers in the attributes `lists`, in order, each with the states as its first argument. It
-    begins once for each list, to find the arguments of its layers, and ends once, with the final states: what
-    it computes before and after the layers has to be lazy, and the same each time.
+    One layer is evaluated at a time. `run` calls the layers in `lists`, which are attributes of modules, in
+    order, each with the states as its first argument. It begins once for each list, to find the arguments of
+    its layers, and ends once, with the final states: what it computes before and after the layers has to be
+    lazy, and the same each time.
     """
-    original = {name: getattr(owner, name) for name in lists if getattr(owner, name)}
+    original = [(owner, name, getattr(owner, name)) for owner, name in lists if getattr(owner, name)]
     try:
-        for name, layers in original.items():
+        for owner, name, layers in original:
             calls = _calls_of(owner, name, len(layers), run)
             states = calls[0][0][0]
             mx.eval(states)
@@ -95,7 +93,7 @@ def by_layers(
             setattr(owner, name, [lambda *_, _states=states, **__: _states])
         return run()
     finally:
-        for name, layers in original.items():
+        for owner, name, layers in original:
             setattr(owner, name, layers)
 
 

@@ -65,7 +65,7 @@ def encoded_audio(model: Any, extractor: Any, window: AudioWindow) -> Generator[
     found = yield from in_thread(extract)
     features, mask = mx.array(found["input_features"]), mx.array(found["attention_mask"])
     tower = model.audio_tower
-    states: mx.array = yield from by_layers(tower, lambda: tower(features, mask))
+    states: mx.array = yield from by_layers(lambda: tower(features, mask), (tower, "layers"))
     mx.eval(states)
     yield
     return states
@@ -87,7 +87,8 @@ class _Qwen3ASR:
         ids = mx.array(self._prompt(window, states.shape[0]))
         prompt = embedded(model, ids, states)
         caches = model.make_cache()
-        logits = yield from by_layers(model.model, lambda: model._forward_with_embeds(prompt, caches))  # noqa: SLF001
+        read_prompt = partial(model._forward_with_embeds, prompt, caches)  # noqa: SLF001
+        logits = yield from by_layers(read_prompt, (model.model, "layers"))
         choice = TokenChoice(window.temperature)
         seconds = len(window.samples) / SAMPLE_BYTES / SAMPLE_RATE
         written: list[int] = []

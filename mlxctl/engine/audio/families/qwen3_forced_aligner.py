@@ -37,7 +37,9 @@ class _ForcedAligner:
         states = yield from encoded_audio(model, self._extractor, window)
         ids = mx.array(self._prompt(window.words, states.shape[0]))
         prompt = embedded(model, ids, states)
-        hidden = yield from by_layers(model.model, lambda: model.model(inputs_embeds=prompt, cache=None))
+        hidden = yield from by_layers(
+            lambda: model.model(inputs_embeds=prompt, cache=None), (model.model, "layers")
+        )
         best: Any = np.array(mx.argmax(model.lm_head(hidden), axis=-1)[0])
         chosen = best[np.array(ids[0]) == model.config.timestamp_token_id]
         times = self._in_order(chosen * model.config.timestamp_segment_time)
