@@ -56,6 +56,15 @@ TRANSCRIPTION_FAMILIES = {
     "sensevoice": TranscriptionFamily(
         window_seconds=30, languages=("en", "ja", "ko", "yue", "zh"), files=("*.bpe.model|tokens.json",)
     ),
+    "voxtral": TranscriptionFamily(
+        window_seconds=30,
+        languages=("de", "en", "es", "fr", "hi", "it", "nl", "pt"),
+        takes_temperature=True,
+        files=("preprocessor_config.json", "tekken.json"),
+    ),
+    "voxtral_realtime": TranscriptionFamily(
+        window_seconds=30, takes_temperature=True, files=("tekken.json",)
+    ),
     "qwen3_forced_aligner": TranscriptionFamily(
         window_seconds=60, purpose="alignment", files=("preprocessor_config.json", "tokenizer_config.json")
     ),

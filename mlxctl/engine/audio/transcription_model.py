@@ -7,9 +7,11 @@ hub is asked: the hooks of mlx-audio do both.
 
 import importlib
 import json
-from collections.abc import Callable, Generator
+import math
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -18,10 +20,14 @@ import numpy as np
 from mlx.utils import tree_flatten
 
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
+from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
 
 T = TypeVar("T")
 _Call = tuple[tuple[Any, ...], dict[str, Any]]
 _SLICE_SECONDS = 0.005
+# Of a second of audio: a fast speaker of a script that takes a token for each byte.
+_TOKENS_A_SECOND = 25
+_MIN_TOKENS = 64
 _FAMILIES = "mlxctl.engine.audio.families"
 
 
@@ -71,6 +77,19 @@ class _Recorded(Exception):
     pass
 
 
+class _Substitute:
+    """Is called in place of a layer, whose attributes it has."""
+
+    def __init__(self, layer: Any, call: Callable[..., mx.array]) -> None:
+        self._layer, self._call = layer, call
+
+    def __call__(self, *arguments: Any, **options: Any) -> mx.array:
+        return self._call(*arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._layer, name)
+
+
 def by_layers(run: Callable[[], T], *lists: tuple[Any, str]) -> Generator[None, None, T]:
     """Return what `run` returns, with a pause after each layer.
 
@@ -82,7 +101,7 @@ def by_layers(run: Callable[[], T], *lists: tuple[Any, str]) -> Generator[None, 
     original = [(owner, name, getattr(owner, name)) for owner, name in lists if getattr(owner, name)]
     try:
         for owner, name, layers in original:
-            calls = _calls_of(owner, name, len(layers), run)
+            calls = _calls_of(owner, name, layers, run)
             states = calls[0][0][0]
             mx.eval(states)
             yield
@@ -90,14 +109,19 @@ def by_layers(run: Callable[[], T], *lists: tuple[Any, str]) -> Generator[None, 
                 states = layer(states, *others, **options)
                 mx.eval(states)
                 yield
-            setattr(owner, name, [lambda *_, _states=states, **__: _states])
+            last = partial(_returned, states)
+            setattr(owner, name, [_Substitute(layers[0], last)])
         return run()
     finally:
         for owner, name, layers in original:
             setattr(owner, name, layers)
 
 
-def _calls_of(owner: Any, name: str, num_layers: int, run: Callable[[], object]) -> list[_Call]:
+def _returned(states: mx.array, *_: Any, **__: Any) -> mx.array:
+    return states
+
+
+def _calls_of(owner: Any, name: str, layers: Sequence[Any], run: Callable[[], object]) -> list[_Call]:
     """Return the arguments that `run` gives to each layer.
 
     The states are those of the first layer.
@@ -106,11 +130,11 @@ def _calls_of(owner: Any, name: str, num_layers: int, run: Callable[[], object])
 
     def record(states: mx.array, *others: Any, **options: Any) -> mx.array:
         calls.append(((states, *others), options))
-        if len(calls) == num_layers:
+        if len(calls) == len(layers):
             raise _Recorded
         return states
 
-    setattr(owner, name, [record] * num_layers)
+    setattr(owner, name, [_Substitute(layer, record) for layer in layers])
     with suppress(_Recorded):
         run()
     return calls
@@ -128,6 +152,24 @@ def in_thread(work: Callable[[], T]) -> Generator[None, None, T]:
         wait([coming], timeout=_SLICE_SECONDS)
         yield
     return coming.result()
+
+
+def with_audio(embeddings: mx.array, is_audio: mx.array, states: mx.array) -> mx.array:
+    """Return a prompt's embeddings (1, length, width) with the states of audio in their places.
+
+    `is_audio` (length,) is true where they belong, `states` (places, width) are in order.
+    """
+    order = mx.maximum(mx.cumsum(is_audio.astype(mx.int32)) - 1, 0)
+    rows = states.astype(embeddings.dtype)[order]
+    merged = mx.where(is_audio[:, None], rows, embeddings[0])[None]
+    mx.eval(merged)
+    return merged
+
+
+def max_tokens(window: AudioWindow) -> int:
+    """Return how many tokens a window may have, which bounds repetitions."""
+    seconds = len(window.samples) / SAMPLE_BYTES / SAMPLE_RATE
+    return math.ceil(_MIN_TOKENS + seconds * _TOKENS_A_SECOND)
 
 
 class TokenChoice:
