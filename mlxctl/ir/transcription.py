@@ -49,6 +49,11 @@ class WhisperTokens:
         """Most tokens of the text of a window."""
         return self.context_length // 2
 
+    def start_of_transcript(self, language_id: int | None, task: SpeechTask) -> list[int]:
+        """Return the start, language and task tokens; a model with one language has only the first."""
+        task_id = self.translate if task == "translate" else self.transcribe
+        return [self.start, *([] if language_id is None else [language_id, task_id])]
+
     def latest(self, token_ids: Sequence[int]) -> list[int]:
         """Return the end of a previous text that has room."""
         room = max(0, self.context_length - self.max_tokens - _NUM_MARKS)

@@ -47,9 +47,9 @@ def test_each_second_is_heard_once_in_equal_windows_with_the_state_before() -> N
     speakers = speakers_of(diarizer)
 
     async def listen() -> None:
-        await speakers.listen(bytes(2 * 30 * RATE), 0)
+        await speakers.read(bytes(2 * 30 * RATE), 0)
         # Whisper's next window begins before the end of the last one.
-        await speakers.listen(bytes(2 * 30 * RATE), 29 * RATE)
+        await speakers.read(bytes(2 * 30 * RATE), 29 * RATE)
 
     asyncio.run(listen())
     seconds = [len(window.samples) / 2 / RATE for window in diarizer.windows]
@@ -61,7 +61,7 @@ def test_each_second_is_heard_once_in_equal_windows_with_the_state_before() -> N
 def test_words_belong_to_who_speaks_longest_or_is_nearest() -> None:
     diarizer = ScriptedDiarizer([turn(2, 0, 1.4), turn(0, 1.2, 3)])
     speakers = speakers_of(diarizer)
-    asyncio.run(speakers.listen(bytes(2 * 4 * RATE), 10 * RATE))
+    asyncio.run(speakers.read(bytes(2 * 4 * RATE), 10 * RATE))
     words = [("One", 10.1, 10.9), (" two", 11, 11.35), (" three", 11.3, 12), (" four", 13.5, 13.9)]
     timed = tuple(TimedWord(text=text, start=start, end=end) for text, start, end in words)
     segment = SpeechSegment(start=10, end=14, text="One two three four", words=timed)

@@ -184,7 +184,21 @@ class TokenChoice:
 
     def choose(self, logits: mx.array) -> int:
         """Return the next token by logits (vocabulary,)."""
+        return self._draw(np.array(logits.astype(mx.float32)))
+
+    def choose_allowed(self, logits: mx.array, mask: Callable[[Any], None]) -> tuple[int, float]:
+        """Return the next token and its log-probability among the allowed ones.
+
+        `mask` sets the logits of others to -inf, in place.
+        """
         scores: Any = np.array(logits.astype(mx.float32))
+        mask(scores)
+        scores -= scores.max()
+        logprobs = scores - np.log(np.exp(scores).sum())
+        token_id = self._draw(logprobs)
+        return token_id, float(logprobs[token_id])
+
+    def _draw(self, scores: Any) -> int:
         if not np.isfinite(scores.max()):
             raise ValueError("the model's logits are not finite")
         if self._temperature:

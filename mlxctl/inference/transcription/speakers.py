@@ -17,9 +17,9 @@ _REFERENCES = "known_speaker_references"
 
 
 class Speakers:
-    """Finds who speaks, with a diarization model that hears a file once, in order.
+    """Speaker labels of a transcript, by a diarization model that reads the audio once, in order.
 
-    Speakers have the names of those that are enrolled; others are A, B and so on, as they come.
+    Enrolled speakers have their names; others are A, B and so on, as they come.
     """
 
     def __init__(self, session: ModelSession, request_id: str) -> None:
@@ -34,7 +34,7 @@ class Speakers:
         self._num_letters = 0
 
     async def enroll(self, known: Iterable[KnownSpeaker]) -> None:
-        """Let the model hear known speakers before the file.
+        """Put samples of known speakers into the model's cache, before the file.
 
         Raises InvalidRequest for one whose voice is not found, or is taken for another's.
         """
@@ -50,8 +50,8 @@ class Speakers:
                 raise InvalidRequest(message, param=_REFERENCES)
             self._names[found] = speaker.name
 
-    async def listen(self, samples: bytes, seek: int) -> None:
-        """Hear the rest of a window that begins at sample `seek`.
+    async def read(self, samples: bytes, seek: int) -> None:
+        """Find the turns of the unread part of a window, which begins at sample `seek`.
 
         Turns before the window are forgotten, except the last.
         """

@@ -78,7 +78,7 @@ class TranscriptionWork:
         if self.aligner is not None and segments:
             segments = await self._aligned(segments, samples, seek, language)
         if self.speakers is not None and segments:
-            await self.speakers.listen(samples, seek)
+            await self.speakers.read(samples, seek)
             segments = [part for segment in segments for part in self.speakers.divide(segment)]
         self._deliver(self.guarded.take(segments))
 

@@ -1,6 +1,6 @@
 """Canary: a conformer encoder with a transformer decoder.
 
-The model is told the language; without one it hears English.
+Language tokens begin the decoder's prompt; without a language they are those of English.
 """
 
 from collections.abc import Generator
