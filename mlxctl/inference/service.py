@@ -26,12 +26,14 @@ from mlxctl.inference.request_entry import RequestView
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.request_totals import ModelTotals
 from mlxctl.inference.screening import Screened, output_rules, screen
+from mlxctl.inference.session import ModelSession
 from mlxctl.inference.speech import SpokenText, check_request
 from mlxctl.inference.submission import Submissions, review
 from mlxctl.inference.tokenization import Tokenization
-from mlxctl.inference.transcription import transcribe
+from mlxctl.inference.transcription import helpers_of, transcribe
 from mlxctl.ir import (
     EmbeddingResult,
+    Purpose,
     SpeechChunk,
     SpeechRequest,
     SpeechSegment,
@@ -39,7 +41,7 @@ from mlxctl.ir import (
     TranscriptionResult,
 )
 from mlxctl.ir.allowed_models import EVERY_MODEL, AllowedModels
-from mlxctl.ir.errors import InvalidRequest, MlxctlError, PermissionDenied, UnknownResource
+from mlxctl.ir.errors import MlxctlError, PermissionDenied, UnknownResource
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.timed_phases import add_phases
 from mlxctl.state.settings import PoolSettings, VisionSettings
@@ -282,34 +284,29 @@ class InferenceService:
         async with AsyncExitStack() as leases:
             session, lease = await self.models.use(request.model, call, purpose="transcription")
             leases.callback(lease.release)
-            aligner = None
-            recipe = session.reader.facts.transcription
-            if request.word_times and recipe is not None and not recipe.has_word_times:
-                aligner, lease = await self.models.use(self._aligner(call), call, purpose="transcription")
+            helpers: dict[Purpose, ModelSession] = {}
+            for purpose, missing in helpers_of(request, session):
+                if (name := self._first_for(purpose, call)) is None:
+                    raise missing
+                helpers[purpose], lease = await self.models.use(name, call, purpose=purpose)
                 leases.callback(lease.release)
             return await transcribe(
                 request,
                 prompt,
                 call,
                 session=session,
-                aligner=aligner,
+                aligner=helpers.get("alignment"),
+                diarizer=helpers.get("diarization"),
                 rules=output_rules(model, call),
                 preparation=self.preparation,
                 log=self.log,
                 on_segments=on_segments,
             )
 
-    def _aligner(self, call: CallContext) -> str:
-        """Return the model that times words. Raises InvalidRequest."""
+    def _first_for(self, purpose: Purpose, call: CallContext) -> str | None:
+        """Return the first model for a purpose that the caller may use."""
         models = self.models.served(call.models)
-        found = (each.name for each in models if each.facts.transcription and each.facts.transcription.aligns)
-        if (name := next(found, None)) is None:
-            message = (
-                "timestamp_granularities: word times need a model that aligns; serve Qwen3-ForcedAligner, "
-                "too, or request segment timestamps"
-            )
-            raise InvalidRequest(message, param="timestamp_granularities")
-        return name
+        return next((each.name for each in models if each.facts.purpose == purpose), None)
 
     async def speak(self, request: SpeechRequest, call: CallContext) -> AsyncGenerator[SpeechChunk, None]:
         """Speak a text, loading the model if necessary; the last chunk `is_last`.

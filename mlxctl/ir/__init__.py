@@ -93,7 +93,9 @@ if TYPE_CHECKING:
     from mlxctl.ir.speech import ReferenceAudio, SpeechChunk, SpeechRecipe, SpeechRequest
     from mlxctl.ir.stored import StoredAgent, StoredItem, StoredResponse
     from mlxctl.ir.transcription import (
+        KnownSpeaker,
         SegmentObserver,
+        SpeakerTurn,
         SpeechSegment,
         SpeechTask,
         TimedWord,
@@ -138,6 +140,7 @@ __all__ = [
     "JsonNotation",
     "KVFormat",
     "KeepAlive",
+    "KnownSpeaker",
     "Message",
     "ModelCapabilities",
     "ModelFacts",
@@ -161,6 +164,7 @@ __all__ = [
     "SeenPart",
     "SegmentObserver",
     "ShownPart",
+    "SpeakerTurn",
     "SpeechChunk",
     "SpeechGenerationTask",
     "SpeechRecipe",

@@ -18,10 +18,10 @@ from mlxctl.ir.model_spec import (
     TranscriptionTask,
 )
 from mlxctl.ir.speech import SpeechRecipe
-from mlxctl.ir.transcription import TranscriptionRecipe
+from mlxctl.ir.transcription import TranscriptionPurpose, TranscriptionRecipe
 
 ToolDelivery = Literal["template", "injected"]
-Purpose = Literal["text", "embeddings", "transcription", "speech"]
+Purpose = Literal["text", "embeddings", "speech"] | TranscriptionPurpose
 
 ProbeVerdict = Literal["yes", "no", "unknown"]
 """The answer that probing found to one question about a model."""
@@ -78,12 +78,12 @@ class ModelFacts:
 
     @property
     def purpose(self) -> Purpose:
-        """The model's output: generated text, vectors, a transcription, or speech."""
+        """The model's output: generated text, vectors, speech, or what it finds in audio."""
         if self.embedding is not None:
             return "embeddings"
         if self.speech is not None:
             return "speech"
-        return "text" if self.transcription is None else "transcription"
+        return "text" if self.transcription is None else self.transcription.purpose
 
     def spec(
         self, name: str, *, trust_remote_code: bool = False, options: TextModelOptions = NO_TEXT_OPTIONS

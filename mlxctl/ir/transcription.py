@@ -16,6 +16,8 @@ STEP_SAMPLES = 320
 _NUM_MARKS = 4
 
 SpeechTask = Literal["transcribe", "translate"]
+TranscriptionPurpose = Literal["transcription", "alignment", "diarization"]
+"""What a model finds in audio: its text, the times of the words of a known text, or who speaks when."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,11 @@ class WhisperTokens:
         """Most tokens of the text of a window."""
         return self.context_length // 2
 
+    def start_of_transcript(self, language_id: int | None, task: SpeechTask) -> list[int]:
+        """Return the start, language and task tokens; a model with one language has only the first."""
+        task_id = self.translate if task == "translate" else self.transcribe
+        return [self.start, *([] if language_id is None else [language_id, task_id])]
+
     def latest(self, token_ids: Sequence[int]) -> list[int]:
         """Return the end of a previous text that has room."""
         room = max(0, self.context_length - self.max_tokens - _NUM_MARKS)
@@ -59,20 +66,28 @@ class TranscriptionRecipe:
 
     `family` names the code that runs it. `window_samples` is the longest audio that it takes at once;
     `context_length` is in tokens, 0 for a model without one. `languages` are the codes that a request may
-    name, None for a model that detects the language and cannot be told. `whisper` has the tokens of a Whisper
-    model. A model that only `aligns` finds the times of the words of a known text.
+    name, None for a model that detects the language and takes no language token. `whisper` has the tokens of
+    a Whisper model.
     """
 
     family: str
     window_samples: int
+    purpose: TranscriptionPurpose = "transcription"
     context_length: int = 0
     languages: tuple[str, ...] | None = None
     has_word_times: bool = False
     takes_prompt: bool = False
     takes_temperature: bool = False
     translates: bool = False
-    aligns: bool = False
     whisper: WhisperTokens | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSpeaker:
+    """A speaker's name, with samples of the voice."""
+
+    name: str
+    samples: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +99,7 @@ class TranscriptionRequest:
     may hold speech; None is the whole file. `language` is a code, None to detect it, if possible among
     `languages`. `prompt` is text that came before, `keywords` are words that may be heard. Without a
     `temperature` above 0, failed windows are decoded again at higher ones. With `word_times` the segments
-    have words.
+    have words. If it is `diarized`, too, they have speakers, `known_speakers` under their names.
     """
 
     model: str
@@ -99,6 +114,8 @@ class TranscriptionRequest:
     keywords: tuple[str, ...] = ()
     temperature: float = 0.0
     word_times: bool = False
+    diarized: bool = False
+    known_speakers: tuple[KnownSpeaker, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +128,23 @@ class TimedWord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpeakerTurn:
+    """From when to when a speaker speaks, in seconds; turns may overlap.
+
+    `speaker` is an output of the diarization model, counted from 0.
+    """
+
+    speaker: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechSegment:
     """The text from `start` to `end`, in seconds.
 
     The figures are those of its window, which begins at sample `seek`; they are 0 for models that have none.
-    `words` are there if the request asked for them.
+    `words` are there if the request asked for them, `speaker` if it was to be diarized.
     """
 
     start: float
@@ -128,6 +157,7 @@ class SpeechSegment:
     compression_ratio: float = 0.0
     no_speech: float = 0.0
     words: tuple[TimedWord, ...] = ()
+    speaker: str | None = None
 
 
 SegmentObserver = Callable[[Sequence[SpeechSegment], float], None]

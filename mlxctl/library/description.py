@@ -31,7 +31,7 @@ from mlxctl.library.transcription_recipe import transcription_family
 from mlxctl.library.weights import Experts, Weights, count_experts, sum_tensors
 
 _UNKNOWN = Detection(kind="unknown", family=None, evidence=())
-_SPEECH = ("speech-to-text", "text-to-speech")
+_SPEECH = ("speech-to-text", "alignment", "diarization", "text-to-speech")
 # Weights without a readable header are in a format that MLX does not load, or not downloaded yet.
 _USUAL_FLOAT_BYTES = 2
 _MAX_FILES = 100_000

@@ -13,12 +13,22 @@ from mlxctl.library.encoders import ENCODER_KINDS, has_bidirectional_attention
 from mlxctl.library.families import find_family
 from mlxctl.library.files import read_optional_json
 from mlxctl.library.speech_recipe import speech_family
+from mlxctl.library.transcription_families import TRANSCRIPTION_FAMILIES, find_other_family
 
-Kind = Literal["text", "vision", "embeddings", "reranker", "speech-to-text", "text-to-speech", "unknown"]
+Kind = Literal[
+    "text",
+    "vision",
+    "embeddings",
+    "reranker",
+    "speech-to-text",
+    "alignment",
+    "diarization",
+    "text-to-speech",
+    "unknown",
+]
 
 _SPEECH_TO_TEXT = (
-    "canary", "cohere_asr", "glmasr", "moonshine", "parakeet", "qwen3_asr",
-    "qwen3_forced_aligner", "sensevoice", "voxtral",
+    "canary", "cohere_asr", "glmasr", "moonshine", "parakeet", "qwen3_asr", "sensevoice", "voxtral",
     "wav2vec2", "whisper",
 )  # fmt: skip
 _TEXT_TO_SPEECH = (
@@ -85,6 +95,9 @@ def detect(
 
 
 def _speech(model_type: str, config: Mapping[str, Any], name: str) -> DetectedKind | None:
+    hearing = find_other_family(config)
+    if hearing and (purpose := TRANSCRIPTION_FAMILIES[hearing].purpose) != "transcription":
+        return DetectedKind(purpose, f"model_type {hearing!r}")
     if model_type.startswith(_TEXT_TO_SPEECH):
         return DetectedKind("text-to-speech", f"model_type {model_type!r}")
     if model_type.startswith(_SPEECH_TO_TEXT):

@@ -31,6 +31,7 @@ CPU_MAX_PARAMETERS = 1_000_000_000
 SLOW_QUANTIZED = "MLX's CPU backend takes seconds for a token with quantized weights"
 SLOW_LARGE = "a CPU is too slow for more than 1B parameters"
 DEFAULT_CHUNK_TOKENS = 2048
+_WITHOUT_DECODING = ("embeddings", "speech-to-text", "alignment", "diarization")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +236,7 @@ def _longest(
 
 
 def _speed(model: ModelDescription, context_tokens: int, machine: Machine) -> float | None:
-    writes = model.embedding is None and model.detection.kind not in ("embeddings", "speech-to-text")
+    writes = model.embedding is None and model.detection.kind not in _WITHOUT_DECODING
     read = model.weights.decode_bytes if model.weights and writes else None
     if machine.bandwidth_bytes_per_second is None or not read or model.cache is None:
         return None

@@ -12,7 +12,7 @@ from typing import Any
 from mlxctl.ir import TranscriptionRecipe
 from mlxctl.ir.errors import BrokenModel
 from mlxctl.ir.languages import LANGUAGE_NAMES, language_code
-from mlxctl.ir.transcription import SAMPLE_RATE
+from mlxctl.ir.transcription import SAMPLE_RATE, TranscriptionPurpose
 from mlxctl.library.names import display_name
 
 _QWEN3_LANGUAGES = (
@@ -32,12 +32,12 @@ class TranscriptionFamily:
     `files` are patterns of files that a model needs beside configuration and weights; `|` is or.
     """
 
-    window_seconds: int
+    window_seconds: float
     languages: tuple[str, ...] | None = None
     has_word_times: bool = False
     takes_prompt: bool = False
     takes_temperature: bool = False
-    aligns: bool = False
+    purpose: TranscriptionPurpose = "transcription"
     files: tuple[str, ...] = ()
 
 
@@ -56,18 +56,29 @@ TRANSCRIPTION_FAMILIES = {
     "sensevoice": TranscriptionFamily(
         window_seconds=30, languages=("en", "ja", "ko", "yue", "zh"), files=("*.bpe.model|tokens.json",)
     ),
-    "qwen3_forced_aligner": TranscriptionFamily(
-        window_seconds=60, aligns=True, files=("preprocessor_config.json", "tokenizer_config.json")
+    "voxtral": TranscriptionFamily(
+        window_seconds=30,
+        languages=("de", "en", "es", "fr", "hi", "it", "nl", "pt"),
+        takes_temperature=True,
+        files=("preprocessor_config.json", "tekken.json"),
     ),
+    "voxtral_realtime": TranscriptionFamily(
+        window_seconds=30, takes_temperature=True, files=("tekken.json",)
+    ),
+    "qwen3_forced_aligner": TranscriptionFamily(
+        window_seconds=60, purpose="alignment", files=("preprocessor_config.json", "tokenizer_config.json")
+    ),
+    # 62 of its frames: mlx-audio's chunks are of 5 seconds.
+    "sortformer": TranscriptionFamily(window_seconds=4.96, purpose="diarization"),
 }
 
 
 def find_other_family(config: Mapping[str, Any]) -> str | None:
     """Return the family of a model; None for another kind."""
-    model_type = config.get("model_type")
+    model_type = str(config.get("model_type") or "")
     thinker = config.get("thinker_config")
-    if isinstance(thinker, Mapping) and thinker.get("model_type") in TRANSCRIPTION_FAMILIES:
-        model_type = thinker["model_type"]
+    if isinstance(thinker, Mapping) and str(thinker.get("model_type")) in TRANSCRIPTION_FAMILIES:
+        model_type = str(thinker["model_type"])
     if not model_type and str(config.get("target", "")).startswith("nemo.collections.asr"):
         model_type = "parakeet"
     return model_type if model_type in TRANSCRIPTION_FAMILIES else None
@@ -95,12 +106,12 @@ def read_other_family(path: Path, config: Mapping[str, Any], name: str) -> Trans
         )
     return TranscriptionRecipe(
         family=name,
-        window_samples=family.window_seconds * SAMPLE_RATE,
+        window_samples=round(family.window_seconds * SAMPLE_RATE),
         languages=_languages(config, family),
         has_word_times=family.has_word_times,
         takes_prompt=family.takes_prompt,
         takes_temperature=family.takes_temperature,
-        aligns=family.aligns,
+        purpose=family.purpose,
     )
 
 

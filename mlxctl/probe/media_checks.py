@@ -12,7 +12,7 @@ _MODALITIES: dict[str, tuple[Kind, ...]] = {
     "video": ("vision",),
     "embeddings": ("embeddings",),
     "reranking": ("reranker",),
-    "audio": ("speech-to-text", "text-to-speech"),
+    "audio": ("speech-to-text", "alignment", "diarization", "text-to-speech"),
 }
 _IMAGES_NOT_RUN = (
     f"images are tested only with {', '.join(VISION_MODEL_TYPES)} models here, with mlxctl[vision] installed"

@@ -15,7 +15,7 @@ from mlxctl.library.speech_recipe import speech_family
 from mlxctl.library.transcription_recipe import supports_transcription
 from mlxctl.state.installed import version_of
 
-_UNSUPPORTED_KINDS = ("reranker", "speech-to-text", "text-to-speech")
+_UNSUPPORTED_KINDS = ("reranker", "speech-to-text", "alignment", "diarization", "text-to-speech")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

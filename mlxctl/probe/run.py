@@ -211,7 +211,7 @@ def _step_runner(subject: ProbeSubject, known: Sequence[Finding]) -> StepRunner:
             if not (has_vision and finding.question in ("vision", "multi_image", "video"))
         ]
         return StepRunner([*known_findings, *known])
-    steps = _STEPS[facts.purpose]
+    steps = _STEPS.get(facts.purpose, ())
     if facts.embedding is not None and facts.embedding.scores_pairs:
         steps = RERANKING_STEPS
     tested = {question for step in steps for question in step.questions}

@@ -4,13 +4,14 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from tests.server.hosted import HostedServer
 from tests.server.process import ServerProcess
 
 COMPLETE = re.compile(r"completion tokens .*first token \d")
 """The line under an answer that is complete."""
 
 
-def open_chat(page: Page, server: ServerProcess) -> None:
+def open_chat(page: Page, server: ServerProcess | HostedServer) -> None:
     page.goto(f"{server.url}/")
     expect(page.locator("#model option")).to_have_text(["mlxctl-demo"])
 

@@ -10,14 +10,18 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from mlxctl.probe.questions import SPOKEN_SENTENCES
 from tests import tiny_models
 from tests.library.tiny_hub import TinyHub, running
 from tests.server.process import ServerProcess, serving
+from tests.tiny_models.audio_samples import speech_audio
 
 KEY = "web-page-key"
 SLOW_REPOSITORY = "org/slow"
 FOREIGN_NAME = "foreign.example"
 """A name of loopback in the browser."""
+MICROPHONE_SECONDS = 5
+"""Longer than the sentence that the fake microphone hears."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _ON_MACOS = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 # Long enough for a machine that runs all other tests too; a condition that holds ends the wait at once.
@@ -26,14 +30,21 @@ expect.set_options(timeout=_LONGEST_MS)
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """The browser; its sandbox needs a user that is not root."""
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """The browser; its sandbox needs a user that is not root.
+
+    Its microphone hears a sentence, then silence.
+    """
+    microphone = tmp_path_factory.mktemp("microphone") / "sound.wav"
+    microphone.write_bytes(speech_audio(SPOKEN_SENTENCES[0], every_seconds=60))
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), _ON_MACOS)
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(
             executable_path=path,
             args=[
                 f"--host-resolver-rules=MAP {FOREIGN_NAME} 127.0.0.1",
+                "--use-fake-device-for-media-stream",
+                f"--use-file-for-fake-audio-capture={microphone}",
                 *(["--no-sandbox"] if os.getuid() == 0 else []),
             ],
         )

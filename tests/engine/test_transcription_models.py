@@ -3,14 +3,16 @@
 import asyncio
 from collections.abc import Generator
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from mlxctl.engine import AudioWindow, TranscribedWindow
+from mlxctl.engine.audio.tekken import Tekken
 from mlxctl.engine.audio.transcription_model import TranscriptionModel, family_module, open_model
-from mlxctl.ir import ModelFacts, TimedWord
+from mlxctl.ir import ModelFacts, SpeakerTurn, TimedWord
 from mlxctl.ir.errors import BrokenModel
 from mlxctl.library import read_model
 from tests.engine.harness import running_engine
@@ -119,6 +121,44 @@ def test_sensevoice_equals_mlx_audio(language: str | None) -> None:
     assert num_units == 1 + 5 + 3 + 1
 
 
+@pytest.mark.parametrize(("language", "named"), [(None, []), ("de", [297, 143, 98, 140, 141])])
+def test_voxtral_equals_mlx_audio(language: str | None, named: list[int]) -> None:
+    """The prompt is that of mistral-common's transcription request."""
+    import mlx.core as mx
+    from transformers import WhisperFeatureExtractor
+
+    path = transcription_model("voxtral")
+    expected = open_model(path, family_module("voxtral").PACKAGE)
+    tokenizer = Tekken(path)
+    extractor = WhisperFeatureExtractor.from_pretrained(str(path))
+
+    def request(audio: Any, **_: Any) -> dict[str, Any]:
+        features = extractor(np.array(audio), sampling_rate=16_000, return_tensors="np").input_features
+        return {"input_ids": [[1, 3, 25, *[24] * 375, 4, *named, 34]], "input_features": features}
+
+    expected._processor = SimpleNamespace(
+        apply_transcription_request=request,
+        tokenizer=SimpleNamespace(eos_token_ids=[2, 4, 11], encode=lambda _: []),
+        decode=tokenizer.decode,
+    )
+    output = expected.generate(
+        mlx_audio_samples(), max_tokens=189, generation_stream=mx.default_stream(mx.cpu)
+    )
+    found, num_units = finished(opened("voxtral").transcribe(window(language=language)))
+    assert (found.text, len(found.token_ids)) == (output.text.strip(), output.generation_tokens)
+    assert len(set(found.text)) > 3
+    assert num_units > len(found.token_ids)
+
+
+def test_voxtral_realtime_equals_mlx_audio() -> None:
+    expected = mlx_audio_model("voxtral_realtime").generate(mlx_audio_samples())
+    found, num_units = finished(opened("voxtral_realtime").transcribe(window()))
+    assert (found.text, len(found.token_ids)) == (expected.text, expected.generation_tokens)
+    assert len(set(found.token_ids)) > 3
+    # Five parts of at most two seconds with the silence around, each of two layers.
+    assert num_units > len(found.token_ids) + 5 * 2
+
+
 def test_sampled_transcripts_are_the_same_for_the_same_window() -> None:
     model = opened("qwen3_asr")
     first, again, greedy = (
@@ -137,6 +177,29 @@ def test_forced_aligner_equals_mlx_audio() -> None:
         for word, item in zip(words, expected, strict=True)
     ]
     assert len({word.start for word in found.words}) > 1
+
+
+def test_sortformer_equals_mlx_audio_in_windows_and_its_state_is_bounded() -> None:
+    from mlx_audio.vad import load
+
+    model, expected = opened("sortformer"), load(transcription_model("sortformer"))
+    state, known = b"", expected.init_streaming_state()
+    sizes, speakers = [], set()
+    for start in range(0, 12 * 79_360, 79_360):
+        part = np.resize(np.frombuffer(samples(), np.int16), start + 79_360)[start:]
+        asked = AudioWindow(model="ears", samples=part.tobytes(), state=state)
+        found, num_units = finished(model.transcribe(asked))
+        output, known = expected.feed(part.astype(np.float32) / 32768, known)
+        turns = expected._preds_to_segments(output.speaker_probs[:62], frame_duration=0.08)
+        assert found.turns == [
+            SpeakerTurn(speaker=turn.speaker, start=turn.start, end=turn.end) for turn in turns
+        ]
+        # The spectrogram, and for each of two lists of layers what is before them, and two layers.
+        assert num_units == 1 + 2 * 3
+        state, speakers = found.state, speakers | {turn.speaker for turn in found.turns}
+        sizes.append(len(state))
+    assert len(speakers) > 1
+    assert sizes[-1] == sizes[-4]
 
 
 def test_rows_decode_between_the_units_and_a_cancelled_window_ends() -> None:

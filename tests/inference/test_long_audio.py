@@ -17,11 +17,10 @@ from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.screening import Screened
 from mlxctl.inference.service import InferenceService
 from mlxctl.inference.session import ModelSession
-from mlxctl.inference.transcription import transcribe
+from mlxctl.inference.transcription import helpers_of, transcribe
 from mlxctl.inference.transcription.words import alignable_words, segments_of, words_of_tokens
 from mlxctl.ir import TimedWord, TranscriptionRequest, TranscriptionResult
 from mlxctl.ir.allowed_models import EVERY_MODEL
-from mlxctl.ir.errors import InvalidRequest
 from mlxctl.library import read_model
 from tests.tiny_models.transcription_models import transcription_model
 
@@ -114,17 +113,36 @@ def test_words_are_timed_by_an_aligner_that_the_caller_may_use() -> None:
     asked: list[Any] = []
     models = [
         SimpleNamespace(name=name, facts=read_model(transcription_model(name)))
-        for name in ("parakeet_ctc", "qwen3_asr")
+        for name in ("parakeet_ctc", "qwen3_asr", "sortformer")
     ]
     aligner = SimpleNamespace(name="times", facts=read_model(transcription_model("qwen3_forced_aligner")))
     call: Any = SimpleNamespace(models=EVERY_MODEL)
     service: Any = InferenceService.__new__(InferenceService)
     service.models = SimpleNamespace(served=lambda allowed: asked.append(allowed) or models)
-    with pytest.raises(InvalidRequest, match="serve Qwen3-ForcedAligner, too") as raised:
-        service._aligner(call)
-    assert (raised.value.param, asked) == ("timestamp_granularities", [EVERY_MODEL])
+    assert service._first_for("alignment", call) is None
+    assert service._first_for("diarization", call) == "sortformer"
     models.append(aligner)
-    assert service._aligner(call) == "times"
+    assert service._first_for("alignment", call) == "times"
+    assert asked == [EVERY_MODEL] * 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "missing"),
+    [
+        ({}, {}),
+        ({"word_times": True}, {"alignment": "timestamp_granularities"}),
+        (
+            {"word_times": True, "diarized": True},
+            {"alignment": "response_format", "diarization": "response_format"},
+        ),
+    ],
+)
+def test_a_request_names_the_helpers_it_needs(fields: dict[str, bool], missing: dict[str, str]) -> None:
+    request = TranscriptionRequest(
+        model="qwen3_asr", num_samples=0, read_window=lambda start, length: b"", **fields
+    )
+    session = ModelSession(None, QWEN, name="qwen3_asr")  # type: ignore[arg-type]
+    assert {purpose: error.param for purpose, error in helpers_of(request, session)} == missing
 
 
 @given(st.text(max_size=40))

@@ -12,7 +12,7 @@ import numpy as np
 import openai
 import pytest
 import soundfile
-from openai.types.audio import TranscriptionVerbose
+from openai.types.audio import TranscriptionTextSegmentEvent, TranscriptionVerbose
 
 from tests.engine.test_transcription_models import samples
 from tests.tiny_models.audio_samples import silence, wav
@@ -21,7 +21,7 @@ from tests.tiny_models.transcription_models import transcription_model
 from .hosted import HostedServer, hosting
 from .openapi_validation import check_answer, check_stream
 
-PARAKEET, QWEN, ALIGNER = "parakeet_tdt", "qwen3_asr", "qwen3_forced_aligner"
+PARAKEET, QWEN, ALIGNER, DIARIZER = "parakeet_tdt", "qwen3_asr", "qwen3_forced_aligner", "sortformer"
 TRANSCRIPTIONS = "/v1/audio/transcriptions"
 SOUND = wav(samples())
 
@@ -31,7 +31,7 @@ def speech_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedSe
     directory = tmp_path_factory.mktemp("models")
     options = [
         option
-        for name in (PARAKEET, QWEN, ALIGNER)
+        for name in (PARAKEET, QWEN, ALIGNER, DIARIZER)
         for option in ("--model", str(shutil.copytree(transcription_model(name), directory / name)))
     ]
     with hosting(None, *options) as running:
@@ -73,6 +73,43 @@ def test_an_aligner_of_the_server_times_the_words_of_other_models(sdk: openai.Op
     assert answer.language == "en"
 
 
+def diarized_with(name: str, sound: bytes) -> dict[str, Any]:
+    """The fields of a request with one known speaker."""
+    reference = f"data:audio/wav;base64,{base64.b64encode(sound).decode()}"
+    return {
+        "response_format": "diarized_json",
+        "known_speaker_names": [name],
+        "known_speaker_references": [reference],
+    }
+
+
+def test_segments_have_speakers_in_the_order_of_their_times(sdk: openai.OpenAI) -> None:
+    sound = wav(samples() * 8)
+    answer = sdk.audio.transcriptions.create(model=PARAKEET, file=sound, response_format="diarized_json")
+    assert (answer.task, answer.duration) == ("transcribe", 40)
+    assert " ".join(segment.text for segment in answer.segments) == answer.text
+    assert [segment.start for segment in answer.segments] == sorted(each.start for each in answer.segments)
+    speakers = list(dict.fromkeys(segment.speaker for segment in answer.segments))
+    assert speakers == ["A", "B", "C"]
+    events = list(
+        sdk.audio.transcriptions.create(
+            model=PARAKEET, file=sound, response_format="diarized_json", stream=True
+        )
+    )
+    assert [event for event in events if event.type == "transcript.text.segment"] == [
+        TranscriptionTextSegmentEvent(**segment.model_dump()) for segment in answer.segments
+    ]
+    deltas = [event for event in events if event.type == "transcript.text.delta"]
+    assert [delta.segment_id for delta in deltas] == [segment.id for segment in answer.segments]
+
+
+def test_a_known_speaker_has_a_name(sdk: openai.OpenAI) -> None:
+    answer = sdk.audio.transcriptions.create(
+        model=PARAKEET, file=wav(samples() * 4), **diarized_with("Ada", wav(samples()))
+    )
+    assert {"Ada", "A"} <= {segment.speaker for segment in answer.segments}
+
+
 def test_silence_is_not_transcribed_and_later_speech_keeps_its_times(sdk: openai.OpenAI) -> None:
     late = verbose(
         sdk,
@@ -104,7 +141,9 @@ def test_answers_and_events_match_the_description(speech_server: HostedServer) -
     form = {"model": PARAKEET, "response_format": "verbose_json", "timestamp_granularities[]": "word"}
     url = f"{speech_server.url}{TRANSCRIPTIONS}"
     check_answer(httpx.post(url, data=form, files={"file": SOUND}).json(), "post", TRANSCRIPTIONS)
-    streamed = httpx.post(url, data={"model": PARAKEET, "stream": "true"}, files={"file": SOUND})
+    diarized = {"model": PARAKEET, "response_format": "diarized_json"}
+    check_answer(httpx.post(url, data=diarized, files={"file": SOUND}).json(), "post", TRANSCRIPTIONS)
+    streamed = httpx.post(url, data=diarized | {"stream": "true"}, files={"file": SOUND})
     check_stream(streamed.text, TRANSCRIPTIONS)
 
 
@@ -148,7 +187,20 @@ def truncated_ogg() -> bytes:
         ({"temperature": 0.5}, "temperature", "temperature is not supported"),
         ({"model": QWEN, "language": "fr"}, "language", "it supports de, en"),
         ({"model": QWEN, "languages": ["de", "en"]}, "languages", "takes one; name one"),
-        ({"model": ALIGNER}, "model", "transcribes nothing"),
+        ({"model": ALIGNER}, "model", "finds the times of the words of a known text and transcribes nothing"),
+        ({"model": DIARIZER}, "model", "finds who speaks when and transcribes nothing"),
+        ({"known_speaker_names": ["Ada"]}, "known_speaker_names", "needs response_format diarized_json"),
+        (
+            {"response_format": "diarized_json", "known_speaker_names": ["Ada"]},
+            "known_speaker_references",
+            "must have one audio file for each",
+        ),
+        (
+            diarized_with("Ada", wav(samples() * 3)),
+            "known_speaker_references[0]",
+            "holds 15.0 seconds of audio; send 2 to 10 seconds",
+        ),
+        (diarized_with("Ada", b"RIFF"), "known_speaker_references[0]", "known_speaker_references.0.: file"),
         ({"file": truncated_ogg()}, "file", "file is damaged"),
         ({"file": b"OggS" + bytes(100)}, "file", "file is damaged"),
         ({"file": wav(b"")}, "file", "holds 0.00 seconds of audio"),
@@ -184,6 +236,9 @@ def test_translation_by_a_model_that_cannot_is_refused(sdk: openai.OpenAI) -> No
 
 def test_model_lists_name_the_purpose(speech_server: HostedServer) -> None:
     models = json.loads(httpx.get(f"{speech_server.url}/v1/models", timeout=60).text)["data"]
-    assert {model["id"]: model["kind"] for model in models} == dict.fromkeys(
-        (PARAKEET, QWEN, ALIGNER), "speech-to-text"
-    )
+    assert {model["id"]: model["kind"] for model in models} == {
+        PARAKEET: "speech-to-text",
+        QWEN: "speech-to-text",
+        ALIGNER: "alignment",
+        DIARIZER: "diarization",
+    }

@@ -192,7 +192,11 @@ def test_answers_match_the_description(model_server: HostedServer) -> None:
             "response_format",
             "response_format srt cannot be streamed; request json",
         ),
-        ({"response_format": "diarized_json"}, "response_format", "no model here tells speakers apart"),
+        (
+            {"response_format": "diarized_json"},
+            "response_format",
+            "needs a diarization model; serve Sortformer, too",
+        ),
         ({"languages": ["xx"]}, "languages", "language 'xx' is not supported by the model; it supports en"),
         ({"languages": ["en"], "language": "en"}, "languages", "exclude each other"),
         ({"chunking_strategy": {"type": "server_vad"}}, "chunking_strategy", "as auto only"),

@@ -3,6 +3,7 @@
 `transcription_model(name)` is one of TRANSCRIPTION_NAMES, built at the first use.
 """
 
+import base64
 import json
 import random
 from collections.abc import Callable
@@ -161,6 +162,76 @@ def _build_sensevoice(directory: Path) -> None:
     _write(directory, config, "mlx_audio.stt.models.sensevoice", seed=4)
 
 
+def _build_sortformer(directory: Path) -> None:
+    """Write a streaming model with a cache of few frames, which long audio fills."""
+    encoder = {
+        "hidden_size": _WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2,
+        "intermediate_size": 64, "num_mel_bins": 16, "conv_kernel_size": 5, "subsampling_conv_channels": 8,
+    }  # fmt: skip
+    config = {
+        "model_type": "sortformer",
+        "fc_encoder_config": encoder,
+        "tf_encoder_config": {
+            "d_model": 16, "encoder_layers": 2, "encoder_attention_heads": 2, "encoder_ffn_dim": 32,
+        },
+        "modules_config": {"fc_d_model": _WIDTH, "tf_d_model": 16, "use_aosc": True},
+        "processor_config": {"feature_size": 16},
+    }  # fmt: skip
+    _write(directory, config, "mlx_audio.vad.models.sortformer", seed=3)
+
+
+def _build_voxtral(directory: Path) -> None:
+    audio = {
+        "num_mel_bins": 16, "encoder_layers": 2, "encoder_attention_heads": 2, "encoder_ffn_dim": 64,
+        "d_model": 16, "intermediate_size": 64, "max_source_positions": 1500,
+    }  # fmt: skip
+    text = {
+        "vocab_size": 320, "hidden_size": _WIDTH, "intermediate_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16,
+    }  # fmt: skip
+    config = {"model_type": "voxtral", "audio_config": audio, "text_config": text, "audio_token_id": 24}
+    _write(directory, config, "mlx_audio.stt.models.voxtral", seed=3)
+    _write_tekken(directory)
+    extractor = {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 16}
+    (directory / "preprocessor_config.json").write_text(json.dumps(extractor))
+
+
+def _build_voxtral_realtime(directory: Path) -> None:
+    """Write a model whose encoder hears two seconds at once; mlx-audio fixes the decoder's width."""
+    encoder = {
+        "dim": 16, "n_layers": 2, "n_heads": 2, "head_dim": 8, "hidden_dim": 32, "n_kv_heads": 2,
+        "sliding_window": 100,
+    }  # fmt: skip
+    decoder = {
+        "dim": 3072, "n_layers": 2, "n_heads": 2, "n_kv_heads": 1, "head_dim": 8, "hidden_dim": 16,
+        "vocab_size": 320, "ada_rms_norm_t_cond_dim": 4,
+    }  # fmt: skip
+    config = {"model_type": "voxtral_realtime", "encoder_args": encoder, "decoder": decoder}
+    _write(directory, config, "mlx_audio.stt.models.voxtral_realtime", seed=3)
+    _write_tekken(directory)
+
+
+def _write_tekken(directory: Path) -> None:
+    """Write Mistral's tokenizer with all bytes, two merges, and 40 special tokens."""
+    names = {
+        0: "<unk>", 1: "<s>", 2: "</s>", 3: "[INST]", 4: "[/INST]", 11: "<pad>", 24: "[AUDIO]",
+        25: "[BEGIN_AUDIO]", 32: "[STREAMING_PAD]", 34: "[TRANSCRIBE]",
+    }  # fmt: skip
+    special = [
+        {"rank": rank, "token_str": names.get(rank, f"<SPECIAL_{rank}>"), "is_control": True}
+        for rank in range(40)
+    ]
+    pieces = [*(bytes([byte]) for byte in range(256)), b"an", b"lan"]
+    vocab = [
+        {"rank": rank, "token_bytes": base64.b64encode(piece).decode(), "token_str": None}
+        for rank, piece in enumerate(pieces)
+    ]
+    size = {"default_vocab_size": len(special) + len(vocab), "default_num_special_tokens": len(special)}
+    config = {"pattern": ".+", "num_vocab_tokens": len(vocab), "version": "v7", **size}
+    tekken = {"config": config, "vocab": vocab, "special_tokens": special}
+    (directory / "tekken.json").write_text(json.dumps(tekken))
+
+
 def _write_sentencepiece(file: Path, symbols: tuple[str, ...]) -> None:
     import sentencepiece
 
@@ -239,5 +310,8 @@ _BUILDERS: dict[str, Callable[[Path], None]] = {
     "qwen3_forced_aligner": _build_qwen(aligns=True),
     "canary": _build_canary,
     "sensevoice": _build_sensevoice,
+    "sortformer": _build_sortformer,
+    "voxtral": _build_voxtral,
+    "voxtral_realtime": _build_voxtral_realtime,
 }
 TRANSCRIPTION_NAMES = tuple(_BUILDERS)

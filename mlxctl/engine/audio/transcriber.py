@@ -5,13 +5,14 @@ is evaluated.
 """
 
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 
-from mlxctl.engine.audio.transcription_model import float_samples
+from mlxctl.engine.audio.transcription_model import TokenChoice, float_samples
 from mlxctl.engine.audio.word_times import token_times
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir import TranscriptionRecipe, WhisperTokens
@@ -41,7 +42,7 @@ class Transcriber:
         if language_id is None and self._tokens.languages:
             language_id = self._language(states, window.language_ids)
             yield
-        generator = np.random.default_rng(0)
+        choice = TokenChoice(window.temperature)
         prompt = self._prompt(window, language_id)
         logits, caches, _ = self._model.decoder(mx.array([prompt]), states)
         no_speech = self._no_speech(logits[0, prompt.index(self._tokens.start)])
@@ -49,7 +50,9 @@ class Transcriber:
         sum_logprobs = 0.0
         while True:
             mx.eval(logits, caches)
-            token_id, logprob = self._choose(logits[0, -1], written, window.temperature, generator)
+            token_id, logprob = choice.choose_allowed(
+                logits[0, -1], partial(self._rules.apply, written=written)
+            )
             sum_logprobs += logprob
             if token_id != self._tokens.end:
                 written.append(token_id)
@@ -74,13 +77,11 @@ class Transcriber:
         text = [token_id for token_id in written if token_id < tokens.end]
         if not text:
             return []
-        task = tokens.translate if window.task == "translate" else tokens.transcribe
-        head = [tokens.start, *([] if language_id is None else [language_id, task])]
         return (
             yield from token_times(
                 self._model,
                 states,
-                before=[*head, tokens.no_times],
+                before=[*tokens.start_of_transcript(language_id, window.task), tokens.no_times],
                 text=text,
                 end=tokens.end,
                 heads=tokens.alignment_heads,
@@ -120,37 +121,20 @@ class Transcriber:
         return language_id
 
     def _prompt(self, window: AudioWindow, language_id: int | None) -> list[int]:
-        """Return the decoder's prompt: end of the previous text, and task.
+        """Return the decoder's prompt: end of the previous text, language and task tokens.
 
         The previous text is cut, so that the context has room for the transcript.
         """
         recipe = self._tokens
         previous = recipe.latest(window.previous_ids)
         before = [recipe.previous, *previous] if previous else []
-        task = recipe.translate if window.task == "translate" else recipe.transcribe
-        return [*before, recipe.start, *([] if language_id is None else [language_id, task])]
+        return [*before, *recipe.start_of_transcript(language_id, window.task)]
 
     def _no_speech(self, logits: mx.array) -> float:
         if self._tokens.no_speech is None:
             return 0.0
         likelihood: Any = mx.softmax(logits.astype(mx.float32))[self._tokens.no_speech].item()
         return float(likelihood)
-
-    def _choose(
-        self, logits: mx.array, written: list[int], temperature: float, generator: Any
-    ) -> tuple[int, float]:
-        """Return the next token and its log-probability among the allowed ones."""
-        allowed: Any = np.array(logits.astype(mx.float32))
-        self._rules.apply(allowed, written)
-        highest = allowed.max()
-        if not np.isfinite(highest):
-            raise ValueError("the model's logits are not finite")
-        logprobs = allowed - highest - np.log(np.exp(allowed - highest).sum())
-        scores = (
-            logprobs if not temperature else logprobs / temperature + generator.gumbel(size=len(logprobs))
-        )
-        token_id = int(scores.argmax())
-        return token_id, float(logprobs[token_id])
 
 
 class TokenRules:

@@ -7,9 +7,11 @@ hub is asked: the hooks of mlx-audio do both.
 
 import importlib
 import json
+import math
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -18,10 +20,14 @@ import numpy as np
 from mlx.utils import tree_flatten
 
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
+from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
 
 T = TypeVar("T")
 _Call = tuple[tuple[Any, ...], dict[str, Any]]
 _SLICE_SECONDS = 0.005
+# Of a second of audio: a fast speaker of a script that takes a token for each byte.
+_TOKENS_A_SECOND = 25
+_MIN_TOKENS = 64
 _FAMILIES = "mlxctl.engine.audio.families"
 
 
@@ -71,20 +77,31 @@ class _Recorded(Exception):
     pass
 
 
-def by_layers(
-    owner: Any, run: Callable[[], T], lists: Sequence[str] = ("layers",)
-) -> Generator[None, None, T]:
+class _Substitute:
+    """Is called in place of a layer, whose attributes it has."""
+
+    def __init__(self, layer: Any, call: Callable[..., mx.array]) -> None:
+        self._layer, self._call = layer, call
+
+    def __call__(self, *arguments: Any, **options: Any) -> mx.array:
+        return self._call(*arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._layer, name)
+
+
+def by_layers(run: Callable[[], T], *lists: tuple[Any, str]) -> Generator[None, None, T]:
     """Return what `run` returns, with a pause after each layer.
 
-    One layer of `owner` is evaluated at a time.
-    `run` calls the layers in the attributes `lists`, in order, each with the states as its first argument. It
-    begins once for each list, to find the arguments of its layers, and ends once, with the final states: what
-    it computes before and after the layers has to be lazy, and the same each time.
+    One layer is evaluated at a time. `run` calls the layers in `lists`, which are attributes of modules, in
+    order, each with the states as its first argument. It begins once for each list, to find the arguments of
+    its layers, and ends once, with the final states: what it computes before and after the layers has to be
+    lazy, and the same each time.
     """
-    original = {name: getattr(owner, name) for name in lists if getattr(owner, name)}
+    original = [(owner, name, getattr(owner, name)) for owner, name in lists if getattr(owner, name)]
     try:
-        for name, layers in original.items():
-            calls = _calls_of(owner, name, len(layers), run)
+        for owner, name, layers in original:
+            calls = _calls_of(owner, name, layers, run)
             states = calls[0][0][0]
             mx.eval(states)
             yield
@@ -92,14 +109,19 @@ def by_layers(
                 states = layer(states, *others, **options)
                 mx.eval(states)
                 yield
-            setattr(owner, name, [lambda *_, _states=states, **__: _states])
+            last = partial(_returned, states)
+            setattr(owner, name, [_Substitute(layers[0], last)])
         return run()
     finally:
-        for name, layers in original.items():
+        for owner, name, layers in original:
             setattr(owner, name, layers)
 
 
-def _calls_of(owner: Any, name: str, num_layers: int, run: Callable[[], object]) -> list[_Call]:
+def _returned(states: mx.array, *_: Any, **__: Any) -> mx.array:
+    return states
+
+
+def _calls_of(owner: Any, name: str, layers: Sequence[Any], run: Callable[[], object]) -> list[_Call]:
     """Return the arguments that `run` gives to each layer.
 
     The states are those of the first layer.
@@ -108,11 +130,11 @@ def _calls_of(owner: Any, name: str, num_layers: int, run: Callable[[], object])
 
     def record(states: mx.array, *others: Any, **options: Any) -> mx.array:
         calls.append(((states, *others), options))
-        if len(calls) == num_layers:
+        if len(calls) == len(layers):
             raise _Recorded
         return states
 
-    setattr(owner, name, [record] * num_layers)
+    setattr(owner, name, [_Substitute(layer, record) for layer in layers])
     with suppress(_Recorded):
         run()
     return calls
@@ -132,6 +154,24 @@ def in_thread(work: Callable[[], T]) -> Generator[None, None, T]:
     return coming.result()
 
 
+def with_audio(embeddings: mx.array, is_audio: mx.array, states: mx.array) -> mx.array:
+    """Return a prompt's embeddings (1, length, width) with the states of audio in their places.
+
+    `is_audio` (length,) is true where they belong, `states` (places, width) are in order.
+    """
+    order = mx.maximum(mx.cumsum(is_audio.astype(mx.int32)) - 1, 0)
+    rows = states.astype(embeddings.dtype)[order]
+    merged = mx.where(is_audio[:, None], rows, embeddings[0])[None]
+    mx.eval(merged)
+    return merged
+
+
+def max_tokens(window: AudioWindow) -> int:
+    """Return how many tokens a window may have, which bounds repetitions."""
+    seconds = len(window.samples) / SAMPLE_BYTES / SAMPLE_RATE
+    return math.ceil(_MIN_TOKENS + seconds * _TOKENS_A_SECOND)
+
+
 class TokenChoice:
     """Chooses tokens, greedily or sampled.
 
@@ -144,7 +184,21 @@ class TokenChoice:
 
     def choose(self, logits: mx.array) -> int:
         """Return the next token by logits (vocabulary,)."""
+        return self._draw(np.array(logits.astype(mx.float32)))
+
+    def choose_allowed(self, logits: mx.array, mask: Callable[[Any], None]) -> tuple[int, float]:
+        """Return the next token and its log-probability among the allowed ones.
+
+        `mask` sets the logits of others to -inf, in place.
+        """
         scores: Any = np.array(logits.astype(mx.float32))
+        mask(scores)
+        scores -= scores.max()
+        logprobs = scores - np.log(np.exp(scores).sum())
+        token_id = self._draw(logprobs)
+        return token_id, float(logprobs[token_id])
+
+    def _draw(self, scores: Any) -> int:
         if not np.isfinite(scores.max()):
             raise ValueError("the model's logits are not finite")
         if self._temperature:

@@ -8,7 +8,7 @@ import msgspec
 
 from mlxctl.engine.wire.commands import Command
 from mlxctl.engine.wire.reports import Report
-from mlxctl.ir import ReferenceAudio, SpeechTask, TimedWord
+from mlxctl.ir import ReferenceAudio, SpeakerTurn, SpeechTask, TimedWord
 
 
 class JobCommand(Command, frozen=True, kw_only=True):
@@ -59,7 +59,8 @@ class AudioWindow(msgspec.Struct, frozen=True, kw_only=True):
 
     For Whisper, `previous_ids` is the text before it, and without a `language_id` a multilingual model
     detects the language, among `language_ids` if there are any; with `word_times` its tokens have times.
-    Other families take `language`, a code, and `prompt`. A model that aligns finds the times of `words`.
+    Other families take `language`, a code, and `prompt`. An alignment model finds the times of
+    `words`, a diarization model continues from the `state` after the window before.
     """
 
     model: str
@@ -73,6 +74,7 @@ class AudioWindow(msgspec.Struct, frozen=True, kw_only=True):
     language: str | None = None
     prompt: str = ""
     words: list[str] = []
+    state: bytes = b""
 
 
 class Transcribe(JobCommand, frozen=True, kw_only=True):
@@ -86,8 +88,8 @@ class TranscribedWindow(msgspec.Struct, frozen=True, kw_only=True):
 
     For Whisper, tokens of text and timestamps; `no_speech` is the probability, by the model, that the window
     holds no speech, and `token_times` are where the tokens of the text begin, and the last one ends. For
-    other families `text` or `words`, and the code of the `language` if the model names it. Times are in
-    seconds from the beginning of the window.
+    other families `text` or `words`, and the code of the `language` if the model names it. Of a diarization
+    model, `turns` and the next `state`. Times are in seconds from the beginning of the window.
     """
 
     token_ids: list[int] = []
@@ -98,6 +100,8 @@ class TranscribedWindow(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     words: list[TimedWord] = []
     language: str | None = None
+    turns: list[SpeakerTurn] = []
+    state: bytes = b""
 
 
 class Transcribed(JobReport, frozen=True, kw_only=True):

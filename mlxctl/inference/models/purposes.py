@@ -11,6 +11,8 @@ _PURPOSES: dict[Purpose, str] = {
     "transcription": "transcribes audio and writes no other text; "
     "send audio to /v1/audio/transcriptions, or name another model",
     "speech": "speaks text and writes none; send text to /v1/audio/speech, or name another model",
+    "alignment": "finds the times of the words of a known text and transcribes nothing; name another model",
+    "diarization": "finds who speaks when and transcribes nothing; name another model",
 }
 _RERANKER = (
     "is a reranker and writes no text; send a query and documents to /v1/rerank, or name another model"

@@ -4,6 +4,6 @@ Event-loop thread only. Whisper's windows begin at the end of the last complete 
 are cut in pauses.
 """
 
-from mlxctl.inference.transcription.transcriber import transcribe
+from mlxctl.inference.transcription.transcriber import helpers_of, transcribe
 
-__all__ = ["transcribe"]
+__all__ = ["helpers_of", "transcribe"]

@@ -1,6 +1,6 @@
 """Transcription of a file with a loaded model. Event-loop thread only."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.preparation import PreparationPool
@@ -10,9 +10,10 @@ from mlxctl.inference.screening import OutputRules, Screened
 from mlxctl.inference.session import ModelSession
 from mlxctl.inference.transcription.guarded_segments import GuardedSegments
 from mlxctl.inference.transcription.parts import transcribe_parts
+from mlxctl.inference.transcription.speakers import Speakers
 from mlxctl.inference.transcription.whisper import transcribe_with_whisper
 from mlxctl.inference.transcription.work import TranscriptionWork
-from mlxctl.ir import SpeechSegment, TranscriptionRecipe, TranscriptionRequest, TranscriptionResult
+from mlxctl.ir import Purpose, SpeechSegment, TranscriptionRecipe, TranscriptionRequest, TranscriptionResult
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.transcription import SAMPLE_RATE
 
@@ -27,6 +28,7 @@ async def transcribe(
     preparation: PreparationPool,
     log: RequestLog,
     aligner: ModelSession | None = None,
+    diarizer: ModelSession | None = None,
     on_segments: Callable[[Sequence[SpeechSegment]], None] = lambda _: None,
 ) -> TranscriptionResult:
     """Transcribe with a loaded model; `on_segments` gets those of each window.
@@ -47,6 +49,7 @@ async def transcribe(
         request_id=call.request_id,
         language=_language(request, recipe),
         aligner=aligner,
+        speakers=None if diarizer is None else Speakers(diarizer, call.request_id),
     )
     if call.record.keeps_content:
         entry.content = RequestContent(
@@ -55,6 +58,8 @@ async def transcribe(
             bytes_of=session.reader.tokens.bytes_of if recipe.whisper else work.text_bytes,
         )
     with entry.until_done():
+        if work.speakers is not None:
+            await work.speakers.enroll(request.known_speakers)
         if recipe.whisper is not None:
             language = await transcribe_with_whisper(work, recipe.whisper, prompt.content, preparation)
         else:
@@ -67,12 +72,29 @@ async def transcribe(
     )
 
 
+def helpers_of(
+    request: TranscriptionRequest, session: ModelSession
+) -> Iterator[tuple[Purpose, InvalidRequest]]:
+    """Yield the purposes of further models that a request needs.
+
+    With each, the error for a server that has none.
+    """
+    recipe = session.reader.facts.transcription
+    assert recipe is not None, "only transcription models are used here"
+    field = "response_format diarized_json" if request.diarized else "timestamp_granularities"
+    param = field.partition(" ")[0]
+    if request.word_times and not recipe.has_word_times:
+        message = f"{field}: model {request.model!r} needs an alignment model for the times of words; "
+        message += "serve Qwen3-ForcedAligner, too, or request verbose_json with segment timestamps"
+        yield "alignment", InvalidRequest(message, param=param)
+    if request.diarized:
+        message = f"{field} needs a diarization model; serve Sortformer, too, or request verbose_json"
+        yield "diarization", InvalidRequest(message, param=param)
+
+
 def check_request(request: TranscriptionRequest, recipe: TranscriptionRecipe) -> None:
     """Raise InvalidRequest for a field that the model cannot honor."""
     name = request.model
-    if recipe.aligns:
-        what = "finds the times of words in a known text and transcribes nothing; name another model"
-        raise InvalidRequest(f"model {name!r} {what}", param="model", code="model_not_supported")
     if request.task == "translate" and not recipe.translates:
         what = "supports English only and cannot translate" if recipe.whisper else "cannot translate"
         raise InvalidRequest(f"model {name!r} {what}", param="model")
@@ -103,7 +125,7 @@ def _check_language(code: str, recipe: TranscriptionRecipe, name: str, *, param:
 
 
 def _language(request: TranscriptionRequest, recipe: TranscriptionRecipe) -> str | None:
-    """Return the language that the model is told."""
+    """Return the language that the request names, None to detect it."""
     if request.language is not None:
         return request.language
     return request.languages[0] if len(request.languages) == 1 and recipe.languages else None

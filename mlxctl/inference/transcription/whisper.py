@@ -2,7 +2,7 @@
 
 As in OpenAI's reference (arXiv:2212.04356, section 4.5): each window begins at the end of the last complete
 segment and is conditioned on the text of the previous ones, and a window whose text repeats itself, or is
-unlikely, is decoded again at higher temperatures.
+unlikely, is decoded again at higher temperatures. Unlike there, the previous text has no time tokens.
 """
 
 import zlib

@@ -9,6 +9,7 @@ from mlxctl.engine import AudioWindow, TranscribedWindow
 from mlxctl.inference.request_entry import RequestEntry
 from mlxctl.inference.session import ModelSession
 from mlxctl.inference.transcription.guarded_segments import GuardedSegments
+from mlxctl.inference.transcription.speakers import Speakers
 from mlxctl.inference.transcription.words import alignable_words, assign_words
 from mlxctl.ir import SpeechSegment, TimedWord, TranscriptionRecipe, TranscriptionRequest
 from mlxctl.ir.transcription import SAMPLE_RATE
@@ -18,9 +19,10 @@ from mlxctl.ir.transcription import SAMPLE_RATE
 class TranscriptionWork:
     """What the transcription of a file needs and has found.
 
-    `language` is the code of a known one. The words of each window are timed by the `aligner`, where there is
-    one. `answer_ids` gets the tokens of the text, or for a model that returns text the indices of `texts`.
-    `segments` are what may be sent, which `on_segments` gets, too.
+    `language` is the code of a known one. The words of each window are timed by the `aligner`, and its
+    segments divided by `speakers`, where there are any. `answer_ids` gets the tokens of the text, or for a
+    model that returns text the indices of `texts`. `segments` are what may be sent, which `on_segments` gets,
+    too.
     """
 
     request: TranscriptionRequest
@@ -32,6 +34,7 @@ class TranscriptionWork:
     request_id: str
     language: str | None
     aligner: ModelSession | None = None
+    speakers: Speakers | None = None
     prompt_ids: list[int] = field(default_factory=list)
     answer_ids: list[int] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -74,6 +77,9 @@ class TranscriptionWork:
         self.answer_ids += answer_ids
         if self.aligner is not None and segments:
             segments = await self._aligned(segments, samples, seek, language)
+        if self.speakers is not None and segments:
+            await self.speakers.read(samples, seek)
+            segments = [part for segment in segments for part in self.speakers.divide(segment)]
         self._deliver(self.guarded.take(segments))
 
     def text_bytes(self, index: int) -> bytes:

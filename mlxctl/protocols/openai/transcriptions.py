@@ -1,7 +1,7 @@
 """OpenAI transcriptions and translations."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,10 +10,12 @@ from msgspec import UNSET
 
 from mlxctl.ir import SpeechSegment, SpeechTask, TimedWord, TranscriptionResult
 from mlxctl.ir.errors import InvalidRequest, MlxctlError
-from mlxctl.protocols.media import audio_from_base64
+from mlxctl.protocols.media import audio_from_base64, recording_from_base64
 from mlxctl.protocols.openai.errors import error_json
 from mlxctl.protocols.openai.subtitles import srt, vtt
 from mlxctl.protocols.openai.transcriptions_schema import (
+    DiarizedSegment,
+    DiarizedTranscription,
     InputAudio,
     TimestampGranularity,
     Transcription,
@@ -34,9 +36,16 @@ _FORMS: dict[SpeechTask, type[_Form]] = {
     "transcribe": TranscriptionForm,
     "translate": TranslationForm,
 }
-_LISTS = ("timestamp_granularities", "languages", "keywords")
+_LISTS = (
+    "timestamp_granularities",
+    "languages",
+    "keywords",
+    "known_speaker_names",
+    "known_speaker_references",
+)
+_DIARIZED: TranscriptionFormat = "diarized_json"
 # Fields of OpenAI's models that would change the answer.
-_UNSUPPORTED_FIELDS = ("include", "known_speaker_names", "known_speaker_references")
+_UNSUPPORTED_FIELDS = ("include",)
 # OpenAI's `seek` counts spectrogram frames of a hundredth of a second.
 _FRAME_SAMPLES = 160
 _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
@@ -44,7 +53,7 @@ _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedTranscription:
-    """A parsed form; `file` is not decoded yet."""
+    """A parsed form; `file` and the samples of `known_speakers` are not decoded yet."""
 
     file: bytes
     model: str
@@ -57,11 +66,17 @@ class ParsedTranscription:
     languages: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
     granularities: frozenset[TimestampGranularity] = frozenset()
+    known_speakers: tuple[tuple[str, bytes], ...] = ()
+
+    @property
+    def is_diarized(self) -> bool:
+        """Whether the answer names speakers."""
+        return self.format == _DIARIZED
 
     @property
     def has_words(self) -> bool:
-        """Whether the answer shows the times of words."""
-        return "word" in self.granularities
+        """Whether the answer needs the times of words."""
+        return self.is_diarized or "word" in self.granularities
 
 
 def parse_transcription(fields: Mapping[str, list[bytes]], task: SpeechTask) -> ParsedTranscription:
@@ -73,9 +88,6 @@ def parse_transcription(fields: Mapping[str, list[bytes]], task: SpeechTask) -> 
         message = "chunking_strategy is supported as auto only; leave it out"
         raise InvalidRequest(message, param="chunking_strategy")
     form = _read(values, _FORMS[task])
-    if form.response_format == "diarized_json":
-        message = "response_format diarized_json is not supported: no model here tells speakers apart"
-        raise InvalidRequest(f"{message}; request verbose_json", param="response_format")
     parsed = ParsedTranscription(
         file=form.file,
         model=form.model,
@@ -95,6 +107,7 @@ def parse_transcription(fields: Mapping[str, list[bytes]], task: SpeechTask) -> 
         languages=tuple(language.lower() for language in form.languages),
         keywords=tuple(form.keywords),
         granularities=frozenset(form.timestamp_granularities),
+        known_speakers=tuple(_known_speakers(form)),
     )
 
 
@@ -129,7 +142,7 @@ class TranscriptionEncoder:
     """Writes the answer to one form.
 
     `duration` is that of the file in seconds.
-    A stream is `delta` for each window, then `done`.
+    A stream is `delta` for each window, then `done`; a diarized one has an event for each segment, too.
     """
 
     def __init__(self, asked: ParsedTranscription, *, duration: float) -> None:
@@ -138,13 +151,14 @@ class TranscriptionEncoder:
         self._granularities = asked.granularities
         self._duration = duration
         self._has_begun = False
+        self._num_segments = 0
         # White space at the end of the text so far: it may be the end of the whole text, which has none.
         self._space = ""
 
     @property
     def media_type(self) -> str:
         """Media type of the answer."""
-        return _JSON if self._format in ("json", "verbose_json") else _TEXT
+        return _JSON if self._format.endswith("json") else _TEXT
 
     def whole(self, result: TranscriptionResult) -> bytes:
         """Return the answer in the requested response_format."""
@@ -161,7 +175,7 @@ class TranscriptionEncoder:
             case "vtt":
                 return vtt(result).encode()
             case "diarized_json":
-                raise AssertionError("refused by parse_transcription")
+                return msgspec.json.encode(_diarized(result))
 
     def delta(self, segments: Sequence[SpeechSegment]) -> bytes:
         """Return the events of a window's segments, b"" without text."""
@@ -182,7 +196,12 @@ class TranscriptionEncoder:
             end=round(segment.end, 3),
             duration=round(self._duration, 3),
         )
-        return _event(msgspec.json.encode(delta))
+        if self._format != _DIARIZED:
+            return _event(msgspec.json.encode(delta))
+        part = _diarized_segment(self._num_segments, segment)
+        self._num_segments += 1
+        delta.segment_id = part.id
+        return _event(msgspec.json.encode(delta)) + _event(msgspec.json.encode(part))
 
     def done(self, result: TranscriptionResult) -> bytes:
         """Return the last event."""
@@ -213,6 +232,27 @@ class TranscriptionEncoder:
         )
 
 
+def _diarized(result: TranscriptionResult) -> DiarizedTranscription:
+    # As in a stream: a segment has a text.
+    segments = (segment for segment in result.segments if segment.text.strip())
+    return DiarizedTranscription(
+        duration=round(result.duration_seconds, 3),
+        text=result.text,
+        segments=[_diarized_segment(number, segment) for number, segment in enumerate(segments)],
+        usage=_usage(result),
+    )
+
+
+def _diarized_segment(number: int, segment: SpeechSegment) -> DiarizedSegment:
+    return DiarizedSegment(
+        id=f"seg_{number}",
+        start=round(segment.start, 3),
+        end=round(segment.end, 3),
+        text=segment.text.strip(),
+        speaker=segment.speaker or "A",
+    )
+
+
 def _usage(result: TranscriptionResult) -> TranscriptionUsage:
     return TranscriptionUsage(type="duration", seconds=math.ceil(result.duration_seconds))
 
@@ -235,7 +275,7 @@ def _read(values: Mapping[str, list[bytes]], schema: type[_Form]) -> _Form:
 
 
 def _check_options(form: TranscriptionForm) -> None:
-    if form.stream and form.response_format not in ("json", "text"):
+    if form.stream and form.response_format not in ("json", "text", _DIARIZED):
         message = f"response_format {form.response_format} cannot be streamed; request json"
         raise InvalidRequest(message, param="response_format")
     if form.language and form.languages:
@@ -243,6 +283,19 @@ def _check_options(form: TranscriptionForm) -> None:
     if form.timestamp_granularities and form.response_format != "verbose_json":
         message = "timestamp_granularities needs response_format verbose_json"
         raise InvalidRequest(message, param="timestamp_granularities")
+
+
+def _known_speakers(form: TranscriptionForm) -> Iterator[tuple[str, bytes]]:
+    """Yield names and audio files of known speakers. Raises InvalidRequest."""
+    names, files = form.known_speaker_names, form.known_speaker_references
+    if (names or files) and form.response_format != _DIARIZED:
+        message = "known_speaker_names needs response_format diarized_json"
+        raise InvalidRequest(message, param="known_speaker_names")
+    if len(names) != len(files):
+        message = "known_speaker_references must have one audio file for each of known_speaker_names"
+        raise InvalidRequest(message, param="known_speaker_references")
+    for number, (name, file) in enumerate(zip(names, files, strict=True)):
+        yield name, recording_from_base64(file, f"known_speaker_references[{number}]")
 
 
 def _event(data: bytes) -> bytes:

@@ -11,7 +11,8 @@ from mlxctl.protocols.ranges import Name
 
 Keyword = Annotated[str, Meta(min_length=1, max_length=200)]
 
-TranscriptionFormat = Literal["json", "text", "srt", "verbose_json", "vtt", "diarized_json"]
+TranslationFormat = Literal["json", "text", "srt", "verbose_json", "vtt"]
+TranscriptionFormat = TranslationFormat | Literal["diarized_json"]
 TimestampGranularity = Literal["segment", "word"]
 
 
@@ -28,7 +29,6 @@ class InputAudio(Struct):
 class _Options(Struct, kw_only=True):
     model: Name
     prompt: str = ""
-    response_format: TranscriptionFormat = "json"
     temperature: Annotated[float, Meta(ge=0, le=1)] = 0.0
 
 
@@ -37,21 +37,26 @@ class TranscriptionOptions(_Options, kw_only=True):
 
     `language` is the known one, `languages` are those that may be heard, `keywords` words that may be. Files
     are always divided as the `chunking_strategy` auto says. With `stream` the answer is events, and
-    `response_format` json or text.
+    `response_format` json, text or diarized_json. Segments of `known_speaker_references`, which are data URLs
+    of 2 to 10 seconds of audio, have their `known_speaker_names`.
     """
 
+    response_format: TranscriptionFormat = "json"
     language: Name | None = None
     languages: Annotated[list[Name], Meta(max_length=100)] = field(default_factory=list)
     keywords: Annotated[list[Keyword], Meta(max_length=100)] = field(default_factory=list)
     chunking_strategy: Literal["auto"] = "auto"
     stream: bool = False
     timestamp_granularities: list[TimestampGranularity] = field(default_factory=list)
+    known_speaker_names: Annotated[list[Name], Meta(max_length=4)] = field(default_factory=list)
+    known_speaker_references: Annotated[list[str], Meta(max_length=4)] = field(default_factory=list)
 
 
 class TranslationForm(_Options, kw_only=True):
     """Form of a translation; `file` is an audio file."""
 
     file: bytes
+    response_format: TranslationFormat = "json"
 
 
 class TranscriptionForm(TranscriptionOptions, kw_only=True):
@@ -83,7 +88,8 @@ class Transcription(Struct):
 class TranscriptTextDelta(Struct, kw_only=True):
     """Event of a stream: the text of the next segment.
 
-    Its times, and the duration of the file, are in seconds; OpenAI has none.
+    Its times, and the duration of the file, are in seconds; OpenAI has none. `segment_id` is that of a
+    diarized segment.
     """
 
     type: Literal["transcript.text.delta"] = "transcript.text.delta"
@@ -91,6 +97,7 @@ class TranscriptTextDelta(Struct, kw_only=True):
     start: float
     end: float
     duration: float
+    segment_id: str | UnsetType = UNSET
 
 
 class TranscriptTextDone(Struct, kw_only=True):
@@ -117,6 +124,30 @@ class TranscriptionSegment(Struct):
     avg_logprob: float
     compression_ratio: float
     no_speech_prob: float
+
+
+class DiarizedSegment(Struct, kw_only=True):
+    """Text of one speaker, also an event of a stream. Times in seconds."""
+
+    type: Literal["transcript.text.segment"] = "transcript.text.segment"
+    id: str
+    start: float
+    end: float
+    text: str
+    speaker: str
+
+
+class DiarizedTranscription(Struct, kw_only=True):
+    """The text with its segments, each of one speaker.
+
+    `duration` is in seconds.
+    """
+
+    task: Literal["transcribe"] = "transcribe"
+    duration: float
+    text: str
+    segments: list[DiarizedSegment]
+    usage: TranscriptionUsage
 
 
 class TranscriptionWord(Struct):

@@ -36,6 +36,8 @@ from mlxctl.server.http.answer import answer
 from mlxctl.server.http.route import LOAD_ERRORS, Operation, Route, RouteContext
 from mlxctl.server.policy.caller import allowed_models, call_of
 
+_LISTED = ("text", "embeddings")
+
 
 class LMStudioModelsResource:
     """The served models, or the named one."""
@@ -55,8 +57,8 @@ class LMStudioModelsResource:
         if name is not None and lora.base_of(name, allowed) not in models:
             raise UnknownModel(name, tuple(models))
         adapters = [each.full_name for each in lora.adapters(allowed) if each.base in models]
-        # LM Studio has no kind of model for speech.
-        listed = [each.name for each in models.values() if each.facts.purpose != "transcription"]
+        # LM Studio has no kind of model for audio.
+        listed = [each.name for each in models.values() if each.facts.purpose in _LISTED]
         wanted = [*listed, *adapters] if name is None else [name]
         described = [await self._describe(models[lora.base_of(each, allowed)], each) for each in wanted]
         answer(response, LMStudioModels(data=described) if name is None else described[0])
@@ -88,9 +90,7 @@ class LMStudioNativeModelsResource:
         await self._models.read_capabilities()
         allowed = allowed_models(request)
         models = {
-            model.name: model
-            for model in self._models.served(allowed)
-            if model.facts.purpose != "transcription"
+            model.name: model for model in self._models.served(allowed) if model.facts.purpose in _LISTED
         }
         adapters = [
             (each.full_name, models[each.base])

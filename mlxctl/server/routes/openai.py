@@ -36,6 +36,8 @@ from mlxctl.protocols.openai.speech_schema import (
     VoiceList,
 )
 from mlxctl.protocols.openai.transcriptions_schema import (
+    DiarizedSegment,
+    DiarizedTranscription,
     Transcription,
     TranscriptionBody,
     TranscriptionForm,
@@ -107,6 +109,7 @@ def _transcription(
     form: type[Any],
     *,
     body: type[Any] | None = None,
+    other_answers: tuple[type[Any], ...] = (VerboseTranscription, str),
     events: tuple[type[Any], ...] = (),
 ) -> Route:
     def create(context: RouteContext) -> object:
@@ -120,7 +123,7 @@ def _transcription(
         form=form,
         body=body,
         answer=Transcription,
-        other_answers=(VerboseTranscription, str),
+        other_answers=other_answers,
         events=events,
         errors=GENERATION_ERRORS,
     )
@@ -186,7 +189,8 @@ ROUTES = (
         "Transcribe an audio file (OpenAI)",
         TranscriptionForm,
         body=TranscriptionBody,
-        events=(TranscriptTextDelta, TranscriptTextDone, OpenAIError),
+        other_answers=(VerboseTranscription, DiarizedTranscription, str),
+        events=(TranscriptTextDelta, DiarizedSegment, TranscriptTextDone, OpenAIError),
     ),
     _transcription(
         "translate", "translations", "Translate an audio file to English text (OpenAI)", TranslationForm

@@ -1,6 +1,6 @@
 """Canary: a conformer encoder with a transformer decoder.
 
-The model is told the language; without one it hears English.
+Language tokens begin the decoder's prompt; without a language they are those of English.
 """
 
 from collections.abc import Generator
@@ -47,7 +47,9 @@ class _Canary:
         yield
         lengths = mx.array([spectrogram.shape[1]], dtype=mx.int32)
         encoder = model.encoder
-        states, lengths = yield from by_layers(encoder.conformer, lambda: encoder(spectrogram, lengths))
+        states, lengths = yield from by_layers(
+            lambda: encoder(spectrogram, lengths), (encoder.conformer, "layers")
+        )
         mask = (mx.arange(states.shape[1])[None] < lengths[:, None]).astype(mx.float32)
         prompt = self._tokenizer.build_prompt_tokens(source_lang=language, target_lang=language)
         choice, written = TokenChoice(window.temperature), list[int]()

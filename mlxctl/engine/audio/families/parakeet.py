@@ -46,7 +46,9 @@ class _Parakeet:
         spectrogram = model._log_mel_spectrogram(mx.array(float_samples(window))).astype(self._dtype)  # noqa: SLF001
         mx.eval(spectrogram)
         yield
-        features, lengths = yield from by_layers(model.encoder, lambda: model.encoder(spectrogram))
+        features, lengths = yield from by_layers(
+            lambda: model.encoder(spectrogram), (model.encoder, "layers")
+        )
         mx.eval(features, lengths)
         num_steps = int(lengths[0])
         if hasattr(model, "durations"):

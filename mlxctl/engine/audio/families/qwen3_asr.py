@@ -14,10 +14,12 @@ from mlxctl.engine.audio.transcription_model import (
     by_layers,
     float_samples,
     in_thread,
+    max_tokens,
+    with_audio,
 )
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.languages import LANGUAGE_NAMES, language_code
-from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
+from mlxctl.ir.transcription import SAMPLE_RATE
 
 PACKAGE = "mlx_audio.stt.models.qwen3_asr.qwen3_asr"
 MODULES = (PACKAGE, "transformers.models.whisper.feature_extraction_whisper", "transformers.models.auto")
@@ -26,9 +28,6 @@ _TEXT_MARK = "<asr_text>"
 _LANGUAGE_MARK = "language "
 # mlx-audio pads shorter audio.
 _SHORTEST = SAMPLE_RATE
-# Of a second of audio: a fast speaker of a script that takes a token for each byte. It bounds repetitions.
-_TOKENS_A_SECOND = 25
-_MIN_TOKENS = 64
 _EXACT_TOKENS = ("<|im_end|>", "<|endoftext|>")
 
 
@@ -65,7 +64,7 @@ def encoded_audio(model: Any, extractor: Any, window: AudioWindow) -> Generator[
     found = yield from in_thread(extract)
     features, mask = mx.array(found["input_features"]), mx.array(found["attention_mask"])
     tower = model.audio_tower
-    states: mx.array = yield from by_layers(tower, lambda: tower(features, mask))
+    states: mx.array = yield from by_layers(lambda: tower(features, mask), (tower, "layers"))
     mx.eval(states)
     yield
     return states
@@ -85,13 +84,14 @@ class _Qwen3ASR:
         model = self._model
         states = yield from encoded_audio(model, self._extractor, window)
         ids = mx.array(self._prompt(window, states.shape[0]))
-        prompt = embedded(model, ids, states)
+        is_audio = ids[0] == model.config.audio_token_id
+        prompt = with_audio(model.model.embed_tokens(ids), is_audio, states)
         caches = model.make_cache()
-        logits = yield from by_layers(model.model, lambda: model._forward_with_embeds(prompt, caches))  # noqa: SLF001
+        read_prompt = partial(model._forward_with_embeds, prompt, caches)  # noqa: SLF001
+        logits = yield from by_layers(read_prompt, (model.model, "layers"))
         choice = TokenChoice(window.temperature)
-        seconds = len(window.samples) / SAMPLE_BYTES / SAMPLE_RATE
         written: list[int] = []
-        while len(written) < _MIN_TOKENS + seconds * _TOKENS_A_SECOND:
+        while len(written) < max_tokens(window):
             token = choice.choose(logits[0, -1])
             if token in self._ends:
                 break
@@ -115,20 +115,6 @@ class _Qwen3ASR:
             f"{f'{_LANGUAGE_MARK}{name}{_TEXT_MARK}' if name else ''}"
         )
         return self._tokenizer.encode(prompt, return_tensors="np")
-
-
-def embedded(model: Any, ids: mx.array, states: mx.array) -> mx.array:
-    """Return the prompt's embeddings (1, length, width).
-
-    The audio's states are in their places.
-    """
-    embeddings: mx.array = model.model.embed_tokens(ids)
-    places = ids[0] == model.config.audio_token_id
-    order = mx.maximum(mx.cumsum(places.astype(mx.int32)) - 1, 0)
-    rows = states.astype(embeddings.dtype)[order]
-    merged = mx.where(places[:, None], rows, embeddings[0])[None]
-    mx.eval(merged)
-    return merged
 
 
 def _split_language(text: str) -> tuple[str | None, str]:

@@ -10,8 +10,8 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from mlxctl.engine.audio.families.qwen3_asr import embedded, encoded_audio, read_processors
-from mlxctl.engine.audio.transcription_model import TranscriptionModel, by_layers
+from mlxctl.engine.audio.families.qwen3_asr import encoded_audio, read_processors
+from mlxctl.engine.audio.transcription_model import TranscriptionModel, by_layers, with_audio
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.transcription import TimedWord
 
@@ -36,8 +36,11 @@ class _ForcedAligner:
         model = self._model
         states = yield from encoded_audio(model, self._extractor, window)
         ids = mx.array(self._prompt(window.words, states.shape[0]))
-        prompt = embedded(model, ids, states)
-        hidden = yield from by_layers(model.model, lambda: model.model(inputs_embeds=prompt, cache=None))
+        is_audio = ids[0] == model.config.audio_token_id
+        prompt = with_audio(model.model.embed_tokens(ids), is_audio, states)
+        hidden = yield from by_layers(
+            lambda: model.model(inputs_embeds=prompt, cache=None), (model.model, "layers")
+        )
         best: Any = np.array(mx.argmax(model.lm_head(hidden), axis=-1)[0])
         chosen = best[np.array(ids[0]) == model.config.timestamp_token_id]
         times = self._in_order(chosen * model.config.timestamp_segment_time)

@@ -17,6 +17,7 @@ PACKAGE = "mlx_audio.stt.models.sensevoice"
 MODULES = (PACKAGE, "sentencepiece")
 
 _NUM_MARKS = 4
+_LAYER_LISTS = ("encoders0", "encoders", "tp_encoders")
 _DETECTED = "auto"
 
 
@@ -42,7 +43,7 @@ class _SenseVoice:
         mx.eval(features)
         yield
         run = lambda: model(features, language=window.language or _DETECTED, use_itn=True)  # noqa: E731
-        scores = yield from by_layers(model.encoder, run, ("encoders0", "encoders", "tp_encoders"))
+        scores = yield from by_layers(run, *((model.encoder, name) for name in _LAYER_LISTS))
         mx.eval(scores)
         yield
         language = model._extract_rich_info(scores[0, :_NUM_MARKS])["language"]  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""Finds the parts of audio that may hold speech. Pure.
+"""Voice activity detection by levels: the parts of audio that may hold speech. Pure.
 
 Only levels are compared: speech, music and noises count alike. Parts of steady sound up to -35 dBFS hold no
 speech.
@@ -14,7 +14,7 @@ FRAME_SAMPLES = SAMPLE_RATE // 40
 """Samples of a frame: 25 ms."""
 
 _SILENCE_DB = 100
-"""Level of digital silence below full scale: the lowest that is told apart."""
+"""Level of digital silence below full scale; lower levels count as this one."""
 
 # Speech has pauses between words and syllables: its loud frames exceed the tenth part of the quietest ones by
 # 15 dB and more, those of hiss or hum by 1 dB. Measured with espeak's voice, clean and in white noise.

@@ -17,9 +17,10 @@ from mlxctl.formats.adapters.media.audio_files import AudioFile
 from mlxctl.inference import InferenceService
 from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.preparation import PreparationPool
-from mlxctl.ir import SpeechSegment, SpeechTask, TranscriptionRequest, TranscriptionResult
+from mlxctl.ir import KnownSpeaker, SpeechSegment, SpeechTask, TranscriptionRequest, TranscriptionResult
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.openai.transcriptions import (
+    ParsedTranscription,
     TranscriptionEncoder,
     fields_of_json,
     parse_transcription,
@@ -33,6 +34,8 @@ from mlxctl.server.policy.caller import call_of
 from mlxctl.state.settings import ServerSettings
 
 _MAX_FIELDS = 64
+# OpenAI's own bounds for the sample of a voice.
+_REFERENCE_SECONDS = (2, 10)
 # Small files may hold hours of audio, which take many seconds to decode. In asyncio's own threads, eight of
 # them delayed stored responses by 23 seconds.
 _DECODERS = ThreadPoolExecutor(2, thread_name_prefix="audio")
@@ -78,6 +81,24 @@ async def open_audio(data: bytes, *, is_cancelled: Event) -> AudioFile:
     """Return an audio file, decoded in a thread. Raises InvalidRequest."""
     open_file = partial(AudioFile, data, is_cancelled=is_cancelled)
     return await asyncio.get_running_loop().run_in_executor(_DECODERS, open_file)
+
+
+async def _known_speakers(parsed: ParsedTranscription, is_cancelled: Event) -> tuple[KnownSpeaker, ...]:
+    """Return the known speakers with their samples. Raises InvalidRequest."""
+    speakers: list[KnownSpeaker] = []
+    shortest, longest = _REFERENCE_SECONDS
+    for number, (name, data) in enumerate(parsed.known_speakers):
+        param = f"known_speaker_references[{number}]"
+        try:
+            audio = await open_audio(data, is_cancelled=is_cancelled)
+        except InvalidRequest as error:
+            raise InvalidRequest(f"{param}: {error}", param=param) from error
+        if not shortest <= audio.seconds <= longest:
+            what = f"holds {audio.seconds:.1f} seconds of audio; send {shortest} to {longest} seconds"
+            raise InvalidRequest(f"{param} {what}", param=param)
+        samples = await asyncio.to_thread(audio.read_window, 0, audio.num_samples)
+        speakers.append(KnownSpeaker(name=name, samples=samples))
+    return tuple(speakers)
 
 
 class TranscriptionsResource:
@@ -129,6 +150,8 @@ class TranscriptionsResource:
                     keywords=parsed.keywords,
                     temperature=parsed.temperature,
                     word_times=parsed.has_words,
+                    diarized=parsed.is_diarized,
+                    known_speakers=await _known_speakers(parsed, has_ended),
                 ),
                 call,
             )

@@ -3,6 +3,7 @@
 import { state } from "./conversation.js";
 import { copyButton, count, el, notice } from "./dom.js";
 import { markdown } from "./markdown.js";
+import { readAloudButton } from "./voice.js";
 
 // Drawing Markdown anew for every token would hold the page: it is drawn at most this often, and in a part of the time.
 const DRAW_MILLISECONDS = 60;
@@ -19,7 +20,7 @@ export function answerView(entry, { again, continueWith }) {
   const calls = el("div", {});
   const facts = el("p", { class: "muted" });
   const buttons = el("div", { class: "actions", hidden: true },
-    copyButton(() => text), el("button", { type: "button", class: "rewind", onclick: () => again(entry) }, "Try again"));
+    copyButton(() => text), readAloudButton(() => body.innerText, (message) => calls.after(notice(message, true))), el("button", { type: "button", class: "rewind", onclick: () => again(entry) }, "Try again"));
   const node = el("article", { class: "message assistant" }, el("h3", {}, "Model"), thinking, body, calls, facts, buttons);
   const tools = new Map();
   const started = performance.now();

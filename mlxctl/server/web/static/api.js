@@ -70,6 +70,26 @@ async function messageOf(response) {
   }
 }
 
+/** Return what `send` resolves to; while the server loads its model, `wait(message)` is called and it is sent again. */
+export async function untilLoaded(send, wait, signal) {
+  for (;;) {
+    try {
+      return await send();
+    } catch (error) {
+      if (error.status !== 503 || error.retrySeconds === null) throw error;
+      wait(error.message);
+      await pause(1000 * error.retrySeconds, signal);
+    }
+  }
+}
+
+function pause(milliseconds, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal?.addEventListener("abort", () => { clearTimeout(timer); reject(signal.reason); }, { once: true });
+  });
+}
+
 /** Return the JSON of a GET. */
 export async function get(path) {
   return (await request(path)).json();

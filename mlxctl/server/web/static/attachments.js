@@ -73,7 +73,7 @@ async function isImage(file) {
   }
 }
 
-function dataUrl(file) {
+export function dataUrl(file) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(reader.result);

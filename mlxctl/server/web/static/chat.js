@@ -1,12 +1,13 @@
 // Chat: questions and answers of /v1/chat/completions. Messages that are sent during an answer wait for its end.
 
 import { answerView, scrollToEnd } from "./answer.js";
-import { get, stream } from "./api.js";
+import { get, stream, untilLoaded } from "./api.js";
 import { attachments } from "./attachments.js";
 import { chatsButton } from "./chats.js";
 import { beginChat, continueChat, imagesOf, messagesToSend, restored, save, state, textOf, titleOf } from "./conversation.js";
 import { el, notice } from "./dom.js";
 import { bodyOf, optionFields } from "./options.js";
+import { microphone, setAudioModels, stopReading } from "./voice.js";
 
 // A page that is closed during an answer loses at most what came in this time.
 const SAVE_MILLISECONDS = 2000;
@@ -20,6 +21,7 @@ export async function chatView(root) {
   const transcript = el("section", { class: "transcript", "aria-label": "Conversation", "aria-live": "polite" });
   const input = el("textarea", { id: "prompt", "aria-label": "Message", dir: "auto", placeholder: "Message. Enter sends, Shift-Enter adds a line.", onkeydown: keys, oninput: grow });
   const attached = attachments(state.images, input);
+  const recording = microphone((text) => chat.insert(text), attached.problem);
   const queued = el("ul", { class: "queue", "aria-label": "Queue" });
   const editing = el("p", { class: "muted", hidden: true }, "Sending replaces this message and all after it. ",
     el("button", { type: "button", onclick: () => view.edit(null) }, "Cancel"));
@@ -29,13 +31,14 @@ export async function chatView(root) {
   const send = el("button", { class: "primary", type: "button", onclick: submit }, "Send");
   const stop = el("button", { type: "button", onclick: () => state.running?.abort() }, "Stop");
   const options = el("div", { class: "whole" });
-  root.append(el("div", { class: "chat" },
+  const section = el("div", { class: "chat" },
     el("div", { class: "toolbar" }, el("label", { for: "model" }, "Model ", select),
       el("button", { type: "button", onclick: () => change(beginChat) }, "New chat"),
       chatsButton((stored) => change(() => continueChat(stored)), () => change(beginChat)), options),
     transcript, unsaved,
     el("div", { class: "composer" }, queued, editing, attached.previews, input,
-      el("div", { class: "row" }, attached.problem, attached.file, attached.button, stop, send))));
+      el("div", { class: "row" }, attached.problem, attached.file, attached.button, recording.button, stop, send)));
+  root.append(section);
 
   const view = {
     draw() {
@@ -71,6 +74,7 @@ export async function chatView(root) {
       input.focus();
     },
     get text() { return input.value; },
+    insert(text) { view.write([input.value.trimEnd(), text].filter(Boolean).join(" "), [...state.images]); },
     warn(problem) {
       unsaved.textContent = problem;
       unsaved.hidden = !problem;
@@ -85,7 +89,10 @@ export async function chatView(root) {
   view.update();
   showOptions();
 
-  models = (await get("/v1/models")).data.filter((model) => ["text", "vision", "unknown"].includes(model.kind));
+  const served = (await get("/v1/models")).data;
+  section.classList.toggle("speaks", setAudioModels(served));
+  recording.update();
+  models = served.filter((model) => ["text", "vision", "unknown"].includes(model.kind));
   select.replaceChildren(...models.map((model) => el("option", { value: model.id, disabled: model.state === "failed" }, model.id)));
   showModel();
   if (!state.model) transcript.append(notice("This server has no model for text. Start it with: mlxctl serve --model NAME", true));
@@ -120,6 +127,7 @@ export async function chatView(root) {
       await state.answered;
     }
     const saved = save();
+    stopReading();
     begin();
     view.draw();
     view.update();
@@ -245,24 +253,10 @@ async function answer() {
 }
 
 /** Add the chunks of an answer to `view`; waits while the server loads its model. */
-async function receive(view, body, signal) {
-  for (;;) {
-    try {
-      for await (const chunk of stream("/v1/chat/completions", body, signal)) view.add(chunk);
-      return;
-    } catch (error) {
-      if (error.status !== 503 || error.retrySeconds === null) throw error;
-      view.wait(error.message);
-      await pause(1000 * error.retrySeconds, signal);
-    }
-  }
-}
-
-function pause(milliseconds, signal) {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, milliseconds);
-    signal.addEventListener("abort", () => { clearTimeout(timer); reject(signal.reason); }, { once: true });
-  });
+function receive(view, body, signal) {
+  return untilLoaded(async () => {
+    for await (const chunk of stream("/v1/chat/completions", body, signal)) view.add(chunk);
+  }, view.wait, signal);
 }
 
 function entryNode(entry) {
