@@ -1,11 +1,13 @@
 """Repeatable examples, no state of the user, and time for slow machines."""
 
+import fcntl
 import functools
 import gc
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import httpx._transports.default
 import httpx2._transports.default
@@ -43,6 +45,14 @@ def demo_server() -> Iterator[ServerProcess]:
     """A server for the demo model."""
     with serving(None) as running:
         yield running
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let one worker collect after another: the first compiles every module for all."""
+    with Path(__file__).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return (yield)
 
 
 def pytest_collection_finish() -> None:

@@ -1,7 +1,4 @@
-"""Prefix-cache namespaces: which callers share cached prefixes.
-
-All are digests, stable across restarts.
-"""
+"""Prefix-cache namespaces: which callers share cached prefixes. All are digests, stable across restarts."""
 
 from hashlib import blake2b
 

@@ -1,7 +1,4 @@
-"""Records split in two along the token axis, and joined again.
-
-MLX thread only.
-"""
+"""Records split in two along the token axis, and joined again. MLX thread only."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,4 @@
-"""The card of this server, for commands of its user.
-
-Event-loop thread only.
-"""
+"""The card of this server, for commands of its user. Event-loop thread only."""
 
 import asyncio
 import logging
@@ -35,10 +32,7 @@ class PublishedCard:
         self._is_broken = False
 
     async def update(self) -> None:
-        """Write the card if it changed.
-
-        A disk that does not take it is logged once.
-        """
+        """Write the card if it changed. A disk that does not take it is logged once."""
         async with self._lock:
             if self._is_broken:
                 return

@@ -25,10 +25,7 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
 
 
 def version_of(package: str) -> str | None:
-    """Return the version of an installed package.
-
-    None when it is not installed.
-    """
+    """Return the version of an installed package. None when it is not installed."""
     # PERF: a server that starts must not wait for this import.
     from importlib.metadata import PackageNotFoundError, version
 
@@ -39,10 +36,7 @@ def version_of(package: str) -> str | None:
 
 
 def file_of(module: str) -> Path | None:
-    """Return the file of a module.
-
-    None when it is not installed.
-    """
+    """Return the file of a module. None when it is not installed."""
     from importlib.util import find_spec
 
     try:

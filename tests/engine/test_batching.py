@@ -124,7 +124,7 @@ def assert_same(alone: Output, beside: Output) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(scenario=jobs())
 def test_rows_that_join_and_leave_get_the_tokens_of_single_rows(family: str, scenario: list[Job]) -> None:
     async def run() -> None:
@@ -140,7 +140,7 @@ def test_rows_that_join_and_leave_get_the_tokens_of_single_rows(family: str, sce
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "gpt_oss"])
-@settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=3, max_size=5),
     shared=st.sampled_from([0, 1, 70]),

@@ -38,7 +38,7 @@ CLOSED_AFTER_SIX = ThinkingLimit(
     max_tokens=6, is_open=True, opener_ids=(), closer_ids=(507,), closing_ids=(507,)
 )
 # Texts around the places where the model chooses.
-TEXTS = ("the first part is ", " and then the second is ", ", the end")
+TEXTS = ("the first is ", " and the other ", ", end")
 
 
 def pattern(*, places: str = "[a-z]{2}") -> Guidance:

@@ -67,14 +67,14 @@ def test_next_turn_takes_the_cache_and_answers_as_a_cold_run(family: str) -> Non
             num_bytes = await working_cache_bytes(client)
             prompt = [*PROMPT, *answer, 30, 31, 32]
             # Long enough to decode still when the statistics are taken.
-            again = submit(client, family, prompt, max_tokens=200)
+            again = submit(client, family, prompt, max_tokens=80)
             first = await again.next()
             num_bytes_meanwhile = await working_cache_bytes(client)
             token_ids = [token_id for update in first for token_id in update.token_ids] + (
                 await finish(again)
             ).token_ids
         async with running_engine(family, settings=EngineSettings(prefix_cache_bytes=0)) as client:
-            cold = (await finish(submit(client, family, prompt, max_tokens=200))).token_ids
+            cold = (await finish(submit(client, family, prompt, max_tokens=80))).token_ids
         assert num_bytes > 0
         assert num_bytes_meanwhile == 0
         assert max(update.cache_usage.num_cached_tokens for update in first) >= len(PROMPT) + len(answer) - 1

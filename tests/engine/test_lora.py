@@ -40,7 +40,7 @@ async def run(
     *choices: LoraChoice,
     specs: dict[str, LoraSpec],
     prompt: tuple[int, ...] = PROMPT,
-    num_tokens: int = 12,
+    num_tokens: int = 8,
     mode: str = "full",
 ) -> Output:
     digest = stack_digest((specs[choice.name].digest, choice.scale) for choice in choices)

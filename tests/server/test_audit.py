@@ -5,7 +5,7 @@ No content by default.
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +19,23 @@ from mlxctl.ir.errors import SettingsError
 from mlxctl.state.settings import ServerSettings
 
 from .conftest import unstarted_app
-from .process import ServerProcess, wait_for
+from .hosted import HostedServer, hosting
+from .process import wait_for
 
 CANARY = "zebra-canary-7391"
 
 
-@contextmanager
-def audited(model: Path, state: Path, *arguments: str) -> Iterator[ServerProcess]:
-    environment = {"XDG_STATE_HOME": str(state), "XDG_CACHE_HOME": str(state / "cache")}
-    options = ("--model", str(model), "--name", "tiny", "--audit", "--cache-disk-bytes", "0", *arguments)
-    server = ServerProcess(*options, environment=environment)
-    try:
-        server.wait_ready()
-        yield server
-    finally:
-        server.kill()
+def audited(model: Path, state: Path, *arguments: str) -> AbstractContextManager[HostedServer]:
+    places = {"XDG_STATE_HOME": str(state), "XDG_CACHE_HOME": str(state / "cache")}
+    return hosting(model, "--audit", "--cache-disk-bytes", "0", *arguments, **places)
 
 
-def post(server: ServerProcess, path: str = "/v1/chat/completions", **headers: str) -> httpx.Response:
+def post(server: HostedServer, path: str = "/v1/chat/completions", **headers: str) -> httpx.Response:
     body = {"model": "tiny", "messages": [{"role": "user", "content": f"Say {CANARY}."}], "max_tokens": 8}
     return httpx.post(f"{server.url}{path}", json=body, headers=headers, timeout=60)
 
 
-def found(server: ServerProcess, query: str = "", **headers: str) -> list[dict[str, Any]]:
+def found(server: HostedServer, query: str = "", **headers: str) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = httpx.get(f"{server.url}/admin/audit{query}", headers=headers).json()[
         "records"
     ]
@@ -58,7 +52,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def with_keys(endless_model: Path, state: Path) -> Iterator[ServerProcess]:
+def with_keys(endless_model: Path, state: Path) -> Iterator[HostedServer]:
     """Server with an audit log, an API key and an admin key."""
     with audited(endless_model, state, "--api-key", "key-of-alpha", "--admin-key", "key-of-admin") as server:
         yield server
@@ -67,7 +61,7 @@ def with_keys(endless_model: Path, state: Path) -> Iterator[ServerProcess]:
 ADMIN = {"authorization": "Bearer key-of-admin"}
 
 
-def test_record_names_request_caller_tokens_and_times(with_keys: ServerProcess, state: Path) -> None:
+def test_record_names_request_caller_tokens_and_times(with_keys: HostedServer, state: Path) -> None:
     server = with_keys
     post(server, "/v1/messages", **{"x-api-key": "key-of-alpha", "x-request-id": "recorded"})
     post(server, "/v1/messages", **{"x-api-key": "wrong"})
@@ -90,7 +84,7 @@ def test_record_names_request_caller_tokens_and_times(with_keys: ServerProcess, 
 
 
 def test_commands_read_the_log_of_this_machine(
-    with_keys: ServerProcess, state: Path, monkeypatch: pytest.MonkeyPatch
+    with_keys: HostedServer, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(state))
     for request_id in ("first", "second"):
@@ -117,7 +111,7 @@ def test_time_that_is_no_time_names_the_option(text: str) -> None:
         time_of(text, "--since")
 
 
-def test_invalid_query_names_the_parameter(with_keys: ServerProcess) -> None:
+def test_invalid_query_names_the_parameter(with_keys: HostedServer) -> None:
     queries = ["limit=0", "limit=x", "since=yesterday", "status=1.5", "after=-"]
     refused = [httpx.get(f"{with_keys.url}/admin/audit?{query}", headers=ADMIN) for query in queries]
     assert [(one.status_code, one.json()["error"]["param"]) for one in refused] == [
@@ -126,7 +120,7 @@ def test_invalid_query_names_the_parameter(with_keys: ServerProcess) -> None:
 
 
 def test_content_is_in_no_file_unless_debug_is_on(
-    with_keys: ServerProcess, state: Path, endless_model: Path, tmp_path: Path
+    with_keys: HostedServer, state: Path, endless_model: Path, tmp_path: Path
 ) -> None:
     with audited(endless_model, tmp_path, "--audit-debug", "--admin-key", "key-of-admin") as debugging:
         for server, directory, debug in ((with_keys, state, False), (debugging, tmp_path, True)):

@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -336,9 +334,8 @@ def test_first_model_is_reloaded_after_engine_death(
 
 
 def test_unusable_first_model_ends_with_one_error_line(models: Path) -> None:
-    command = [sys.executable, "-m", "mlxctl", "serve", "--port", "0", "--model", str(models / "cut-short")]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert run.returncode == 1
+    run = CliRunner().invoke(app, ["serve", "--port", "0", "--model", str(models / "cut-short")])
+    assert run.exit_code == 1
     assert run.stderr.splitlines()[-1].startswith("mlxctl: ")
     assert "cut-short" in run.stderr.splitlines()[-1]
 

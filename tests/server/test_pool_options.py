@@ -12,7 +12,7 @@ import pytest
 from tests import tiny_models
 
 from .hosted import HostedServer, hosting
-from .process import ServerProcess, serving, wait_for
+from .process import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -24,17 +24,17 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def ask(server: HostedServer | ServerProcess, model: str, **fields: Any) -> httpx.Response:
+def ask(server: HostedServer, model: str, **fields: Any) -> httpx.Response:
     body = {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4, **fields}
     return httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
 
 
-def pool_stats(server: HostedServer | ServerProcess) -> dict[str, Any]:
+def pool_stats(server: HostedServer) -> dict[str, Any]:
     stats: dict[str, Any] = httpx.get(f"{server.url}/stats").json()["pool"]
     return stats
 
 
-def resident(server: HostedServer | ServerProcess) -> set[str]:
+def resident(server: HostedServer) -> set[str]:
     return {model["name"] for model in pool_stats(server)["models"]}
 
 
@@ -71,16 +71,16 @@ def test_idle_model_is_unloaded_and_pinned_one_stays(library: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def narrow(library: Path) -> Iterator[ServerProcess]:
+def narrow(library: Path) -> Iterator[HostedServer]:
     """Server with one model in memory, one row, no queue, frequent pings."""
     endless = str(tiny_models.model("endless"))
     named = ["--model", endless, "--name", "endless", "--any-library-model", "--max-models", "1"]
     places = {"MLXCTL_LIBRARY_MODELS_DIRS": str(library), "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.1"}
-    with serving(None, *named, "--max-queue", "0", **places, MLXCTL_ENGINE_MAX_ROWS="1") as server:
+    with hosting(None, *named, "--max-queue", "0", **places, MLXCTL_ENGINE_MAX_ROWS="1") as server:
         yield server
 
 
-def test_requests_beyond_the_model_queue_are_refused(narrow: ServerProcess) -> None:
+def test_requests_beyond_the_model_queue_are_refused(narrow: HostedServer) -> None:
     """One model in memory, in use; one request may wait."""
     server = narrow
     with ThreadPoolExecutor(2) as pool:
@@ -107,7 +107,7 @@ def test_requests_beyond_the_model_queue_are_refused(narrow: ServerProcess) -> N
         assert ask(server, "llama3").status_code == 200
 
 
-def test_stream_of_an_unloaded_library_model_gets_pings(narrow: ServerProcess) -> None:
+def test_stream_of_an_unloaded_library_model_gets_pings(narrow: HostedServer) -> None:
     body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
     chat = f"{narrow.url}/v1/chat/completions"
     long, short = (

@@ -15,7 +15,8 @@ from mlxctl.state.stores import QUESTIONS, CapabilityStore, Finding
 from tests import tiny_models
 from tests.state.stores.probe_records import record
 
-from .process import ServerProcess, is_alive, serving, wait_for
+from .hosted import HostedServer, hosting
+from .process import ServerProcess, is_alive, wait_for
 
 TOOL = {
     "type": "function",
@@ -42,7 +43,7 @@ def store_file(tmp_path: Path) -> Path:
     return file
 
 
-def ask_with_tools(server: ServerProcess) -> httpx.Response:
+def ask_with_tools(server: HostedServer) -> httpx.Response:
     body = {
         "model": "tiny",
         "messages": [{"role": "user", "content": "Hello!"}],
@@ -52,23 +53,18 @@ def ask_with_tools(server: ServerProcess) -> httpx.Response:
     return httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=30)
 
 
-def listed(server: ServerProcess) -> Any:
+def listed(server: HostedServer | ServerProcess) -> Any:
     return httpx.get(f"{server.url}/v1/models").json()["data"][0]
 
 
-def standard_error_of(server: ServerProcess) -> str:
-    """Return the whole standard error of an ended server."""
-    server.stop()
-    assert server.process.stderr is not None
-    return server.process.stderr.read()
-
-
-def test_probed_capabilities_and_overrides_decide_the_offer(store_file: Path) -> None:
+def test_probed_capabilities_and_overrides_decide_the_offer(
+    store_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     state = store_file.parents[1]
     (state / "mlxctl" / "capabilities.toml").write_text("[tiny]\nmax_tokens = 100\n")
     directory = shutil.copytree(demo.MODEL_DIR, state / "model")
     places = {"XDG_STATE_HOME": str(state), "XDG_CONFIG_HOME": str(state)}
-    with serving(directory, "--probe-unknown", **places) as server:
+    with caplog.at_level("INFO"), hosting(directory, "--probe-unknown", **places) as server:
         model = listed(server)
         assert (model["supports_tools"], model["max_model_len"]) == (False, 100)
         assert (model["probed"]["tools"], model["probed"]["practical_context"]) == ("no", "yes")
@@ -76,21 +72,20 @@ def test_probed_capabilities_and_overrides_decide_the_offer(store_file: Path) ->
         prompt = {"model": "tiny", "messages": [{"role": "user", "content": "Hello! " * 100}]}
         too_long = httpx.post(f"{server.url}/v1/chat/completions", json=prompt).json()["error"]
         assert (too_long["code"], "> 100 maximum" in too_long["message"]) == ("context_length_exceeded", True)
-        log = standard_error_of(server)
-        assert ("never probed" in log, "probing" in log) == (False, False)
+    assert ("never probed" in caplog.text, "probing" in caplog.text) == (False, False)
 
 
-def test_store_of_a_newer_version_is_a_warning(store_file: Path) -> None:
+def test_store_of_a_newer_version_is_a_warning(store_file: Path, caplog: pytest.LogCaptureFixture) -> None:
     connection = sqlite3.connect(store_file)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     model = shutil.copytree(demo.MODEL_DIR, store_file.parent / "model")
-    with serving(model, XDG_STATE_HOME=str(store_file.parents[1])) as server:
+    places = {"XDG_STATE_HOME": str(store_file.parents[1])}
+    with caplog.at_level("INFO"), hosting(model, **places) as server:
         assert (listed(server)["supports_tools"], listed(server)["probed"]) == (True, None)
         assert ask_with_tools(server).status_code == 200
-        log = standard_error_of(server)
-    assert log.count("newer mlxctl") == 1
-    assert log.count("was never probed") == 1
+    assert caplog.text.count("newer mlxctl") == 1
+    assert caplog.text.count("was never probed") == 1
 
 
 def embed(server: ServerProcess) -> httpx.Response:

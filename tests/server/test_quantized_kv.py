@@ -1,12 +1,12 @@
 """`serve --kv-bits`: quantized KV caches, in /stats, and refusals."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
+from click.testing import CliRunner
 
+from mlxctl.cli import app
 from mlxctl.library.demo import MODEL_DIR
 from tests.tiny_models.wide_heads import wide_model
 
@@ -51,23 +51,10 @@ def test_demo_model_answers_with_8_bit_kv_cache(tmp_path: Path) -> None:
 
 
 def test_unsupported_attention_is_refused_with_a_fix() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "mlxctl",
-        "serve",
-        "--port",
-        "0",
-        "--kv-bits",
-        "8",
-        "--kv-group-size",
-        "32",
-    ]
-    run = subprocess.run(
-        [*command, "--model", wide_model("gpt_oss")], capture_output=True, text=True, timeout=60, check=False
-    )
+    bits = ("--kv-bits", "8", "--kv-group-size", "32")
+    run = CliRunner().invoke(app, ["serve", "--port", "0", *bits, "--model", wide_model("gpt_oss")])
 
-    assert run.returncode == 1
+    assert run.exit_code == 1
     assert "attention sinks" in run.stderr
     assert "omit --kv-bits for it" in run.stderr
     assert "Traceback" not in run.stderr

@@ -1,4 +1,1 @@
-"""Inspection of the prefix cache, for commands.
-
-Runs in the process of the command.
-"""
+"""Inspection of the prefix cache, for commands. Runs in the process of the command."""

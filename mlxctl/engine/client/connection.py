@@ -1,7 +1,4 @@
-"""The front's end of the socket: commands out, reports in.
-
-Event-loop thread only.
-"""
+"""The front's end of the socket: commands out, reports in. Event-loop thread only."""
 
 import asyncio
 import socket

@@ -1,7 +1,4 @@
-"""The updates of one sequence, as the front receives them.
-
-Event-loop thread only.
-"""
+"""The updates of one sequence, as the front receives them. Event-loop thread only."""
 
 import asyncio
 from collections.abc import Callable
@@ -121,10 +118,7 @@ class TokenStream:
             self._wake()
 
     def abort(self, error: MlxctlError) -> None:
-        """Cancel the sequence in the engine.
-
-        The reader fails with `error`.
-        """
+        """Cancel the sequence in the engine. The reader fails with `error`."""
         if not self._is_closed:
             self._error = error
             self.cancel()

@@ -1,7 +1,4 @@
-"""Thinking budget: ends a row's thinking at its token limit.
-
-Pure; works on token ids.
-"""
+"""Thinking budget: ends a row's thinking at its token limit. Pure; works on token ids."""
 
 from enum import Enum
 

@@ -1,7 +1,4 @@
-"""Statistics of text generation: counters, histograms, and current sizes.
-
-MLX thread only.
-"""
+"""Statistics of text generation: counters, histograms, and current sizes. MLX thread only."""
 
 import mlx.core as mx
 

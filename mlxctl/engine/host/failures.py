@@ -1,7 +1,4 @@
-"""Errors that end a request, and how they are reported.
-
-Includes errors of other packages. Pure.
-"""
+"""Errors that end a request, and how they are reported. Includes errors of other packages. Pure."""
 
 import logging
 

@@ -1,7 +1,4 @@
-"""Mounts and unmounts LoRA adapters between steps, a piece at a time.
-
-MLX thread only.
-"""
+"""Mounts and unmounts LoRA adapters between steps, a piece at a time. MLX thread only."""
 
 import time
 from collections.abc import Callable, Generator

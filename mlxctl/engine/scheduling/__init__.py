@@ -1,4 +1,1 @@
-"""Scheduling: which sequences run in a step, with how many tokens.
-
-Pure; MLX thread.
-"""
+"""Scheduling: which sequences run in a step, with how many tokens. Pure; MLX thread."""

@@ -1,7 +1,4 @@
-"""Fair queue: order in which prompts are prefilled.
-
-Pure; owned by the MLX thread.
-"""
+"""Fair queue: order in which prompts are prefilled. Pure; owned by the MLX thread."""
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
@@ -67,10 +64,7 @@ class FairQueue:
 
     @staticmethod
     def let_overtake(sequence: Sequence, num_tokens: int) -> None:
-        """Let others overtake a sequence anew.
-
-        That is after the first turn of its pass over `num_tokens`.
-        """
+        """Let others overtake a sequence anew. That is after the first turn of its pass over `num_tokens`."""
         sequence.standing.let_overtake(_OVERTAKING_SHARE * num_tokens)
 
     def ranked(self, candidates: Iterable[Sequence], *, now: float) -> list[Sequence]:

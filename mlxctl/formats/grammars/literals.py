@@ -1,7 +1,4 @@
-"""Literal text in Lark grammars.
-
-A tokenizer's control tokens are separate symbols there, not text.
-"""
+"""Literal text in Lark grammars. A tokenizer's control tokens are separate symbols there, not text."""
 
 import json
 import re

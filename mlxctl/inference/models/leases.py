@@ -1,7 +1,4 @@
-"""Leases on loaded models, and the queue of requests for them.
-
-Event-loop thread only.
-"""
+"""Leases on loaded models, and the queue of requests for them. Event-loop thread only."""
 
 import asyncio
 from collections.abc import Callable

@@ -18,10 +18,7 @@ def shortened(text: str) -> str:
 
 
 class MlxctlError(Exception):
-    """Base of all errors that mlxctl raises on purpose.
-
-    `str(error)` is one line for users.
-    """
+    """Base of all errors that mlxctl raises on purpose. `str(error)` is one line for users."""
 
 
 class SettingsError(MlxctlError):
@@ -56,10 +53,7 @@ class ServiceFailed(MlxctlError):
 
 
 class ClientNotReady(MlxctlError):
-    """A coding agent cannot be launched.
-
-    It is not installed, or no model suffices for it.
-    """
+    """A coding agent cannot be launched. It is not installed, or no model suffices for it."""
 
 
 class NoPlayer(MlxctlError):

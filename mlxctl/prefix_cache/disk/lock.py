@@ -1,7 +1,4 @@
-"""Lock of a directory for one process.
-
-The system releases it when the process dies.
-"""
+"""Lock of a directory for one process. The system releases it when the process dies."""
 
 import fcntl
 import os

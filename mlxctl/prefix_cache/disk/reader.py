@@ -22,10 +22,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class FetchedRecord:
-    """One record of a fetch.
-
-    Its bytes, or the error that ended the fetch.
-    """
+    """One record of a fetch. Its bytes, or the error that ended the fetch."""
 
     fetch: Fetch
     index: int

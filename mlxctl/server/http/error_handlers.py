@@ -1,7 +1,4 @@
-"""Error responses in the shape of the route's protocol.
-
-Status codes are set only here.
-"""
+"""Error responses in the shape of the route's protocol. Status codes are set only here."""
 
 import logging
 from collections.abc import Callable, Mapping

@@ -13,7 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
+from mlxctl.cli import app
 from mlxctl.cli.launch.background_server import list_models
 from mlxctl.ir.errors import ClientNotReady
 from tests import tiny_models
@@ -52,34 +54,35 @@ def launch(environment: dict[str, str], *arguments: str) -> "subprocess.Complete
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 
-def service(environment: dict[str, str], verb: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "mlxctl", "service", verb]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+def run(environment: dict[str, str], *arguments: str) -> Result:
+    """Run a command that starts no other program, in this process."""
+    places = dict.fromkeys(("XDG_STATE_HOME", "XDG_DATA_HOME"))
+    return CliRunner().invoke(app, arguments, env=places | environment, prog_name="mlxctl")
 
 
 def test_a_client_that_is_not_installed_is_named_with_its_installation(environment: dict[str, str]) -> None:
-    done = launch(environment, "opencode")
-    assert done.returncode == 1
+    done = run(environment, "launch", "opencode")
+    assert done.exit_code == 1
     assert "opencode is not installed; install it: npm install -g opencode-ai" in done.stderr
 
 
 def test_a_short_context_is_the_named_reason(environment: dict[str, str], demo_server: ServerProcess) -> None:
-    done = launch(environment, "claude", "--url", demo_server.url)
-    assert (done.returncode, done.stdout) == (1, "")
+    done = run(environment, "launch", "claude", "--url", demo_server.url)
+    assert (done.exit_code, done.stdout) == (1, "")
     assert "no model suffices for claude" in done.stderr
     assert "mlxctl-demo: context of" in done.stderr
 
 
 def test_dry_run_starts_no_server(environment: dict[str, str]) -> None:
     environment["MLXCTL_SERVER_PORT"] = str(free_port())
-    done = launch(environment, "codex", "--model", "some-model", "--dry-run")
-    assert (done.returncode, done.stdout) == (1, "")
+    done = run(environment, "launch", "codex", "--model", "some-model", "--dry-run")
+    assert (done.exit_code, done.stdout) == (1, "")
     assert "a dry run starts none; start it with: mlxctl serve some-model" in done.stderr
 
 
 def test_without_a_server_at_the_given_url_none_is_started(environment: dict[str, str]) -> None:
-    done = launch(environment, "claude", "--url", "http://127.0.0.1:1")
-    assert done.returncode == 1
+    done = run(environment, "launch", "claude", "--url", "http://127.0.0.1:1")
+    assert done.exit_code == 1
     assert "no server answers at http://127.0.0.1:1" in done.stderr
 
 
@@ -104,8 +107,8 @@ def test_a_server_without_models_is_not_taken_for_a_missing_one(status: int) -> 
 
 @pytest.mark.parametrize("url", ["ftp://x", "127.0.0.1:99999"])
 def test_an_invalid_url_is_named(environment: dict[str, str], url: str) -> None:
-    done = launch(environment, "claude", "--url", url)
-    assert (done.returncode, done.stderr) == (
+    done = run(environment, "launch", "claude", "--url", url)
+    assert (done.exit_code, done.stderr) == (
         2,
         f"mlxctl: {url!r} is not a server URL; write http://HOST:PORT\n",
     )
@@ -131,8 +134,8 @@ def test_a_server_is_started_in_the_background_and_the_client_gets_its_model(
         dry = launch(environment, "opencode", "--dry-run")
         assert (dry.returncode, dry.stderr) == (0, "")
         assert dry.stdout.splitlines()[-1].startswith("opencode")
-        assert f"`mlxctl launch` started a server, pid {pid}" in service(environment, "status").stdout
-        stopped = service(environment, "stop")
+        assert f"`mlxctl launch` started a server, pid {pid}" in run(environment, "service", "status").stdout
+        stopped = run(environment, "service", "stop")
         assert f"stopped the server that `mlxctl launch` started, pid {pid}" in stopped.stdout
         assert not answers(port)
     finally:
@@ -146,8 +149,8 @@ def test_a_process_that_has_the_id_of_an_ended_server_is_not_taken_for_it(
     state = tmp_path / ".local" / "state" / "mlxctl"
     state.mkdir(parents=True)
     (state / "serve.pid").write_text(str(os.getpid()))
-    assert "pid" not in service(environment, "status").stdout
-    assert "not installed" in service(environment, "stop").stderr
+    assert "pid" not in run(environment, "service", "status").stdout
+    assert "not installed" in run(environment, "service", "stop").stderr
 
 
 def test_a_server_that_was_started_for_a_model_that_does_not_suffice_is_stopped(
@@ -165,8 +168,8 @@ def test_a_server_that_was_started_for_a_model_that_does_not_suffice_is_stopped(
 def test_a_server_without_the_model_names_the_way_to_it(
     environment: dict[str, str], demo_server: ServerProcess
 ) -> None:
-    done = launch(environment, "claude", "--url", demo_server.url, "--model", "org/other")
-    assert done.returncode == 1
+    done = run(environment, "launch", "claude", "--url", demo_server.url, "--model", "org/other")
+    assert done.exit_code == 1
     assert "has no model 'org/other'; it has mlxctl-demo" in done.stderr
     assert "mlxctl serve org/other --port" in done.stderr
 
@@ -196,7 +199,7 @@ def test_a_named_model_is_checked_before_a_server_loads_it(
     environment: dict[str, str], model: str, reason: str
 ) -> None:
     environment["MLXCTL_SERVER_PORT"] = str(free_port())
-    done = launch(environment, "claude", "--model", model)
-    assert (done.returncode, done.stdout) == (1, "")
+    done = run(environment, "launch", "claude", "--model", model)
+    assert (done.exit_code, done.stdout) == (1, "")
     assert reason in done.stderr
     assert "starting mlxctl serve" not in done.stderr

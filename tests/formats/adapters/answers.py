@@ -53,12 +53,13 @@ class Answers:
             force_call=tools.forced_prefix,
             stop_token_ids=frozenset(self._stops),
         )
+        self._asked: tuple[tuple[GenerationRequest, Prompt, str], LLMatcher] | None = None
 
     def allows(
         self, answer: str, request: GenerationRequest, prompt: Prompt = _NOTHING, start: str = ""
     ) -> bool:
         """Whether the model may generate this and end there."""
-        matcher = self._matcher(request, prompt, start)
+        matcher = self._matcher(request, prompt, start).deep_copy()
         tokens = self._tokenizer.tokenize_str(answer, parse_special=True)
         return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
 
@@ -71,7 +72,7 @@ class Answers:
 
         `closers` are texts that end something: they are drawn more often, so that answers end.
         """
-        matcher = self._matcher(request, _NOTHING, "")
+        matcher = self._new_matcher(request, _NOTHING, "")
         endings = [self._tokenizer.tokenize_str(text, parse_special=True) for text in closers]
         token_ids: list[int] = []
         for step in range(_MAX_STEPS):
@@ -96,6 +97,13 @@ class Answers:
         return int(chance.choice(allowed))
 
     def _matcher(self, request: GenerationRequest, prompt: Prompt, start: str) -> LLMatcher:
+        """Return the matcher of a request, whose state is its start."""
+        asked = (request, prompt, start)
+        if self._asked is None or self._asked[0] != asked:
+            self._asked = (asked, self._new_matcher(*asked))
+        return self._asked[1]
+
+    def _new_matcher(self, request: GenerationRequest, prompt: Prompt, start: str) -> LLMatcher:
         guidance = self._grammars.guidance(request, prompt, grammar_start=start)
         assert guidance is not None
         matcher = LLMatcher(self._tokenizer, guidance.grammar)

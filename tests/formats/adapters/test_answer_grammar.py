@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -39,6 +40,11 @@ TOOLS = (
 
 def asked(**more: Any) -> GenerationRequest:
     return GenerationRequest(model="tiny", messages=(text_message("user", "Hi"),), **more)
+
+
+@cache
+def answers_of(parser_id: str, *, has_marks: bool = True) -> Answers:
+    return Answers(tool_parser(parser_id), thinking_parser("null"), has_marks=has_marks)
 
 
 def output_constraint(kind: Any = "json_schema", value: Any = SCHEMA) -> Constraint:
@@ -165,7 +171,7 @@ CALLS |= {
 @pytest.mark.parametrize("parser_id", CALLS)
 def test_forced_call_has_known_name_and_valid_arguments_in_every_format(parser_id: str) -> None:
     parser, rest = tool_parser(parser_id), CALLS[parser_id]
-    answers = Answers(parser, thinking_parser("null"))
+    answers = answers_of(parser_id)
     request = asked(tools=TOOLS, tool_choice=ToolChoice(mode="required"), parallel_tool_calls=False)
 
     assert answers.allows(rest, request)
@@ -194,7 +200,7 @@ def test_named_call_continues_arguments_begun_in_the_prompt() -> None:
     ],
 )
 def test_more_calls_follow_a_forced_one_only_in_parallel(parser_id: str, more: str) -> None:
-    answers, first = Answers(tool_parser(parser_id), thinking_parser("null")), CALLS[parser_id]
+    answers, first = answers_of(parser_id), CALLS[parser_id]
     required = ToolChoice(mode="required")
     assert answers.allows(first + more, asked(tools=TOOLS, tool_choice=required))
     assert answers.allows(first, asked(tools=TOOLS, tool_choice=required))
@@ -206,7 +212,7 @@ def test_more_calls_follow_a_forced_one_only_in_parallel(parser_id: str, more: s
 @pytest.mark.parametrize("parser_id", CALLS)
 def test_with_tools_the_answer_is_structured_output_or_a_valid_call(parser_id: str) -> None:
     parser = tool_parser(parser_id)
-    answers = Answers(parser, thinking_parser("null"))
+    answers = answers_of(parser_id)
     request = asked(constraint=output_constraint("choice", ("yes", "no")), tools=TOOLS)
     call = (parser.forced_prefix(None) or "") + CALLS[parser_id]
     assert answers.allows("yes", request)
@@ -219,7 +225,7 @@ def test_with_tools_the_answer_is_structured_output_or_a_valid_call(parser_id: s
 @pytest.mark.parametrize("parser_id", CALLS)
 def test_strict_tool_calls_match_their_schema_in_free_text(parser_id: str, has_marks: bool) -> None:
     parser = tool_parser(parser_id)
-    answers = Answers(parser, thinking_parser("null"), has_marks=has_marks)
+    answers = answers_of(parser_id, has_marks=has_marks)
     strict = asked(tools=(replace(TOOLS[0], is_strict=True), TOOLS[1]))
     call = (parser.forced_prefix(None) or "") + CALLS[parser_id]
     preamble = "" if parser.bare_openers else "Let me <b>see</b>, 1 < 2.\n"

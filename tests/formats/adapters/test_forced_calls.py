@@ -160,7 +160,7 @@ def closers(parser: ToolParser) -> list[str]:
 
 @pytest.mark.parametrize(("parser_id", "index"), FORMATS)
 @settings(
-    max_examples=8,
+    max_examples=5,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

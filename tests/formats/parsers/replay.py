@@ -152,12 +152,12 @@ def fold(events: Sequence[StreamEvent], *, num_complete_calls: int | None = None
 def chunkings(text: str) -> Iterator[list[str]]:
     """Yield chunkings: whole, small equal pieces, every cut.
 
-    Several cuts are made at once, as far apart as the longest markers, or half the text.
+    Several cuts are made at once, as far apart as most markers, or half the text.
     """
     yield [text]
     for size in (1, 3):
         yield [text[at : at + size] for at in range(0, len(text), size)]
-    distance = len(text) // max(2, len(text) // 90)
+    distance = len(text) // max(2, len(text) // 40)
     for at in range(1, distance + 1):
         yield cut(text, range(at, len(text), distance))
 

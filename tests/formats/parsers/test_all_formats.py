@@ -129,7 +129,7 @@ def test_every_format_has_the_id_of_its_row() -> None:
 
 
 @by_format
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_chunking_does_not_matter(parser_id: str, data: st.DataObject) -> None:
     text = data.draw(TEXTS[parser_id] | _mutated(parser_id))
@@ -144,7 +144,7 @@ def test_chunking_does_not_matter(parser_id: str, data: st.DataObject) -> None:
 
 
 @by_format
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_call_in_a_closed_thought_does_not_count(parser_id: str, data: st.DataObject) -> None:
     thinking = thinking_parser(data.draw(st.sampled_from(["think_tag", "mm_think", "longcat_think"])))
@@ -176,7 +176,7 @@ def test_call_in_an_unclosed_thought_counts(parser_id: str) -> None:
 
 
 @by_format
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_text_without_a_call_loses_only_tokens_and_a_begun_call(parser_id: str, data: st.DataObject) -> None:
     tools = tool_parser(parser_id)
@@ -232,7 +232,7 @@ def _without_tokens(text: str, tools: ToolParser) -> str:
 
 
 @by_format
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_cut_off_answer_has_no_part_of_a_marker(parser_id: str, data: st.DataObject) -> None:
     tools = tool_parser(parser_id)
@@ -249,7 +249,7 @@ def test_cut_off_answer_has_no_part_of_a_marker(parser_id: str, data: st.DataObj
 
 
 @by_format
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_arguments_of_a_complete_call_are_an_object(parser_id: str, data: st.DataObject) -> None:
     machine = AnswerMachine(tools=tool_parser(parser_id), tool_specs=OFFERED[parser_id])

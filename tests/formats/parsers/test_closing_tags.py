@@ -103,7 +103,7 @@ def _ends(parser_id: str, index: int) -> re.Pattern[str]:
 
 
 @by_format
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_any_value_is_read_as_it_was_written(parser_id: str, index: int, data: st.DataObject) -> None:
     pieces = st.sampled_from(_tags(parser_id, index)) | st.sampled_from(ODDITIES)

@@ -45,10 +45,7 @@ class AgentCacheStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPage:
-    """The requested page of a list.
-
-    Up to `limit` entries after the one that `after` names.
-    """
+    """The requested page of a list. Up to `limit` entries after the one that `after` names."""
 
     limit: int = DEFAULT_PAGE_LIMIT
     after: str | None = None
@@ -60,10 +57,7 @@ class AgentPage:
 
     @property
     def position(self) -> int:
-        """`after` as the position of a message.
-
-        -1 if not set. Raises InvalidRequest.
-        """
+        """`after` as the position of a message. -1 if not set. Raises InvalidRequest."""
         if self.after is None:
             return -1
         if not (self.after.isascii() and self.after.isdigit() and len(self.after) < 10):

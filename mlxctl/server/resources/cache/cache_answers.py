@@ -1,7 +1,4 @@
-"""Bodies of the answers of /cache.
-
-Sizes are in bytes, times in unix seconds; unknown values are null.
-"""
+"""Bodies of the answers of /cache. Sizes are in bytes, times in unix seconds; unknown values are null."""
 
 from msgspec import Struct
 
