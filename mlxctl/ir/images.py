@@ -1,4 +1,4 @@
-"""Images of a prompt and their preprocessing. Pure values."""
+"""Images and audio of a prompt, and the preprocessing of images. Pure values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,13 +29,19 @@ class VisionRecipe:
     sizes: Mapping[str, int] = field(default_factory=dict)
     axes: tuple[int, ...] = ()
 
+    @property
+    def cell_token_ids(self) -> tuple[int, ...]:
+        """The tokens that stand for cells."""
+        return (self.image_token_id,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessedImage:
-    """One preprocessed image: `num_tokens` of a prompt from `start` on.
+    """One preprocessed image, or audio: `num_tokens` of a prompt from `start` on.
 
     `tiles` are height and width of each picture that the encoder gets, and `pixels` their bytes of red,
-    green, blue, row by row. Positions after it continue `num_positions` after its start, which for some
+    green, blue, row by row. With `is_audio` there is one tile, of frames and the numbers of each, and
+    `pixels` are these as float32. Positions after it continue `num_positions` after its start, which for some
     models is less than its number of tokens. With `is_whole` its tokens attend to each other in both
     directions, so they are prefilled together. `digest` is a hash of sizes and pixels: the token ids of all
     images are the same.
@@ -48,6 +54,7 @@ class ProcessedImage:
     pixels: bytes
     digest: bytes
     is_whole: bool = False
+    is_audio: bool = False
 
     @classmethod
     def of(
@@ -59,6 +66,7 @@ class ProcessedImage:
         num_tokens: int,
         num_positions: int,
         is_whole: bool = False,
+        is_audio: bool = False,
     ) -> "ProcessedImage":
         """Return the image with its digest."""
         sizes = "+".join(f"{height} x {width}" for height, width in tiles)
@@ -72,6 +80,7 @@ class ProcessedImage:
             pixels=pixels,
             digest=digest.digest(),
             is_whole=is_whole,
+            is_audio=is_audio,
         )
 
     @property

@@ -57,11 +57,12 @@ class DocumentPart:
 class AudioPart:
     """Audio as encoded bytes (WAV, MP3, …).
 
-    Never a path or a URL.
+    Never a path or a URL. The field `param` of the request holds it.
     """
 
     data: bytes
     media_type: str
+    param: str = field(default="messages", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +132,11 @@ class Message:
         """The number of images, those in tool results included."""
         within = (part for result in self.tool_results for part in result.content)
         return sum(isinstance(part, ImagePart) for part in (*self.parts, *within))
+
+    @property
+    def has_audio(self) -> bool:
+        """Whether it has audio."""
+        return any(isinstance(part, AudioPart) for part in self.parts)
 
     @property
     def remote_images(self) -> tuple[RemoteImagePart, ...]:

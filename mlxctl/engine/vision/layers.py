@@ -28,16 +28,17 @@ class GivenStates(nn.Module):  # type: ignore[misc]
 
 
 class TextEmbedding(nn.Module):  # type: ignore[misc]
-    """An embedding table in which cells of images are token 0."""
+    """An embedding table in which cells are token 0."""
 
-    def __init__(self, table: Any, cell_id: int) -> None:
+    def __init__(self, table: Any, cell_ids: Sequence[int]) -> None:
         super().__init__()
         self.table = table
-        self._cell_id = cell_id
+        self._cell_ids = list(cell_ids)
 
     def __call__(self, token_ids: mx.array) -> mx.array:
         """Return the states of tokens."""
-        states: mx.array = self.table(mx.where(token_ids == self._cell_id, 0, token_ids))
+        is_cell = (token_ids[..., None] == mx.array(self._cell_ids)).any(axis=-1)
+        states: mx.array = self.table(mx.where(is_cell, 0, token_ids))
         return states
 
 
@@ -79,6 +80,11 @@ class DeepStackLayer(nn.Module):  # type: ignore[misc]
         self._place = place
         self._contexts = contexts
 
+    @property
+    def self_attn(self) -> Any:
+        """The layer's attention, whose rotary embedding some models look at."""
+        return self.layer.self_attn
+
     def __call__(self, x: mx.array, *others: Any) -> mx.array:
         """Compute the layer for states (rows, tokens, width)."""
         states: mx.array = self.layer(x, *others)
@@ -104,6 +110,12 @@ class BidirectionalImageLayer(nn.Module):  # type: ignore[misc]
             mask = usual | mx.concatenate([before, together], axis=-1)
         states: mx.array = self.layer(x, mask, cache)
         return states
+
+
+def keep_out_of_layers(decoder: Any, cell_ids: Sequence[int]) -> None:
+    """Make cells token 0 for the embeddings of a decoder's layers, if it has any."""
+    if decoder.hidden_size_per_layer_input:
+        decoder.embed_tokens_per_layer = TextEmbedding(decoder.embed_tokens_per_layer, cell_ids)
 
 
 def attend_within_windows(decoder: Any, contexts: ForwardContextHolder) -> None:
