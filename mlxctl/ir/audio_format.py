@@ -16,6 +16,9 @@ MEDIA_TYPES: dict[AudioFormat, str] = {
     "pcm": "audio/pcm",
 }
 
+ANY_AUDIO = "audio/*"
+"""The media type of audio whose kind a request does not say."""
+
 _SIGNATURES = (
     (b"fLaC", "audio/flac"),
     (b"OggS", "audio/ogg"),

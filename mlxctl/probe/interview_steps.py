@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mlxctl.ir import ModelCapabilities
 from mlxctl.ir.errors import CapacityError, EngineError, RequestError
-from mlxctl.probe.audio_check import check_transcription
+from mlxctl.probe.audio_check import check_audio_input, check_transcription
 from mlxctl.probe.chat_check import check_chat, check_template
 from mlxctl.probe.embedding_check import check_embeddings
 from mlxctl.probe.image_check import check_vision
@@ -21,7 +21,7 @@ from mlxctl.probe.thinking_check import check_thinking
 from mlxctl.probe.tool_results import check_tools
 from mlxctl.state.stores import Finding, to_capabilities
 
-QUESTIONS_VERSION = 8
+QUESTIONS_VERSION = 9
 """Version of the questions; a model probed with an older one is probed again."""
 
 
@@ -45,6 +45,7 @@ STEPS = (
     ProbeStep(title="tools", questions=("tools",), check=check_tools),
     ProbeStep(title="JSON", questions=("structured_output",), check=check_schema),
     ProbeStep(title="images", questions=("vision", "multi_image"), check=check_vision),
+    ProbeStep(title="audio", questions=("audio",), check=check_audio_input),
     ProbeStep(title="batches", questions=("batch_safe",), check=check_batch),
 )
 

@@ -10,6 +10,7 @@ import re
 import msgspec
 
 from mlxctl.ir import AudioPart, DocumentPart, ImagePart, RemoteImagePart, TextPart
+from mlxctl.ir.audio_format import ANY_AUDIO
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.images import image_media_type
 
@@ -120,7 +121,18 @@ def audio_from_base64(data: str, audio_format: str, path: str) -> AudioPart:
 
     Raises InvalidRequest.
     """
-    return AudioPart(data=_decode(data, f"{path}.data"), media_type=f"audio/{audio_format}")
+    return AudioPart(data=_decode(data, f"{path}.data"), media_type=f"audio/{audio_format}", param=path)
+
+
+def audio_from_url(url: str, path: str) -> AudioPart:
+    """Return the audio of a `data:audio/…;base64,…` URL, of any kind. Raises InvalidRequest."""
+    if _AUDIO_URL.match(url) is None:
+        raise InvalidRequest(
+            f"{path} must be a data URL such as 'data:audio/wav;base64,…'; other URLs of audio are not "
+            "fetched, so send the bytes",
+            param=path,
+        )
+    return AudioPart(data=recording_from_base64(url, path), media_type=ANY_AUDIO, param=path)
 
 
 def recording_from_base64(data: str, path: str) -> bytes:

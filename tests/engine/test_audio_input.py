@@ -6,7 +6,6 @@ With its own processors, and its own generation.
 from pathlib import Path
 from typing import Any
 
-import mlx.core as mx
 import mlx_vlm.utils
 import numpy as np
 import pytest

@@ -35,7 +35,7 @@ SLICE = 7
 
 
 @pytest.mark.filterwarnings("ignore")  # of processors
-@pytest.mark.parametrize("name", (*tiny_models.SEER_NAMES, "qwen3_omni_moe"))
+@pytest.mark.parametrize("name", [*tiny_models.SEER_NAMES, "qwen3_omni_moe"])
 def test_prompt_and_answer_equal_mlx_vlm(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "gemma4_large_seer":
         monkeypatch.setattr("mlx_vlm.models.gemma4.language.Gemma4TextModel._make_masks", _masks)

@@ -1,7 +1,7 @@
 """Recipes of models that take audio, with random weights. `gemma4_seer` is one too."""
 
 from .families import Family, attention
-from .seers import gemma4, seer
+from .seers import seer
 
 _AUDIO_TOKENS = ("<|audio_start|>", "<|audio_pad|>", "<|audio_end|>")
 _VISION_TOKENS = ("<|vision_start|>", "<|image_pad|>", "<|video_pad|>", "<|vision_end|>")
@@ -53,7 +53,8 @@ HEARERS: tuple[Family, ...] = (
             "preprocessor_config.json": {
                 "image_processor_type": "Qwen2VLImageProcessor",
                 "feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 128,
-                "sampling_rate": 16_000, "hop_length": 160, "n_fft": 400, "dither": 0.0, "return_attention_mask": True,
+                "sampling_rate": 16_000, "hop_length": 160, "n_fft": 400, "dither": 0.0,
+                "return_attention_mask": True,
                 "patch_size": 8, "merge_size": 2, "temporal_patch_size": 2, "min_pixels": 256,
                 "max_pixels": 16_384, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
                 "processor_class": "Qwen3OmniMoeProcessor",
