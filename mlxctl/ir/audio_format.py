@@ -16,8 +16,8 @@ MEDIA_TYPES: dict[AudioFormat, str] = {
     "pcm": "audio/pcm",
 }
 
-ANY_AUDIO = "audio/*"
-"""The media type of audio whose kind a request does not say."""
+SENT_FORMATS = ("audio/wav", "audio/mp3", "audio/flac", "audio/ogg")
+"""The media types of OpenAI's `input_audio`, whose subtypes are its formats."""
 
 _SIGNATURES = (
     (b"fLaC", "audio/flac"),
@@ -30,8 +30,7 @@ _SIGNATURES = (
 def audio_media_type(data: bytes) -> str | None:
     """Return the media type of an audio file by its first 12 bytes.
 
-    The subtypes wav, mp3, flac and ogg are OpenAI's formats. None for what is no audio file; a container may
-    have video too.
+    None for what is no audio file; a container may have video too.
     """
     if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
         return "audio/wav"

@@ -64,6 +64,11 @@ class AudioPart:
     media_type: str
     param: str = field(default="messages", compare=False)
 
+    @property
+    def format(self) -> str:
+        """OpenAI's name of its format, such as `wav`."""
+        return self.media_type.removeprefix("audio/")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingPart:

@@ -17,7 +17,6 @@ from mlxctl.ir import (
     TextPart,
     ThinkingOptions,
 )
-from mlxctl.ir.audio_format import ANY_AUDIO
 from mlxctl.ir.errors import InvalidRequest, NoVoice
 from mlxctl.probe.interview import GREEDY, Interview
 from mlxctl.probe.questions import SPOKEN_QUESTION, SPOKEN_SENTENCES
@@ -43,7 +42,7 @@ async def check_audio_input(interview: Interview, known: ModelCapabilities) -> t
             messages=(
                 Message(
                     role="user",
-                    parts=(AudioPart(data=file, media_type=ANY_AUDIO), TextPart(text=SPOKEN_QUESTION)),
+                    parts=(AudioPart(data=file, media_type="audio/wav"), TextPart(text=SPOKEN_QUESTION)),
                 ),
             ),
             sampling=GREEDY,

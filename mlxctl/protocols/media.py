@@ -10,7 +10,7 @@ import re
 import msgspec
 
 from mlxctl.ir import AudioPart, DocumentPart, ImagePart, RemoteImagePart, TextPart
-from mlxctl.ir.audio_format import ANY_AUDIO
+from mlxctl.ir.audio_format import audio_media_type
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.images import image_media_type
 
@@ -132,7 +132,8 @@ def audio_from_url(url: str, path: str) -> AudioPart:
             "fetched, so send the bytes",
             param=path,
         )
-    return AudioPart(data=recording_from_base64(url, path), media_type=ANY_AUDIO, param=path)
+    data = recording_from_base64(url, path)
+    return AudioPart(data=data, media_type=audio_media_type(data) or "audio/wav", param=path)
 
 
 def recording_from_base64(data: str, path: str) -> bytes:

@@ -13,7 +13,7 @@ from mlxctl.formats.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.formats.audio.family import AudioFamily
 from mlxctl.formats.audio.registry import AUDIO_FAMILIES
 from mlxctl.ir import AudioPart, AudioRecipe, ModelFacts, ProcessedImage
-from mlxctl.ir.audio_format import ANY_AUDIO, audio_media_type
+from mlxctl.ir.audio_format import audio_media_type
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
 
@@ -119,7 +119,7 @@ def decode_clip(clip: AudioPart, *, max_seconds: int) -> Any:
     import numpy as np
 
     found = audio_media_type(clip.data)
-    if found is not None and clip.media_type not in (ANY_AUDIO, found):
+    if found not in (None, clip.media_type):
         message = f"the audio in {clip.param} is {found}, but the request says {clip.media_type}"
         raise InvalidRequest(message, param=clip.param)
     pieces: list[bytes] = []
