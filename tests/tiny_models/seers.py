@@ -214,6 +214,20 @@ SEERS = (
         tokens=("<img>", "</img>", "<IMG_CONTEXT>"),
         token_ids={"image_token_index": "<IMG_CONTEXT>"},
     ),
+    seer(
+        "internvl",
+        {
+            "model_type": "internvl",
+            "max_dynamic_patch": 4,
+            "text_config": attention("qwen3"),
+            "vision_config": {
+                "model_type": "internvl_vision", **_SIGLIP, "image_size": [32, 32], "patch_size": [8, 8],
+            },
+        },
+        tokens=("<img>", "</img>", "<IMG_CONTEXT>"),
+        token_ids={"image_token_id": "<IMG_CONTEXT>"},
+        beside={"processor_config.json": {"processor_class": "InternVLProcessor", "image_seq_length": 4}},
+    ),
     _glm("glm4v", attention("glm4v_text", attention_bias=True, rope_scaling=_ROPE)),
     _glm(
         "glm4v_moe",

@@ -13,7 +13,10 @@ class Encoder(TileEncoder):
 
     def stacks(self) -> Sequence[list[Any]]:
         """Return the layers of the tower."""
-        return [self.model.vision_model.encoder.layers]
+        model = self.model
+        if hasattr(model, "vision_tower"):  # in the layout of Transformers
+            return [model.vision_tower.encoder.layer]
+        return [model.vision_model.encoder.layers]
 
     def features(self, tiles: Sequence[mx.array]) -> mx.array:
         """Return the features of the cells of all tiles."""
