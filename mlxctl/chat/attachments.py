@@ -1,4 +1,4 @@
-"""Image and PDF files to attach to a question.
+"""Image, audio and PDF files to attach to a question.
 
 What a file is follows from its first bytes, not from its name.
 """
@@ -8,16 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mlxctl.ir import DocumentPart, GenerationRequest, ImagePart, Message, Part
+from mlxctl.ir import AudioPart, DocumentPart, GenerationRequest, ImagePart, Message, Part
+from mlxctl.ir.audio_format import SENT_FORMATS, audio_media_type
 from mlxctl.ir.errors import StoreError
 from mlxctl.ir.images import image_media_type
 from mlxctl.state.locations import expand_user
 from mlxctl.state.locations.regular_file import read_regular_file
 
-Attachment = ImagePart | DocumentPart
+Attachment = ImagePart | AudioPart | DocumentPart
 
 MAX_ATTACHED_BYTES = 20_000_000
-"""Limit for all images and PDF files of one chat: every request sends them all."""
+"""Limit for all attached files of one chat: every request sends them all."""
 
 _PDF_START = b"%PDF-"
 # PDF readers allow other bytes before it.
@@ -25,7 +26,7 @@ _HEAD_BYTES = 1024
 
 
 def read_attachments(paths: Sequence[Path], *, existing: Sequence[Attachment] = ()) -> tuple[Attachment, ...]:
-    """Return the images and PDF files at these paths.
+    """Return the images, audio and PDF files at these paths.
 
     `existing` are those that the chat has already; they count toward the limit. Raises StoreError.
     """
@@ -37,12 +38,12 @@ def read_attachments(paths: Sequence[Path], *, existing: Sequence[Attachment] = 
         if num_bytes > MAX_ATTACHED_BYTES:
             most = MAX_ATTACHED_BYTES // 1_000_000
             size = f"{num_bytes / 1e6:.1f} MB in total; limit: {most} MB"
-            raise StoreError(f"the images and PDFs of this chat would have {size}")
+            raise StoreError(f"the attached files of this chat would have {size}")
     return tuple(found)
 
 
 def read_attachment(path: Path) -> Attachment:
-    """Return the image or PDF of one file. Raises StoreError."""
+    """Return the image, audio or PDF of one file. Raises StoreError."""
     check_is_file(path)
     try:
         data = read_regular_file(expand_user(path), MAX_ATTACHED_BYTES + 1)
@@ -52,10 +53,13 @@ def read_attachment(path: Path) -> Attachment:
         raise StoreError(f"{path.name!r} is larger than {MAX_ATTACHED_BYTES // 1_000_000} MB")
     if media_type := image_media_type(data):
         return ImagePart(data=data, media_type=media_type)
+    if is_audio(data):
+        return AudioPart(data=data, media_type=str(audio_media_type(data)), param=path.name)
     if is_pdf(data):
         return DocumentPart(data=data, param=path.name, filename=path.name)
     raise StoreError(
-        f"{path.name!r} is not a PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF or HEIC image, and not a PDF file"
+        f"{path.name!r} is not a PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF or HEIC image, not WAV, MP3, FLAC or "
+        "Ogg audio, and not a PDF file"
     )
 
 
@@ -64,15 +68,23 @@ def is_pdf(data: bytes) -> bool:
     return _PDF_START in data[:_HEAD_BYTES]
 
 
+def is_audio(data: bytes) -> bool:
+    """Whether a file starts as audio files do that models read."""
+    return audio_media_type(data) in SENT_FORMATS
+
+
 def attached_to(parts: Iterable[Part]) -> tuple[Attachment, ...]:
-    """Return the images and PDF files among the parts of a message."""
+    """Return the attached files among the parts of a message."""
     return tuple(part for part in parts if isinstance(part, Attachment))
 
 
 def describe_attached(attached: Sequence[Attachment]) -> str:
-    """Return attachments as text: `2 images, report.pdf`; empty without any."""
-    num_images = sum(isinstance(one, ImagePart) for one in attached)
-    images = [f"{num_images} image{'s' * (num_images != 1)}"] if num_images else []
+    """Return attachments as text: `2 images, 1 clip, report.pdf`; empty without any."""
+    counts = (
+        ("image", sum(isinstance(one, ImagePart) for one in attached)),
+        ("audio clip", sum(isinstance(one, AudioPart) for one in attached)),
+    )
+    images = [f"{number} {name}{'s' * (number != 1)}" for name, number in counts if number]
     names = [one.filename or "document.pdf" for one in attached if isinstance(one, DocumentPart)]
     return ", ".join([*images, *names])
 

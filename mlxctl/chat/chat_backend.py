@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mlxctl.chat.attachments import Attachment, with_document_tags
 from mlxctl.chat.observation import Observation
-from mlxctl.ir import DocumentPart, GenerationRequest, ImagePart, SpeechChunk, SpeechRequest
+from mlxctl.ir import AudioPart, DocumentPart, GenerationRequest, ImagePart, SpeechChunk, SpeechRequest
 from mlxctl.ir.errors import AuthenticationFailed, CapacityError
 from mlxctl.state.installed import missing_for
 from mlxctl.state.settings import Settings
@@ -39,6 +39,7 @@ class BackendModel:
     supports_tools: bool | None = None
     supports_thinking: bool | None = None
     supports_images: bool | None = None
+    supports_audio: bool | None = None
     document_problem: str | None = None
     is_demo: bool = False
     voices: tuple[str, ...] = ()
@@ -56,6 +57,8 @@ class BackendModel:
         """
         if self.supports_images is False and any(isinstance(one, ImagePart) for one in attached):
             return f"{self.name} accepts text only, no images"
+        if self.supports_audio is False and any(isinstance(one, AudioPart) for one in attached):
+            return f"{self.name} does not accept audio"
         return self.document_problem if any(isinstance(one, DocumentPart) for one in attached) else None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from mlxctl.chat.attachments import Attachment, is_pdf, read_attachments
+from mlxctl.chat.attachments import Attachment, is_audio, is_pdf, read_attachments
 from mlxctl.chat.text_folding import is_long, mark_of
 from mlxctl.ir.errors import StoreError
 from mlxctl.state.locations import expand_user
@@ -27,7 +27,7 @@ class MentionedFiles:
     """What the mentions of a question add to it.
 
     `text` is the question followed by the content of the text files; `shown` has a mark for each long paste
-    and file, and is None without any. `attachments` are the images and PDF files. `unknown` mentions look
+    and file, and is None without any. `attachments` are images, audio and PDF files. `unknown` mentions look
     like a path without a file.
     """
 
@@ -68,7 +68,7 @@ def read_mentions(
         found.append(str(path))
         most = MAX_FILE_BYTES - num_bytes
         data = None if path.suffix.lower() in _IMAGE_SUFFIXES else _read(path, most + 1)
-        if data is None or is_pdf(data):
+        if data is None or is_pdf(data) or is_audio(data):
             paths.append(path)
             continue
         text = _as_text(path, data, most)
@@ -113,7 +113,7 @@ def _as_text(path: Path, data: bytes, most: int) -> str:
     if len(data) > most:
         raise StoreError(f"@{path}: the files of a question have more than {MAX_FILE_BYTES // 1_000_000} MB")
     if b"\0" in data:
-        raise StoreError(f"@{path} is not a text, image or PDF file; save it as one of these")
+        raise StoreError(f"@{path} is not a text, image, audio or PDF file; save it as one of these")
     return data.decode("utf-8", errors="replace")
 
 

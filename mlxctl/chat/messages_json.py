@@ -14,7 +14,16 @@ import msgspec
 from mlxctl.chat.answer_statistics import AnswerStatistics
 from mlxctl.chat.attachments import Attachment, attached_to
 from mlxctl.chat.conversation import ChatMessage
-from mlxctl.ir import ImagePart, Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from mlxctl.ir import (
+    AudioPart,
+    ImagePart,
+    Message,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from mlxctl.ir.errors import InvalidRequest, StoreError
 
 
@@ -89,6 +98,8 @@ def _attached(part: Attachment) -> dict[str, Any]:
     data = base64.b64encode(part.data).decode()
     if isinstance(part, ImagePart):
         return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{data}"}}
+    if isinstance(part, AudioPart):
+        return {"type": "input_audio", "input_audio": {"data": data, "format": part.format}}
     return {
         "type": "file",
         "file": {"filename": part.filename, "file_data": f"data:application/pdf;base64,{data}"},
@@ -135,13 +146,16 @@ def _call(call: Mapping[str, Any]) -> ToolCallPart:
 
 def _question(content: object) -> Iterable[Part]:
     # PERF: only chats with attachments need the protocols package; not imported before the first frame.
-    from mlxctl.protocols.media import document_from_data_url, image_from_data_url
+    from mlxctl.protocols.media import audio_from_base64, document_from_data_url, image_from_data_url
 
     texts = []
     for part in content if isinstance(content, list) else []:
         match part["type"]:
             case "image_url":
                 yield image_from_data_url(_string(part["image_url"]["url"]), "image_url")
+            case "input_audio":
+                sound = part["input_audio"]
+                yield audio_from_base64(_string(sound["data"]), _string(sound["format"]), "input_audio")
             case "file":
                 document = document_from_data_url(_string(part["file"]["file_data"]), "file_data")
                 name = part["file"].get("filename")

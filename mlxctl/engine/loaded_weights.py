@@ -19,10 +19,10 @@ class LoadedWeights:
     a row's recurrent states; its largest growing layer takes `layer_bytes_per_token`. `can_pad_prompts` is
     False where padding would change the state of recurrent layers, `can_reuse` where prefixes cannot be
     restored; `cache_limits` says in words what is not used. `dimensions` is the length of an embedding
-    model's vectors. `model` is a VisionLanguageModel where `has_vision`; `vision_problem` is why its vision
-    part could not be loaded. `draft_model` and `mtp_head` are None without one; their weights and their keys
-    and values are included in the sizes. `state_recorder` records the model's final hidden states for the
-    head.
+    model's vectors. `model` is a VisionLanguageModel if it takes images or audio; `encoder_problem` is why
+    its encoders of these could not be loaded. `draft_model` and `mtp_head` are None without one; their
+    weights and their keys and values are included in the sizes. `state_recorder` records the model's final
+    hidden states for the head.
     """
 
     model: Any
@@ -42,8 +42,7 @@ class LoadedWeights:
     layer_bytes_per_token: int = 0
     pass_memory: PassMemory = UNBOUNDED_PASSES
     dimensions: int | None = None
-    has_vision: bool = False
-    vision_problem: str | None = None
+    encoder_problem: str | None = None
     draft_model: Any = None
     mtp_head: Any = None
     state_recorder: Any = None

@@ -243,7 +243,8 @@ def _loaded(name: str, weights: LoadedWeights) -> ModelLoaded:
         cache_kind=weights.cache_kind,
         load_seconds=weights.load_seconds,
         dimensions=weights.dimensions,
-        vision_problem=weights.vision_problem,
+        encoder_problem=weights.encoder_problem,
+        cache_limits=weights.cache_limits,
     )
 
 

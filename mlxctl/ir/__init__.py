@@ -10,6 +10,7 @@ from mlxctl import on_demand
 
 if TYPE_CHECKING:
     from mlxctl.ir.adapter_verdict import AdapterVerdict, DefaultSampling, DeliveryVerdict
+    from mlxctl.ir.audio_input import AudioRecipe
     from mlxctl.ir.constraints import Constraint, ConstraintKind, Guidance, ThinkingLimit
     from mlxctl.ir.context_edits import AppliedEdit, ClearThinking, ClearToolUses, ContextEdit
     from mlxctl.ir.embeddings import (
@@ -110,6 +111,7 @@ __all__ = [
     "AdapterVerdict",
     "AppliedEdit",
     "AudioPart",
+    "AudioRecipe",
     "BraceNotation",
     "CacheBreakpoint",
     "CacheMode",

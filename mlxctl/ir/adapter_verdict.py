@@ -37,11 +37,11 @@ class AdapterVerdict:
     """The detected formats, and what the chat template supports.
 
     `tool_delivery` is how tools reach the model: by the template, in the system prompt, or not at all; the
-    model may then still be forced to call (`can_force_tools`).
-    `opens_thinking` is true if a prompt by default ends with an open thought; `keeps_thinking` if thinking of
-    finished turns is rendered again, `keeps_turn_thinking` if thinking within a turn of calls is. Messages in
-    an unsupported form are converted (`reshaping`, `call_shape`), except images; `vision_problem` is why a
-    vision model takes none. `efforts` are the reasoning efforts that the template distinguishes. `sampling`
+    model may then still be forced to call (`can_force_tools`). `opens_thinking` is true if a prompt by
+    default ends with an open thought; `keeps_thinking` if thinking of finished turns is rendered again,
+    `keeps_turn_thinking` if thinking within a turn of calls is. Messages in an unsupported form are converted
+    (`reshaping`, `call_shape`), except images and audio; `vision_problem` and `audio_problem` are why a model
+    for these takes none. `efforts` are the reasoning efforts that the template distinguishes. `sampling`
     holds for requests that set no values.
     """
 
@@ -63,8 +63,10 @@ class AdapterVerdict:
     takes_parallel_calls: bool
     takes_text_beside_calls: bool
     takes_results: bool
-    takes_images: bool
-    vision_problem: str | None
+    takes_images: bool = False
+    vision_problem: str | None = None
+    takes_audio: bool = False
+    audio_problem: str | None = None
     efforts: tuple[str, ...] = ()
     sampling: DefaultSampling = DefaultSampling()
 
@@ -83,14 +85,18 @@ class AdapterVerdict:
         )
         converted = [name for name, is_taken in self._shapes().items() if not is_taken]
         shapes = f"; converted for its template: {', '.join(converted)}" if converted else ""
-        vision = (
-            "; takes images"
-            if self.takes_images
-            else f"; reads text only: {self.vision_problem}"
-            if self.vision_problem
-            else ""
+        return f"family {self.family}; {tools}; {thinking}{self._media()}{shapes}"
+
+    def _media(self) -> str:
+        media = (
+            ("images", self.takes_images, self.vision_problem),
+            ("audio", self.takes_audio, self.audio_problem),
         )
-        return f"family {self.family}; {tools}; {thinking}{vision}{shapes}"
+        taken = " and ".join(name for name, is_taken, _ in media if is_taken)
+        problems = [problem for _, _, problem in media if problem]
+        if taken:
+            return "; ".join(["", f"takes {taken}", *problems])
+        return f"; reads text only: {'; '.join(problems)}" if problems else ""
 
     def _shapes(self) -> dict[str, bool]:
         return {

@@ -1,4 +1,4 @@
-"""Images of a prompt and their preprocessing. Pure values."""
+"""Images and audio of a prompt, and the preprocessing of images. Pure values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,10 +53,11 @@ class Clip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessedImage:
-    """One preprocessed image or group of frames: `num_tokens` of a prompt from `start` on.
+    """One preprocessed image, group of frames or audio: `num_tokens` of a prompt from `start` on.
 
     `tiles` are height and width of each picture that the encoder gets, and `pixels` their bytes of red,
-    green, blue, row by row. Positions after it continue `num_positions` after its start, which for some
+    green, blue, row by row. With `is_audio` there is one tile, of frames and the numbers of each, and
+    `pixels` are these as float32. Positions after it continue `num_positions` after its start, which for some
     models is less than its number of tokens. With `is_whole` its tokens attend to each other in both
     directions, so they are prefilled together. `time` is added to their positions in time. `digest` is a hash
     of sizes, pixels and time: the token ids of all images are the same.
@@ -70,6 +71,7 @@ class ProcessedImage:
     digest: bytes
     is_whole: bool = False
     time: int = 0
+    is_audio: bool = False
 
     @classmethod
     def of(
@@ -82,6 +84,7 @@ class ProcessedImage:
         num_positions: int,
         is_whole: bool = False,
         time: int = 0,
+        is_audio: bool = False,
     ) -> "ProcessedImage":
         """Return the image with its digest."""
         sizes = "+".join(f"{height} x {width}" for height, width in tiles)
@@ -97,6 +100,7 @@ class ProcessedImage:
             digest=digest.digest(),
             is_whole=is_whole,
             time=time,
+            is_audio=is_audio,
         )
 
     @property

@@ -76,11 +76,17 @@ class DocumentPart:
 class AudioPart:
     """Audio as encoded bytes (WAV, MP3, …).
 
-    Never a path or a URL.
+    Never a path or a URL. The field `param` of the request holds it.
     """
 
     data: bytes
     media_type: str
+    param: str = field(default="messages", compare=False)
+
+    @property
+    def format(self) -> str:
+        """OpenAI's name of its format, such as `wav`."""
+        return self.media_type.removeprefix("audio/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +157,11 @@ class Message:
         """The number of images and clips, those in tool results included."""
         within = (part for result in self.tool_results for part in result.content)
         return sum(isinstance(part, SeenPart) for part in (*self.parts, *within))
+
+    @property
+    def has_audio(self) -> bool:
+        """Whether it has audio."""
+        return any(isinstance(part, AudioPart) for part in self.parts)
 
     @property
     def remote_images(self) -> tuple[RemoteImagePart, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from mlxctl.ir.audio_input import AudioRecipe
 from mlxctl.ir.embeddings import EmbeddingRecipe
 from mlxctl.ir.images import VisionRecipe
 from mlxctl.ir.kv_cache_size import KVFormats
@@ -43,9 +44,10 @@ NO_TEXT_OPTIONS = TextModelOptions()
 
 
 class TextGenerationTask(msgspec.Struct, frozen=True, kw_only=True, tag="text_generation"):
-    """Text from text and, with a `vision` recipe, from images."""
+    """Text from text and, with recipes of `vision` and `audio`, from images and audio."""
 
     vision: VisionRecipe | None = None
+    audio: AudioRecipe | None = None
     options: TextModelOptions = NO_TEXT_OPTIONS
 
 

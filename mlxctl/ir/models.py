@@ -1,10 +1,11 @@
 """Facts and capabilities of a model, without its weights. Pure values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from mlxctl.ir.audio_input import AudioRecipe
 from mlxctl.ir.embeddings import EmbeddingRecipe
 from mlxctl.ir.images import VisionRecipe
 from mlxctl.ir.model_spec import (
@@ -52,8 +53,8 @@ class ModelFacts:
     generation_config.json) limits answers to requests without a limit; None is the rest of the context.
     `chat_template` is None for a model without one, `tool_template` for one without a template of its own for
     requests with tools, `embedding` for one that generates text, `vision` for one that takes no images here,
-    `transcription` for one that transcribes no audio, `speech` for one that speaks no text; `vision_problem`
-    is why a vision model takes no images.
+    `audio` for one that answers to no audio, `transcription` for one that transcribes none, `speech` for one
+    that speaks no text; `vision_problem` and `audio_problem` are why a model for images or audio takes none.
     `dimensions` is the length of a model's vectors, None where its files do not contain it.
     """
 
@@ -73,8 +74,27 @@ class ModelFacts:
     dimensions: int | None = None
     vision: VisionRecipe | None = None
     vision_problem: str | None = None
+    audio: AudioRecipe | None = None
+    audio_problem: str | None = None
     transcription: TranscriptionRecipe | None = None
     speech: SpeechRecipe | None = None
+
+    @property
+    def media(self) -> tuple[object, ...]:
+        """What decides which media it takes."""
+        return self.vision, self.vision_problem, self.audio, self.audio_problem
+
+    def without_encoders(self, problem: str | None) -> "ModelFacts":
+        """Return the facts of the model without images and audio, if there is a problem."""
+        if problem is None:
+            return self
+        return replace(
+            self,
+            vision=None,
+            vision_problem=self.vision_problem if self.vision is None else problem,
+            audio=None,
+            audio_problem=self.audio_problem if self.audio is None else problem,
+        )
 
     @property
     def purpose(self) -> Purpose:
@@ -108,7 +128,7 @@ class ModelFacts:
             return TranscriptionTask(recipe=self.transcription)
         if self.speech is not None:
             return SpeechGenerationTask(recipe=self.speech)
-        return TextGenerationTask(vision=self.vision, options=options)
+        return TextGenerationTask(vision=self.vision, audio=self.audio, options=options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

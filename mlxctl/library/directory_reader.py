@@ -6,6 +6,7 @@ from typing import Any
 
 from mlxctl.ir import EmbeddingRecipe, ModelFacts, TranscriptionRecipe
 from mlxctl.ir.errors import BrokenModel, ModelNotFoundOnDisk
+from mlxctl.library.audio_recipe import AudioSupport, read_audio_recipe
 from mlxctl.library.chat_templates import find_chat_template, find_tool_template
 from mlxctl.library.context_length import find_context_length
 from mlxctl.library.cross_encoder import is_cross_encoder, read_cross_encoder_recipe
@@ -61,6 +62,8 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
     embedding = _embedding_recipe(path, config, kind, context_length)
     speech_bytes = 0 if speech is None else speech_weights_bytes(path)
     vision, transcription = read_vision_recipe(path, config), read_transcription_recipe(path, config)
+    listens = speech is None and transcription is None and embedding is None and transcriber is None
+    audio = read_audio_recipe(path, config) if listens else AudioSupport()
     return ModelFacts(
         path=path,
         model_type=model_type,
@@ -79,6 +82,8 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         dimensions=_num_dimensions(config, embedding),
         vision=vision.recipe,
         vision_problem=vision.problem,
+        audio=audio.recipe,
+        audio_problem=audio.problem,
         transcription=transcription,
         speech=speech,
     )

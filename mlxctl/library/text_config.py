@@ -6,8 +6,15 @@ from typing import Any
 _PARTS = ("text_config", "llm_config", "language_config")
 
 
+def whole_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration with the part for understanding of a model that also speaks."""
+    thinker = config.get("thinker_config")
+    return {**thinker, **config} if isinstance(thinker, Mapping) else dict(config)
+
+
 def text_part(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the language model's part, merged over the outer configuration."""
+    config = whole_config(config)
     part: Mapping[str, Any] = next(
         (config[name] for name in _PARTS if isinstance(config.get(name), Mapping)), {}
     )

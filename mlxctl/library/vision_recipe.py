@@ -14,7 +14,7 @@ from mlxctl.ir import VisionRecipe
 from mlxctl.ir.errors import BrokenModel
 from mlxctl.library.files import read_json_object
 from mlxctl.library.safetensors_headers import read_tensors
-from mlxctl.library.text_config import text_part
+from mlxctl.library.text_config import text_part, whole_config
 from mlxctl.library.weights import include_vision_tower
 from mlxctl.state.installed import missing_for
 
@@ -35,6 +35,7 @@ def read_vision_recipe(path: Path, config: Mapping[str, Any]) -> VisionSupport:
 
     Raises BrokenModel only for unreadable files.
     """
+    config = whole_config(config)
     vision = config.get("vision_config")
     if not isinstance(vision, Mapping) or not include_vision_tower(read_tensors(path)):
         return VisionSupport()

@@ -66,6 +66,11 @@ def include_vision_tower(tensors: Sequence[Tensor]) -> bool:
     return any(re.match(r"(.*\.)?(vision\w*|visual)\.", tensor.name) for tensor in tensors)
 
 
+def include_audio_tower(tensors: Sequence[Tensor]) -> bool:
+    """Whether the tensors include an audio tower, as `include_vision_tower`."""
+    return any(re.match(r"(.*\.)?(audio\w*|embed_audio)\.", tensor.name) for tensor in tensors)
+
+
 def _num_parameters(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> int:
     sizes = group_sizes(config)
     scales = {

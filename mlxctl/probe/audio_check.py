@@ -1,43 +1,80 @@
-"""Test of transcription with synthesized sentences.
+"""Test of transcription, and of audio input, with synthesized sentences.
 
 A model that writes the same text for any audio fails.
 """
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 
 from mlxctl.formats.adapters.media.audio_files import AudioFile
-from mlxctl.ir import ModelCapabilities, ProbeVerdict
+from mlxctl.ir import (
+    AudioPart,
+    GenerationRequest,
+    Message,
+    ModelCapabilities,
+    ProbeVerdict,
+    TextPart,
+    ThinkingOptions,
+)
 from mlxctl.ir.errors import InvalidRequest, NoVoice
-from mlxctl.probe.interview import Interview
-from mlxctl.probe.questions import SPOKEN_SENTENCES
+from mlxctl.probe.interview import GREEDY, Interview
+from mlxctl.probe.questions import SPOKEN_QUESTION, SPOKEN_SENTENCES
 from mlxctl.probe.speech_samples import NO_SYNTHESIZER, find_synthesizer
-from mlxctl.state.stores import Finding
+from mlxctl.state.stores import Exchange, Finding
 
+_MAX_TOKENS = 256
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
 
 async def check_transcription(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:  # noqa: ARG001
     """Transcribe every sentence; without a speech synthesizer the result is unknown."""
+    return await _heard(lambda file, spoken: interview.transcribe(AudioFile(file), spoken))
+
+
+async def check_audio_input(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
+    """Ask a language model for the words of every sentence."""
+    adapter = interview.adapter(known)
+
+    async def ask(file: bytes, _: str) -> Exchange:
+        request = GenerationRequest(
+            model=interview.model,
+            messages=(
+                Message(
+                    role="user",
+                    parts=(AudioPart(data=file, media_type="audio/wav"), TextPart(text=SPOKEN_QUESTION)),
+                ),
+            ),
+            sampling=GREEDY,
+            thinking=ThinkingOptions(enabled=False),
+            max_tokens=_MAX_TOKENS,
+        )
+        return (await interview.ask(adapter, request)).evidence()
+
+    return await _heard(ask)
+
+
+async def _heard(hear: Callable[[bytes, str], Awaitable[Exchange]]) -> tuple[Finding, ...]:
+    """Return the finding on the texts that a model hears in the sentences."""
     synthesizer = find_synthesizer()
     if synthesizer is None:
         return (_unknown(NO_SYNTHESIZER),)
     try:
-        audios = [AudioFile(await asyncio.to_thread(synthesizer, sentence)) for sentence in SPOKEN_SENTENCES]
+        files = [await asyncio.to_thread(synthesizer, sentence) for sentence in SPOKEN_SENTENCES]
+        seconds = sum(AudioFile(file).seconds for file in files)
     except (NoVoice, InvalidRequest) as error:
         return (_unknown(f"no speech could be synthesized: {error}"),)
     exchanges = [
-        await interview.transcribe(audio, f"(spoken) {sentence}")
-        for audio, sentence in zip(audios, SPOKEN_SENTENCES, strict=True)
+        await hear(file, f"(spoken) {sentence}")
+        for file, sentence in zip(files, SPOKEN_SENTENCES, strict=True)
     ]
     verdict, reason = judge([exchange.output for exchange in exchanges])
-    seconds = round(sum(audio.seconds for audio in audios), 2)
     return (
         Finding(
             question="audio",
             verdict=verdict,
             reason=reason,
-            value={"seconds": seconds},
+            value={"seconds": round(seconds, 2)},
             exchanges=tuple(exchanges),
         ),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mlxctl.ir import ModelCapabilities
 from mlxctl.ir.errors import CapacityError, EngineError, RequestError
-from mlxctl.probe.audio_check import check_transcription
+from mlxctl.probe.audio_check import check_audio_input, check_transcription
 from mlxctl.probe.chat_check import check_chat, check_template
 from mlxctl.probe.embedding_check import check_embeddings
 from mlxctl.probe.image_check import check_vision
@@ -45,6 +45,7 @@ STEPS = (
     ProbeStep(title="tools", questions=("tools",), check=check_tools),
     ProbeStep(title="JSON", questions=("structured_output",), check=check_schema),
     ProbeStep(title="images", questions=("vision", "multi_image", "video"), check=check_vision),
+    ProbeStep(title="audio", questions=("audio",), check=check_audio_input),
     ProbeStep(title="batches", questions=("batch_safe",), check=check_batch),
 )
 

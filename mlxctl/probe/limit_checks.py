@@ -18,7 +18,7 @@ _CACHE_KINDS = {
 
 async def check_limits(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:  # noqa: ARG001
     """Return findings from the engine's measurements of the loaded model."""
-    return check_cache(interview.loaded.cache_kind), check_context(
+    return check_cache(interview.loaded.cache_kind, interview.loaded.cache_limits), check_context(
         context_length=interview.facts.context_length,
         conversation=interview.loaded.conversation,
         weights_bytes=interview.loaded.weights_bytes,
@@ -26,13 +26,13 @@ async def check_limits(interview: Interview, known: ModelCapabilities) -> tuple[
     )
 
 
-def check_cache(kind: str) -> Finding:
-    """Return the finding on the kind of cache."""
+def check_cache(kind: str, limits: str | None) -> Finding:
+    """Return the finding on the kind of cache, and on what it is not used for."""
     can_be_cut = kind == "plain"
     return Finding(
         question="trimmable_cache",
         verdict="yes" if can_be_cut else "no",
-        reason=_CACHE_KINDS[kind],
+        reason=_CACHE_KINDS[kind] + (f"; {limits}" if limits else ""),
         value={"kind": kind},
     )
 

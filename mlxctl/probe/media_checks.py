@@ -1,5 +1,6 @@
 """Findings on modalities that are not tested here, from the model's files."""
 
+from mlxctl.formats.audio.registry import AUDIO_MODEL_TYPES
 from mlxctl.formats.vision.registry import VISION_MODEL_TYPES
 from mlxctl.library.detection import Detection, Kind
 from mlxctl.library.speech_recipe import SPEECH_FAMILIES
@@ -23,8 +24,9 @@ _NOT_RUN = {
     "video": _IMAGES_NOT_RUN,
     "embeddings": "only embedding models are tested for vectors",
     "reranking": "only cross-encoders are tested for scores",
-    "audio": f"only {', '.join(('whisper', *TRANSCRIPTION_FAMILIES))} models transcribe here, and only "
-    f"{', '.join(SPEECH_FAMILIES)} models speak, with mlxctl[audio] installed",
+    "audio": f"only {', '.join(('whisper', *TRANSCRIPTION_FAMILIES))} models transcribe here, only "
+    f"{', '.join(SPEECH_FAMILIES)} models speak, and only {', '.join(AUDIO_MODEL_TYPES)} models answer to "
+    "audio, with mlxctl[audio] installed",
 }
 
 

@@ -59,6 +59,7 @@ COLORS = {"red": (220, 20, 20), "green": (20, 150, 40), "blue": (20, 40, 220)}
 
 SPOKEN_SENTENCES = ("Please open the window.", "My brother likes music.", "Our garden is green.")
 """Sentences for transcription; no word is in two of them or sounds like another."""
+SPOKEN_QUESTION = "Which words are spoken? Answer with these words only."
 
 EMBEDDING_TEXTS = (
     "The ferry to the island leaves at noon.",

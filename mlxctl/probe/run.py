@@ -204,11 +204,12 @@ def _step_runner(subject: ProbeSubject, known: Sequence[Finding]) -> StepRunner:
     """Return the steps for the model's purpose, with untested findings."""
     facts = subject.facts
     if facts is None or facts.purpose == "text":
-        has_vision = facts is not None and facts.vision is not None
+        tested = {
+            *(("vision", "multi_image", "video") if facts is not None and facts.vision is not None else ()),
+            *(("audio",) if facts is not None and facts.audio is not None else ()),
+        }
         known_findings = [
-            finding
-            for finding in check_modalities(subject.detection)
-            if not (has_vision and finding.question in ("vision", "multi_image", "video"))
+            finding for finding in check_modalities(subject.detection) if finding.question not in tested
         ]
         return StepRunner([*known_findings, *known])
     steps = _STEPS.get(facts.purpose, ())

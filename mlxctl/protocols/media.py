@@ -10,6 +10,7 @@ import re
 import msgspec
 
 from mlxctl.ir import AudioPart, DocumentPart, ImagePart, RemoteImagePart, TextPart
+from mlxctl.ir.audio_format import audio_media_type
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.images import image_media_type
 
@@ -120,7 +121,19 @@ def audio_from_base64(data: str, audio_format: str, path: str) -> AudioPart:
 
     Raises InvalidRequest.
     """
-    return AudioPart(data=decode_base64(data, f"{path}.data"), media_type=f"audio/{audio_format}")
+    return AudioPart(data=decode_base64(data, f"{path}.data"), media_type=f"audio/{audio_format}", param=path)
+
+
+def audio_from_url(url: str, path: str) -> AudioPart:
+    """Return the audio of a `data:audio/…;base64,…` URL, of any kind. Raises InvalidRequest."""
+    if _AUDIO_URL.match(url) is None:
+        raise InvalidRequest(
+            f"{path} must be a data URL such as 'data:audio/wav;base64,…'; other URLs of audio are not "
+            "fetched, so send the bytes",
+            param=path,
+        )
+    data = recording_from_base64(url, path)
+    return AudioPart(data=data, media_type=audio_media_type(data) or "audio/wav", param=path)
 
 
 def recording_from_base64(data: str, path: str) -> bytes:

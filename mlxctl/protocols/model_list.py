@@ -128,6 +128,7 @@ class Model(Struct, frozen=True, kw_only=True):
     n_active_experts: int | None
     state: ModelState
     problem: str | None
+    cache_limits: str | None
     pinned: bool
     probed: dict[str, ProbeVerdict] | None
     adapter: AdapterVerdict | None
@@ -158,9 +159,9 @@ class Model(Struct, frozen=True, kw_only=True):
         the analysis of its chat template, `dimensions` the length of an embedding model's vectors.
 
         `probed` has the results of probing by question, null for a model that was not probed. `root` is the
-        model's own name, `parent` the base model of a LoRA adapter,
-        `remote` the server of `[[remotes]]` that has it. `from_library` marks a model that the
-        server was not told to serve by name.
+        model's own name, `parent` the base model of a LoRA adapter, `remote` the server of `[[remotes]]` that
+        has it. `from_library` marks a model that the server was not told to serve by name. `cache_limits`
+        says what a loaded model's caches are not used for.
         """
         known = _UNKNOWN | {
             "id": name,

@@ -17,12 +17,13 @@ from mlxctl.chat.conversation import ChatOptions, Conversation
 from mlxctl.chat.mentions import read_mentions
 from mlxctl.chat.messages_json import from_messages, to_messages
 from mlxctl.inference.remote.request_body import chat_body
-from mlxctl.ir import DocumentPart, ImagePart
+from mlxctl.ir import DocumentPart, ImagePart, TextPart
 from mlxctl.ir.errors import StoreError
 from mlxctl.protocols.openai.chat_parsing import decode_chat, to_generation_request
 from mlxctl.state.settings import ModelSettings, Settings
 from tests import tiny_models
 from tests.pdf_files import pdf
+from tests.tiny_models.audio_samples import silence
 
 from .screen_driver import Screen, drive
 from .scripted_backend import ScriptedBackend, text
@@ -57,7 +58,7 @@ def test_too_large_and_unknown_files_are_named(directory: Path) -> None:
     (directory / "letter.docx").write_bytes(b"PK\x03\x04\x00")
     with pytest.raises(StoreError, match=r"would have 20\.0 MB in total; limit: 20 MB"):
         read_attachments([directory / "big.pdf"] * 2)
-    with pytest.raises(StoreError, match=r"@letter\.docx is not a text, image or PDF file"):
+    with pytest.raises(StoreError, match=r"@letter\.docx is not a text, image, audio or PDF file"):
         read_mentions("@letter.docx")
 
 
@@ -66,6 +67,19 @@ def test_both_backends_send_what_the_chat_route_reads() -> None:
     received = to_generation_request(decode_chat(msgspec.json.encode(chat_body(request))))
     assert received.messages == with_document_tags(request).messages
     assert received.messages[0].parts[1] == DocumentPart(data=PDF)
+
+
+def test_audio_files_are_sent_and_saved(directory: Path) -> None:
+    (directory / "clip.wav").write_bytes(silence(0.2))
+    found = read_mentions("What is said in @clip.wav?")
+    assert describe_attached(found.attachments) == "1 audio clip"
+    conversation = Conversation()
+    conversation.add_question(found.text, found.attachments)
+    received = to_generation_request(decode_chat(chat_body(conversation.request("any", ChatOptions(), ()))))
+    assert received.messages[0].parts == (*found.attachments, TextPart(text=found.text))
+    assert tuple(from_messages(to_messages(conversation.messages))[1]) == conversation.messages
+    deaf = BackendModel(name="scripted", supports_audio=False)
+    assert deaf.rejection(found.attachments) == "scripted does not accept audio"
 
 
 def test_saved_chat_keeps_files_and_marks() -> None:

@@ -168,7 +168,7 @@ def test_image_file_errors_are_distinguished(server: HostedServer, tmp_path: Pat
             await attach(screen, tmp_path / name if name else "")
             await screen.wait_for(text)
         await attach(screen, half)
-        await screen.wait_for("the images and PDFs of this chat would have 20.0 MB")
+        await screen.wait_for("the attached files of this chat would have 20.0 MB")
 
     drive(RemoteBackend(server.url, model="pixtral_colors"), interact, size=(160, 40))
 

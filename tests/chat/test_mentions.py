@@ -74,7 +74,7 @@ def test_pasted_text_names_no_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("src", "is a directory"), ("blob", "is not a text, image or PDF file")]
+    ("name", "reason"), [("src", "is a directory"), ("blob", "is not a text, image, audio or PDF file")]
 )
 def test_unreadable_file_is_an_error(directory: Path, name: str, reason: str) -> None:
     (directory / "blob").write_bytes(b"\x00\x01")

@@ -105,7 +105,7 @@ def test_broken_vision_part_serves_text_and_refuses_images(tmp_path: Path) -> No
             generated_ids = (await answer(client, text)).token_ids
             with pytest.raises(SequenceFailed) as refusal:
                 await answer(client, seen)
-            return client.loaded["m"].vision_problem, generated_ids, str(refusal.value)
+            return client.loaded["m"].encoder_problem, generated_ids, str(refusal.value)
 
     async def run_whole() -> list[int]:
         async with seeing_engine(tiny_models.trained("pixtral_colors")) as client:
@@ -115,7 +115,7 @@ def test_broken_vision_part_serves_text_and_refuses_images(tmp_path: Path) -> No
     assert problem is not None
     assert problem.startswith("its vision part cannot be loaded: ")
     assert generated_ids == asyncio.run(run_whole())
-    assert "reads text only: its vision part is not loaded" in refusal
+    assert "does not take the images or audio of the prompt" in refusal
 
 
 @pytest.mark.parametrize(("trusts", "executed"), [(False, False), (True, True)])
@@ -131,8 +131,8 @@ def test_code_that_a_config_names_after_its_check_is_not_run(
     (model / "code.py").write_text(f"import os; os.mkdir({str(tmp_path / 'executed')!r}); ModelConfig = None")
     weights = result_of(loading)
     assert (tmp_path / "executed").exists() is executed
-    assert weights.vision_problem is not None
-    assert trusts or "its config.json names Python code (model_file)" in weights.vision_problem
+    assert weights.encoder_problem is not None
+    assert trusts or "its config.json names Python code (model_file)" in weights.encoder_problem
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_code_that_a_config_names_after_its_check_is_not_run(
         (
             "gemma3_seer",
             {"mm_tokens_per_image": 4},
-            "an image has 16 features and 4 cells",
+            "there are 16 features and 4 cells",
         ),
         (
             "qwen2_5_vl",
@@ -159,6 +159,6 @@ def test_mismatched_vision_and_text_parts_are_reported_on_load(
 
     async def run() -> str | None:
         async with seeing_engine(model) as client:
-            return client.loaded["m"].vision_problem
+            return client.loaded["m"].encoder_problem
 
     assert problem in str(asyncio.run(run()))

@@ -35,13 +35,12 @@ SLICE = 7
 
 
 @pytest.mark.filterwarnings("ignore")  # of processors
-@pytest.mark.parametrize("name", tiny_models.SEER_NAMES)
+@pytest.mark.parametrize("name", [*tiny_models.SEER_NAMES, "qwen3_omni_moe"])
 def test_prompt_and_answer_equal_mlx_vlm(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "gemma4_large_seer":
         monkeypatch.setattr("mlx_vlm.models.gemma4.language.Gemma4TextModel._make_masks", _masks)
     model = tiny_models.model(name)
-    # mlx-vlm's processor of PaddleOCR-VL takes one image only.
-    images = [noise(1), noise(2, width=30, height=90)][: 1 if name == "paddleocr_vl" else 2]
+    images = [noise(1), noise(2, width=30, height=90)]
     prompt = prepared(model, images[0], QUESTION, *images[1:])
     token_ids, answer = theirs(model, images)
     assert list(prompt.token_ids) == token_ids
@@ -106,17 +105,33 @@ def theirs(model: Path, images: list[ImagePart]) -> tuple[list[int], list[int]]:
     cell = processor.tokenizer.convert_ids_to_tokens(vision.image_token_id)
     shown = VISION_FAMILIES[vision.family].shown.format("<image>" if vision.family == "internvl" else cell)
     content = shown + QUESTION.text + shown * (len(images) - 1)
-    inputs: dict[str, Any] = mlx_vlm.utils.prepare_inputs(
-        processor,
-        images=[Image.open(io.BytesIO(image.data)) for image in images],
-        prompts=f"<|im_start|>user\n{content}<|im_end|>\n<|im_start|>assistant\n",
-        add_special_tokens=False,
-    )
+    prompt = f"<|im_start|>user\n{content}<|im_end|>\n<|im_start|>assistant\n"
+    opened = [Image.open(io.BytesIO(image.data)) for image in images]
+    inputs: dict[str, Any]
+    if vision.family == "paddleocr_vl":
+        inputs = _one_by_one(processor, opened, prompt)
+    else:
+        inputs = mlx_vlm.utils.prepare_inputs(
+            processor, images=opened, prompts=prompt, add_special_tokens=False
+        )
     input_ids, mask = inputs.pop("input_ids"), inputs.pop("attention_mask", None)
     steps = generate_step(
         input_ids, whole, inputs.pop("pixel_values"), mask, max_tokens=NUM_TOKENS, temperature=0.0, **inputs
     )
     return input_ids[0].tolist(), [int(token) for token, _ in steps]
+
+
+def _one_by_one(processor: Any, images: list[Any], prompt: str) -> dict[str, Any]:
+    """Return the inputs of two images, from a processor that takes one."""
+    first, end, rest = prompt.partition(f"<|IMAGE_END|>{QUESTION.text}")
+    parts = [
+        mlx_vlm.utils.prepare_inputs(processor, images=[image], prompts=text, add_special_tokens=False)
+        for image, text in zip(images, (first + end, rest), strict=True)
+    ]
+    joined = {"input_ids": mx.concatenate([part["input_ids"] for part in parts], axis=1)}
+    joined["image_grid_thw"] = mx.concatenate([part["image_grid_thw"] for part in parts])
+    joined["pixel_values"] = mx.concatenate([part["pixel_values"] for part in parts], axis=1)
+    return joined
 
 
 def _masks(decoder: Any, h: mx.array, cache: Any, mm_token_type_ids: mx.array | None = None) -> list[Any]:

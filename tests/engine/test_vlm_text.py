@@ -203,20 +203,34 @@ def test_unknown_cache_is_served_alone_and_without_reuse(
 ) -> None:
     from mlx_vlm.models.flint.language import LanguageModel
 
-    async def run() -> tuple[list[Output], list[Output]]:
+    async def run() -> tuple[list[Output], list[Output], str | None]:
         async with running_engine(models=[spec(tiny_models.model("flint"))]) as client:
             together = await asyncio.gather(*(ask(client, tokens) for tokens in PROMPTS))
-            return list(together), [await ask(client, tokens) for tokens in PROMPTS]
+            alone = [await ask(client, tokens) for tokens in PROMPTS]
+            return list(together), alone, client.loaded["words"].cache_limits
 
     monkeypatch.setattr(LanguageModel, "make_cache", lambda self: [Opaque() for _ in self.layers])
     with caplog.at_level(logging.WARNING):
-        together, alone = asyncio.run(run())
+        together, alone, told = asyncio.run(run())
     assert token_ids(together) == token_ids(alone)
     assert [output.num_cached for output in alone] == [0, 0, 0]
     limits = [record.getMessage() for record in caplog.records if "not served" in record.getMessage()]
     assert limits == [
         "model 'words' is not served in a batch or from the prefix cache: other answers could result"
     ]
+    assert told == limits[0].removeprefix("model 'words' is ")
+
+
+def test_model_with_caches_of_unknown_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlx_vlm.models.flint.language import LanguageModel
+
+    class Unmeasured(Opaque):
+        def prefix_cache_snapshot(self) -> Any:
+            raise NotImplementedError("no snapshot")
+
+    monkeypatch.setattr(LanguageModel, "make_cache", lambda self: [Unmeasured() for _ in self.layers])
+    with pytest.raises(ValueError, match="memory that its caches need cannot be measured: no snapshot"):
+        result_of(load_text_model(spec(tiny_models.model("flint"))))
 
 
 def test_model_that_reads_following_tokens_is_refused() -> None:

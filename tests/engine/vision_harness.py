@@ -10,7 +10,7 @@ from PIL import Image
 
 from mlxctl.engine import EngineClient
 from mlxctl.formats.adapters import PreparedInput, create_adapter
-from mlxctl.ir import CacheOptions, GenerationRequest, ImagePart, Message, SeenPart, TextPart
+from mlxctl.ir import AudioPart, CacheOptions, GenerationRequest, ImagePart, Message, SeenPart, TextPart
 from mlxctl.library import read_model
 from mlxctl.probe.image_check import one_color_png
 from mlxctl.state.settings import EngineSettings
@@ -45,7 +45,7 @@ def seeing_engine(model: Path, **settings: Any) -> AbstractAsyncContextManager[E
     return running_engine(models=[read_model(model).spec("m")], settings=chosen)
 
 
-def prepared(model: Path, *parts: SeenPart | TextPart) -> PreparedInput:
+def prepared(model: Path, *parts: SeenPart | AudioPart | TextPart) -> PreparedInput:
     """A question as the engine gets it."""
     asked = GenerationRequest(model="m", messages=(Message(role="user", parts=parts),), max_tokens=NUM_TOKENS)
     adapter = create_adapter(read_model(model), name="m")

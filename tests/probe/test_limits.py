@@ -68,5 +68,6 @@ def test_reason_names_the_binding_limit() -> None:
 
 @pytest.mark.parametrize(("kind", "verdict"), [("plain", "yes"), ("sliding", "no"), ("hybrid", "no")])
 def test_only_plain_cache_is_trimmable(kind: str, verdict: str) -> None:
-    finding = check_cache(kind)
+    finding = check_cache(kind, "not served in a batch")
     assert (finding.verdict, finding.value) == (verdict, {"kind": kind})
+    assert finding.reason.endswith("; not served in a batch")

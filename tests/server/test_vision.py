@@ -14,6 +14,7 @@ import pytest
 
 from mlxctl.probe.image_check import one_color_png
 from tests import tiny_models
+from tests.tiny_models.audio_samples import noise
 
 from .hosted import HostedServer, hosting
 from .process import serving
@@ -27,15 +28,15 @@ STORY = "The sea is wide, and the hills are old. " * 4
 
 @pytest.fixture(scope="module")
 def model_server() -> Iterator[HostedServer]:
-    """A server for two vision models and a text model."""
-    vision_model, other, reader = (
+    """A server for two vision models, one that also hears, and a text model."""
+    vision_model, *others = (
         str(tiny_models.trained("pixtral_colors")),
         str(tiny_models.trained(QWEN)),
+        str(tiny_models.model("gemma4_seer")),
         str(tiny_models.model("endless")),
     )
-    with hosting(
-        None, "--model", vision_model, "--name", MODEL, "--model", other, "--model", reader
-    ) as running:
+    names = (word for other in others for word in ("--model", other))
+    with hosting(None, "--model", vision_model, "--name", MODEL, *names) as running:
         yield running
 
 
@@ -154,6 +155,44 @@ def test_text_model_refuses_images(openai_sdk: openai.OpenAI, reader: str) -> No
         openai_sdk.chat.completions.create(model=reader, messages=messages, max_tokens=4)
 
 
+def test_audio_is_heard_in_every_form(openai_sdk: openai.OpenAI, model_server: HostedServer) -> None:
+    hearer = tiny_models.model("gemma4_seer").name
+    data = b64encode(noise(1)).decode()
+    sound = {"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}
+    forms: list[Any] = [sound, {"type": "audio_url", "audio_url": {"url": f"data:audio/x-wav;base64,{data}"}}]
+    texts, counts = set(), set()
+    for form in forms:
+        answer = openai_sdk.chat.completions.create(
+            model=hearer, messages=[{"role": "user", "content": [form]}], temperature=0, max_tokens=8
+        )
+        texts.add(answer.choices[0].message.content)
+        counts.add(answer.usage.prompt_tokens if answer.usage else None)
+    asked: list[Any] = [{"role": "user", "content": [sound]}]
+    response = openai_sdk.responses.create(model=hearer, input=asked, temperature=0, max_output_tokens=8)
+    assert texts == {response.output_text}
+    assert counts == {response.usage and response.usage.input_tokens}
+    cards = {card["id"]: card for card in httpx.get(f"{model_server.url}/v1/models").json()["data"]}
+    assert (cards[hearer]["adapter"]["takes_audio"], cards[MODEL]["adapter"]["takes_audio"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("part", "problem"),
+    [
+        (
+            {"input_audio": {"data": "bm8gc291bmQ=", "format": "mp3"}},
+            r"content\[0\]\.input_audio: file is no",
+        ),
+        ({"audio_url": {"url": "https://example.org/a.wav"}}, r"audio_url\.url must be a data URL"),
+    ],
+)
+def test_bad_audio_is_named(openai_sdk: openai.OpenAI, part: dict[str, Any], problem: str) -> None:
+    content: list[Any] = [{"type": next(iter(part)), **part}]
+    with pytest.raises(openai.BadRequestError, match=problem):
+        openai_sdk.chat.completions.create(
+            model=tiny_models.model("gemma4_seer").name, messages=[{"role": "user", "content": content}]
+        )
+
+
 def test_model_with_broken_vision_is_served_as_text(tmp_path: Path) -> None:
     model = Path(shutil.copytree(tiny_models.trained("pixtral_colors"), tmp_path / "squinting"))
     config = json.loads((model / "config.json").read_text())
@@ -177,7 +216,7 @@ def test_model_with_broken_vision_is_served_as_text(tmp_path: Path) -> None:
     assert answer.choices[0].message.content == "I see no picture."
     assert card["capabilities"]["image_input"] == {"supported": False}
     assert card["adapter"]["vision_problem"].startswith("its vision part cannot be loaded: ")
-    assert log.count("model 'tiny' reads text only: its vision part cannot be loaded: ") == 1
+    assert log.count("model 'tiny' takes no images: its vision part cannot be loaded: ") == 1
 
 
 def test_model_list_names_vision_models(

@@ -12,11 +12,13 @@ from pathlib import Path
 
 from .directory_cache import cached_directory, cached_encoder_directory, cached_speech_directory
 from .families import FAMILIES
+from .hearers import HEARERS
 from .seers import SEERS
 from .vlm_text import VLM_TEXT
 
 NAMES = tuple(name for name, family in FAMILIES.items() if not (family.headless or family.sees))
 SEER_NAMES = tuple(family.name for family in SEERS)
+HEARER_NAMES = ("gemma4_seer", *(family.name for family in HEARERS))
 VISION_NAMES = tuple(name for name, family in FAMILIES.items() if family.sees)
 VLM_TEXT_NAMES = tuple(VLM_TEXT)
 ENCODER_NAMES = ("bert", "xlm_roberta", "modernbert", "embeddinggemma", "llama_bidirec")
@@ -38,7 +40,9 @@ def model(name: str) -> Path:
 
     Raises KeyError for an unknown name.
     """
-    return cached_directory((FAMILIES | VLM_TEXT | {family.name: family for family in SEERS})[name])
+    return cached_directory(
+        (FAMILIES | VLM_TEXT | {family.name: family for family in (*SEERS, *HEARERS)})[name]
+    )
 
 
 def encoder(name: str) -> Path:

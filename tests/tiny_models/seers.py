@@ -12,7 +12,7 @@ _SIGLIP = {
 _EVEN = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
 
 
-def _seer(name: str, config: dict[str, Any], *, tokens: tuple[str, ...], **more: Any) -> Family:
+def seer(name: str, config: dict[str, Any], *, tokens: tuple[str, ...], **more: Any) -> Family:
     return Family(
         name=name,
         template="qwen_vl",
@@ -25,14 +25,14 @@ def _seer(name: str, config: dict[str, Any], *, tokens: tuple[str, ...], **more:
     )
 
 
-def _gemma4(name: str, **text: Any) -> Family:
-    return _seer(
+def gemma4(name: str, *, audio: dict[str, Any] | None = None, **text: Any) -> Family:
+    return seer(
         name,
         {
             "model_type": "gemma4",
             "hidden_size": 64,
             "vision_soft_tokens_per_image": 16,
-            "audio_token_id": 1,
+            "audio_config": audio,
             "text_config": attention(
                 "gemma4_text",
                 global_head_dim=16, sliding_window=16, sliding_window_pattern=2, tie_word_embeddings=True,
@@ -52,14 +52,16 @@ def _gemma4(name: str, **text: Any) -> Family:
                 "default_output_length": 16,
             },
         },
-        tokens=("<|image>", "<|image|>", "<image|>", "<|video|>"),
+        tokens=("<|image>", "<|image|>", "<image|>", "<|video|>", "<|audio>", "<|audio|>", "<audio|>"),
         token_ids={
             "image_token_id": "<|image|>", "boi_token_id": "<|image>", "eoi_token_id": "<image|>",
-            "video_token_id": "<|video|>",
+            "video_token_id": "<|video|>", "audio_token_id": "<|audio|>", "boa_token_id": "<|audio>",
+            "eoa_token_id": "<audio|>",
         },
         named_tokens={
             "image_token": "<|image|>", "boi_token": "<|image>", "eoi_token": "<image|>",
-            "video_token": "<|video|>",
+            "video_token": "<|video|>", "audio_token": "<|audio|>", "boa_token": "<|audio>",
+            "eoa_token": "<audio|>",
         },
         beside={
             "processor_config.json": {
@@ -82,7 +84,7 @@ _ROPE = {"type": "default", "mrope_section": [2, 1, 1]}
 
 
 def _glm(name: str, text: dict[str, Any]) -> Family:
-    return _seer(
+    return seer(
         name,
         {
             "model_type": name,
@@ -112,14 +114,19 @@ def _glm(name: str, text: dict[str, Any]) -> Family:
 
 
 SEERS = (
-    _gemma4(
-        "gemma4_seer", hidden_size_per_layer_input=8, vocab_size_per_layer_input=512, num_kv_shared_layers=2,
+    gemma4(
+        "gemma4_seer",
+        audio={
+            "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "output_proj_dims": 48,
+            "subsampling_conv_channels": [8, 4], "use_clipped_linears": False,
+        },
+        hidden_size_per_layer_input=8, vocab_size_per_layer_input=512, num_kv_shared_layers=2,
     ),
-    _gemma4(
+    gemma4(
         "gemma4_large_seer", hidden_size_per_layer_input=0, num_kv_shared_layers=0,
         use_bidirectional_attention="vision",
     ),
-    _seer(
+    seer(
         "lfm2_vl",
         {
             "model_type": "lfm2-vl",
@@ -151,7 +158,7 @@ SEERS = (
             }
         },
     ),
-    _seer(
+    seer(
         "kimi_vl",
         {
             "model_type": "kimi_vl",
@@ -170,7 +177,7 @@ SEERS = (
         tokens=("<|media_start|>", "<|media_content|>", "<|media_pad|>", "<|media_end|>"),
         token_ids={"media_placeholder_token_id": "<|media_pad|>"},
     ),
-    _seer(
+    seer(
         "smolvlm",
         {
             "model_type": "smolvlm",
@@ -197,7 +204,7 @@ SEERS = (
             "processor_config.json": {"processor_class": "SmolVLMProcessor", "image_seq_len": 4},
         },
     ),
-    _seer(
+    seer(
         "internvl_chat",
         {
             "model_type": "internvl_chat",
@@ -209,6 +216,20 @@ SEERS = (
         },
         tokens=("<img>", "</img>", "<IMG_CONTEXT>"),
         token_ids={"image_token_index": "<IMG_CONTEXT>"},
+    ),
+    seer(
+        "internvl",
+        {
+            "model_type": "internvl",
+            "max_dynamic_patch": 4,
+            "text_config": attention("qwen3"),
+            "vision_config": {
+                "model_type": "internvl_vision", **_SIGLIP, "image_size": [32, 32], "patch_size": [8, 8],
+            },
+        },
+        tokens=("<img>", "</img>", "<IMG_CONTEXT>"),
+        token_ids={"image_token_id": "<IMG_CONTEXT>"},
+        beside={"processor_config.json": {"processor_class": "InternVLProcessor", "image_seq_length": 4}},
     ),
     _glm("glm4v", attention("glm4v_text", attention_bias=True, rope_scaling=_ROPE)),
     _glm(
@@ -232,7 +253,7 @@ SEERS = (
             },
         },
     ),
-    _seer(
+    seer(
         "dots_ocr",
         {
             **attention("dots_ocr", attention_bias=True),
@@ -247,7 +268,7 @@ SEERS = (
         named_tokens={"image_token": "<|imgpad|>", "video_token": "<|video_pad|>"},
         beside={"preprocessor_config.json": {**_QWEN_PROCESSOR, "temporal_patch_size": 1}},
     ),
-    _seer(
+    seer(
         "paddleocr_vl",
         {
             # Its projector's width is in mlx-vlm's code.

@@ -35,9 +35,11 @@ def build(family: Family, directory: Path) -> None:
     tokenizer = train_tokenizer(family)
     end_ids = [tokenizer.token_to_id(token) for token in family.end_tokens]
     config = {**family.config, "vocab_size": family.vocab_size, "eos_token_id": end_ids[0]}
-    config |= {field: tokenizer.token_to_id(token) for field, token in family.token_ids.items()}
-    if "text_config" in config:
-        config["text_config"] = {**config["text_config"], "vocab_size": family.vocab_size}
+    token_ids = {field: tokenizer.token_to_id(token) for field, token in family.token_ids.items()}
+    if "thinker_config" in config:
+        config["thinker_config"] = _with_vocabulary(config["thinker_config"] | token_ids, family)
+    else:
+        config = _with_vocabulary(config | token_ids, family)
     weights = draw_weights(family, config)
     if family.endless:
         _forbid(weights, [i for i in range(family.vocab_size) if not _is_plain(tokenizer, i)])
@@ -62,6 +64,12 @@ def build(family: Family, directory: Path) -> None:
     _write_json(directory / "tokenizer_config.json", _tokenizer_config(family))
 
 
+def _with_vocabulary(config: dict[str, Any], family: Family) -> dict[str, Any]:
+    if "text_config" not in config:
+        return config
+    return {**config, "text_config": {**config["text_config"], "vocab_size": family.vocab_size}}
+
+
 def draw_weights(family: Family, config: dict[str, Any]) -> dict[str, mx.array]:
     """Draw every parameter of the architecture.
 
@@ -74,7 +82,13 @@ def draw_weights(family: Family, config: dict[str, Any]) -> dict[str, mx.array]:
         template.pop("language_model.lm_head.weight", None)
     keys = mx.random.split(mx.random.key(family.seed), len(template))
     return {
-        name: _draw(name.removeprefix("language_model."), parameter, keys[index], family, words)
+        name: _draw(
+            name.removeprefix("thinker.").removeprefix("language_model."),
+            parameter,
+            keys[index],
+            family,
+            words,
+        )
         for index, (name, parameter) in enumerate(sorted(template.items()))
     }
 
@@ -88,8 +102,9 @@ def _architecture(family: Family, config: dict[str, Any]) -> Any:
     package, _ = get_model_and_args(config)
     values = copy.deepcopy(config)
     values.setdefault("text_config", {})
+    modules = ["text", "vision", *(["audio"] if "audio_config" in values else [])]
     return package.Model(
-        update_module_configs(package.ModelConfig.from_dict(values), package, values, ["text", "vision"])
+        update_module_configs(package.ModelConfig.from_dict(values), package, values, modules)
     )
 
 
@@ -101,7 +116,7 @@ def _draw(name: str, parameter: mx.array, key: mx.array, family: Family, config:
         return mx.random.randint(0, _NUM_EXPERTS, shape, parameter.dtype, key=key) if is_drawn else parameter
     if name.endswith(("A_log", "dt_bias")):
         return mx.random.uniform(low=-5.0, high=-1.0, shape=shape, key=key)
-    if name.startswith(("vision_tower", "multi_modal_projector")):
+    if name.startswith(("vision_tower", "audio_tower", "multi_modal_projector")):
         return _draw_vision_encoder(name, shape, key)
     if family.sees and name.endswith(".bias"):
         return 0.3 * mx.random.normal(shape, key=key)

@@ -104,9 +104,9 @@ def _class(model: ModelDescription) -> list[tuple[str, str]]:
     is_text = model.embedding is None and model.detection.kind in ("text", "vision", "unknown")
     if not (is_text and model.model_type and text_package(model.model_type) == "mlx-vlm"):
         return []
-    return [
-        ("class", "mlx-vlm's; batches and prefix cache are tried at each load, the log says what is not used")
-    ]
+    tried = "batches and prefix cache are tried at each load"
+    where = "the finding trimmable_cache, /v1/models and the log say what is not used"
+    return [("class", f"mlx-vlm's; {tried}: {where}")]
 
 
 def _experts(model: ModelDescription) -> list[tuple[str, str]]:

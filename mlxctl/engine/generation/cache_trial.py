@@ -16,6 +16,7 @@ from mlx.utils import tree_flatten
 
 from mlxctl.engine.decoding import caches as kv
 from mlxctl.engine.host.failures import FOREIGN_ERRORS
+from mlxctl.engine.loading.loader import error_line
 from mlxctl.prefix_cache.disk.encoding import decode, encode
 from mlxctl.prefix_cache.records import CacheLayout, grows, leaves, whole_state
 
@@ -83,26 +84,32 @@ def holds_only_keys_and_values(caches: kv.Caches) -> bool:
 def try_caches(model: Any, create_caches: Callable[[], kv.Caches], *, vocabulary_size: int) -> CacheAbilities:
     """Compare restored and batched sequences with the same ones alone.
 
-    Takes about 20 passes of at most 41 tokens. Raises ValueError for a model that does not write token by
-    token: later tokens change the output of earlier ones, as in diffusion models.
+    Takes about 20 passes of at most 41 tokens. Raises ValueError for caches that cannot be measured, and for
+    a model that does not write token by token: later tokens change the output of earlier ones, as in
+    diffusion models.
     """
     trial = _Trial(model, create_caches, vocabulary_size)
     trial.check_causality()
-    can_batch = bool(_attempted(trial.can_batch))
+    try:
+        whole_bytes = trial.whole_bytes_per_token()
+    except FOREIGN_ERRORS as error:
+        reason = error_line(error)
+        raise ValueError(f"the memory that its caches need cannot be measured: {reason}") from error
+    can_batch = _succeeds(trial.can_batch)
     return CacheAbilities(
         can_batch=can_batch,
-        can_pad=can_batch and bool(_attempted(trial.can_pad)),
-        can_reuse=bool(_attempted(trial.can_reuse)),
-        whole_bytes_per_token=_attempted(trial.whole_bytes_per_token),
+        can_pad=can_batch and _succeeds(trial.can_pad),
+        can_reuse=_succeeds(trial.can_reuse),
+        whole_bytes_per_token=whole_bytes,
     )
 
 
-def _attempted(attempt: Callable[[], int]) -> int:
-    """Return what the attempt does; 0 if the class cannot."""
+def _succeeds(attempt: Callable[[], bool]) -> bool:
+    """Return what the attempt does; False if a class has no such operation, or fails in it."""
     try:
         return attempt()
-    except (*FOREIGN_ERRORS, NotImplementedError):
-        return 0
+    except FOREIGN_ERRORS:
+        return False
 
 
 class _Trial:

@@ -1,11 +1,11 @@
-"""Loads a model that generates text, with its vision part if any.
+"""Loads a model that generates text, with its encoders of images and audio.
 
 MLX thread only.
 """
 
 import json
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
 from mlxctl.engine.generation.measurement import bytes_per_token, measure
 from mlxctl.engine.loaded_weights import LoadedWeights
@@ -20,19 +21,21 @@ from mlxctl.engine.loading.imports import import_in_thread
 from mlxctl.engine.loading.loader import LOAD_ERRORS, error_line, load_lm_model, parameter_bytes, read_weights
 from mlxctl.engine.loading.vlm_text_model import load_vlm_text_model, no_code_of_models
 from mlxctl.engine.speculation.draft_model import draft_model_problem
-from mlxctl.engine.vision.encoders import create_vision_encoder
+from mlxctl.engine.vision.encoders import MediaEncoder, create_encoders
 from mlxctl.engine.vision.language_model import VisionLanguageModel, decoder_of
+from mlxctl.formats.audio.registry import AUDIO_FAMILIES
 from mlxctl.formats.vision.registry import VISION_FAMILIES
-from mlxctl.ir import ModelSpec, ProcessedImage, TextGenerationTask, VisionRecipe
+from mlxctl.ir import AudioRecipe, ModelSpec, ProcessedImage, TextGenerationTask, VisionRecipe
 from mlxctl.ir.model_spec import DraftModelSpec
+from mlxctl.ir.transcription import SAMPLE_RATE
 from mlxctl.library.runtimes import missing_runtime, text_package
 
 
 def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
     """Load the model and run one token through it.
 
-    Yields the number of bytes read so far. A model whose vision part cannot be loaded still reads text, and
-    `vision_problem` says why. Raises LOAD_ERRORS, also for a KV cache format that the model cannot use.
+    Yields the number of bytes read so far. A model whose encoders cannot be loaded still reads text, and
+    `encoder_problem` says why. Raises LOAD_ERRORS, also for a KV cache format that the model cannot use.
     """
     assert isinstance(spec.task, TextGenerationTask)
     started = time.monotonic()
@@ -46,12 +49,13 @@ def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
         weights = yield from _with_mtp_head(weights, draft.path)
     if spec.task.options.mtp_head:
         weights = yield from _with_mtp_head(weights, spec.path)
-    if spec.task.vision is None:
+    if spec.task.vision is None and spec.task.audio is None:
         return weights
     try:
-        weights = yield from _with_vision(weights, spec, spec.task.vision)
+        weights = yield from _with_encoders(weights, spec, spec.task)
     except LOAD_ERRORS as error:
-        return replace(weights, vision_problem=f"its vision part cannot be loaded: {error_line(error)}")
+        part = "vision part" if spec.task.vision is not None else "audio part"
+        return replace(weights, encoder_problem=f"its {part} cannot be loaded: {error_line(error)}")
     return replace(weights, load_seconds=time.monotonic() - started)
 
 
@@ -73,7 +77,7 @@ def _open_model(spec: ModelSpec) -> Generator[int, None, tuple[Any, dict[str, An
         return load_lm_model(spec.path, trust_remote_code=spec.trust_remote_code, **options)
     except LOAD_ERRORS:
         assert isinstance(spec.task, TextGenerationTask)
-        if spec.task.vision is None:
+        if spec.task.vision is None and spec.task.audio is None:
             raise
         # Some classes of mlx-lm do not read the names that mlx-vlm's conversions have.
         return (yield from load_vlm_text_model(spec.path))
@@ -143,8 +147,8 @@ def _with_mtp_head(weights: LoadedWeights, path: Path) -> Generator[int, None, L
     )
 
 
-def _with_vision(
-    weights: LoadedWeights, spec: ModelSpec, recipe: VisionRecipe
+def _with_encoders(
+    weights: LoadedWeights, spec: ModelSpec, task: TextGenerationTask
 ) -> Generator[int, None, LoadedWeights]:
     for _ in import_in_thread("mlx_vlm.utils"):
         yield weights.weights_bytes
@@ -162,8 +166,7 @@ def _with_vision(
     num_bytes = weights.weights_bytes + parameter_bytes(tower)
     return replace(
         weights,
-        model=_join_vision(weights.model, tower, decoder, recipe),
-        has_vision=True,
+        model=_join_encoders(weights.model, tower, decoder, task),
         weights_bytes=num_bytes,
     )
 
@@ -171,47 +174,73 @@ def _with_vision(
 def _open_tower(path: Path, decoder: Any) -> Any:
     """Return mlx-vlm's model at `path` without its text layers.
 
-    Parameters are not yet read.
+    Of one that also speaks, it is the part that understands. Parameters are not yet read.
     """
     from mlx_vlm.utils import load_model
 
     model = load_model(path, lazy=True)
+    model = getattr(model, "thinker", model)
     # Where its classes look for the embedding table.
     model.language_model = SimpleNamespace(model=decoder, embed_tokens=decoder.embed_tokens)
     return model
 
 
-def _join_vision(text_model: Any, tower: Any, decoder: Any, recipe: VisionRecipe) -> VisionLanguageModel:
-    """Return both parts as one model. Raises ValueError where their shapes differ.
+def _join_encoders(
+    text_model: Any, tower: Any, decoder: Any, task: TextGenerationTask
+) -> VisionLanguageModel:
+    """Return all parts as one model. Raises ValueError where their shapes differ.
 
-    The shapes are those of an empty image's features, which are not evaluated.
+    The shapes are those of the features of an empty image and of silence, which are not evaluated.
     """
-    encoder = create_vision_encoder(recipe, tower, decoder)
-    image, token_ids = _empty_image(recipe)
+    vision, audio = create_encoders(task.vision, task.audio, tower, decoder)
+    num_deep = 0
+    if vision is not None:
+        num_deep = _check_shapes(vision, *_empty_image(vision.recipe))
+    if audio is not None:
+        _check_shapes(audio, *_silence(audio.recipe))
+    return VisionLanguageModel(text_model, vision, audio, num_deep=num_deep)
+
+
+def _check_shapes(encoder: MediaEncoder, image: ProcessedImage, layout: Sequence[int | str]) -> int:
+    """Return the number of deep states of features."""
+    cell = encoder.recipe.cell_token_ids[0]
+    ids = [one for piece in layout for one in ([cell] * piece if isinstance(piece, int) else [0])]
+    token_ids = mx.array(ids, dtype=mx.uint32)
     features = encoder.encode(image, token_ids)
     encoder.recorder.take()
-    wanted = decoder.embed_tokens(token_ids).shape
+    wanted = encoder.decoder.embed_tokens(token_ids).shape
     for states in (features.states, *features.deep):
         if states.shape != wanted:
             raise ValueError(
-                f"the features of an image have shape {states.shape}, its token embeddings {wanted}"
+                f"its encoder's features have shape {states.shape}, its token embeddings {wanted}"
             )
-    return VisionLanguageModel(text_model, encoder, recipe, num_deep=len(features.deep))
+    return len(features.deep)
 
 
-def _empty_image(recipe: VisionRecipe) -> tuple[ProcessedImage, mx.array]:
-    """Return the smallest black image and its tokens."""
+def _empty_image(recipe: VisionRecipe) -> tuple[ProcessedImage, Sequence[int | str]]:
+    """Return the smallest black image and its layout."""
     from PIL import Image
 
     cut = VISION_FAMILIES[recipe.family].cut(Image.new("RGB", (recipe.cell_size,) * 2), recipe)
-    token_ids: list[int] = []
-    for piece in cut.layout:
-        token_ids += [recipe.image_token_id] * piece if isinstance(piece, int) else [0]
     image = ProcessedImage.of(
         b"".join(tile.tobytes() for tile in cut.tiles),
         tiles=tuple((tile.height, tile.width) for tile in cut.tiles),
         start=0,
-        num_tokens=len(token_ids),
-        num_positions=len(token_ids),
+        num_tokens=0,
+        num_positions=0,
     )
-    return image, mx.array(token_ids, dtype=mx.uint32)
+    return image, cut.layout
+
+
+def _silence(recipe: AudioRecipe) -> tuple[ProcessedImage, Sequence[int | str]]:
+    """Return a second of silence and its layout."""
+    cut = AUDIO_FAMILIES[recipe.family].cut(np.zeros(SAMPLE_RATE, np.float32), recipe)
+    audio = ProcessedImage.of(
+        cut.features.astype("<f4").tobytes(),
+        tiles=(cut.features.shape,),
+        start=0,
+        num_tokens=0,
+        num_positions=0,
+        is_audio=True,
+    )
+    return audio, cut.layout

@@ -27,7 +27,9 @@ from mlxctl.engine.scheduling.batch import Batch, RowResult, TurnLimit
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.speculation.draft_steps import DraftSteps, VerifiedStep
 from mlxctl.engine.speculation.policy.drafter import MAX_DRAFT_TOKENS
+from mlxctl.engine.vision.language_model import VisionLanguageModel
 from mlxctl.engine.wire.reports import Score
+from mlxctl.ir import ProcessedImage
 
 if TYPE_CHECKING:
     from mlxctl.engine.lora.lora_adapters import LoraAdapters
@@ -43,8 +45,7 @@ _LOGITS_BYTES = 64 * 1024 * 1024
 class ModelRunner:
     """A model with the prefill states and decode batches of its sequences.
 
-    A step that raises costs only its own rows. `vocabulary_size` is the width of the model's logits; only a
-    model with `has_vision` takes sequences with images.
+    A step that raises costs only its own rows. `vocabulary_size` is the width of the model's logits.
     """
 
     def __init__(
@@ -66,11 +67,14 @@ class ModelRunner:
         self.drafts = drafts
         self._memory = memory
         self.vocabulary_size = weights.vocabulary_size
-        self.has_vision = weights.has_vision
         self._states: dict[int, PrefillState] = {}
         self._batches: list[DecodeBatch] = []
         self._built: list[DecodeBatch] = []
         self._allocation_stream = allocation_stream
+
+    def takes(self, image: ProcessedImage) -> bool:
+        """Whether the model has an encoder for an image, or for audio."""
+        return isinstance(self._model, VisionLanguageModel) and self._model.takes(image)
 
     def needed_bytes(self, batch: Batch) -> int:
         """Return what a batch allocates while it runs.

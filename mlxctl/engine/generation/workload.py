@@ -256,8 +256,8 @@ class GenerationWorkload(Workload):
         runner = self._runners.get(submit.model)
         if runner is None:
             return f"model {submit.model!r} is not loaded", "failed"
-        if submit.images and not runner.has_vision:
-            return f"model {submit.model!r} reads text only: its vision part is not loaded", "failed"
+        if any(not runner.takes(image) for image in submit.images):
+            return f"model {submit.model!r} does not take the images or audio of the prompt", "failed"
         if problem := runner.lora.problem(submit.adapters):
             return problem, "failed"
         # Ids are packed in four bytes each.

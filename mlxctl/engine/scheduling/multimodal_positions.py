@@ -17,7 +17,7 @@ Positions = np.ndarray[Any, np.dtype[np.int32]]
 
 
 class PromptSegment(NamedTuple):
-    """Prompt tokens `start` to `end`, of text or of one image."""
+    """Prompt tokens `start` to `end`, of text or of one image or audio."""
 
     start: int
     end: int
@@ -54,7 +54,7 @@ def three_axis_positions(
     for segment in prompt_segments(images, start, end):
         columns = slice(segment.start - start, segment.end - start)
         image = segment.image
-        if image is None:
+        if image is None or image.is_audio:
             positions[:, columns] += shift_at(images, segment.start)
         else:
             cells: Positions = np.arange(segment.start, segment.end, dtype=np.int32) - image.start

@@ -1,5 +1,6 @@
-"""Vision encoders: pixels to image features, with mlx-vlm's towers. MLX thread only."""
+"""Encoders: images and audio to features, with mlx-vlm's towers. MLX thread only."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -10,7 +11,7 @@ import mlx.nn as nn
 import numpy as np
 
 from mlxctl.engine.vision.forward_context import ForwardContextHolder
-from mlxctl.ir import ProcessedImage, VisionRecipe
+from mlxctl.ir import AudioRecipe, ProcessedImage, VisionRecipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,41 +53,29 @@ class _RecordedLayer(nn.Module):  # type: ignore[misc]
         return states
 
 
-class VisionEncoder:
-    """Encodes images for a language model; the base of all families.
+class MediaEncoder(ABC):
+    """Encodes images or audio for a language model; the base of all families.
 
     `model` is mlx-vlm's, without its text layers. `recorder` has the layers on which the last result depends.
     """
 
-    recorder: LayerRecorder
-
-    def __init__(self, model: Any, recipe: VisionRecipe, decoder: Any) -> None:
+    def __init__(self, model: Any, recipe: VisionRecipe | AudioRecipe, decoder: Any) -> None:
         """`decoder` is the part of the text model that has its layers."""
         self.model = model
         self.recipe = recipe
         self.decoder = decoder
         self.recorder = LayerRecorder(self.stacks())
 
+    @abstractmethod
     def stacks(self) -> Sequence[list[Any]]:
         """Return the layers of the tower, to be evaluated one by one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:
-        """Return the features of an image; `token_ids` (tokens,) are its tokens.
+        """Return the features of an image or audio; `token_ids` (tokens,) are its tokens.
 
         The result is lazy.
         """
-        states = self.features(colors_of(image, self.recipe)).astype(
-            self.decoder.embed_tokens(token_ids[:1]).dtype
-        )
-        return ImageFeatures(self.in_cells(states, token_ids))
-
-    def features(self, tiles: Sequence[mx.array]) -> mx.array:
-        """Return the features of the cells (cells, width) of an image.
-
-        `tiles` are the normalized colors (height, width, 3) of its pictures, float32.
-        """
-        raise NotImplementedError
 
     def in_cells(self, states: mx.array, token_ids: mx.array) -> mx.array:
         """Put features in the place of cells.
@@ -95,24 +84,79 @@ class VisionEncoder:
         """
         is_cell = np.isin(np.array(token_ids), self.recipe.cell_token_ids)
         if states.shape[0] != is_cell.sum():
-            raise ValueError(f"an image has {states.shape[0]} features and {is_cell.sum()} cells")
+            raise ValueError(f"there are {states.shape[0]} features and {is_cell.sum()} cells")
         if is_cell.all():
             return states
         return mx.where(
             mx.array(is_cell)[:, None],
             states[mx.array(np.maximum(np.cumsum(is_cell) - 1, 0))],
-            self.decoder.embed_tokens(token_ids),
+            self.embeddings(token_ids),
         )
 
-    def adapt(self, contexts: ForwardContextHolder) -> None:
-        """Change the decoder's layers to what images need."""
+    def embeddings(self, token_ids: mx.array) -> mx.array:
+        """Return the embeddings of the tokens between cells."""
+        embedded: mx.array = self.decoder.embed_tokens(token_ids)
+        return embedded
+
+    def adapt(self, contexts: ForwardContextHolder) -> None:  # noqa: B027 -- most families change nothing
+        """Change the decoder's layers to what images or audio need."""
 
 
-def create_vision_encoder(recipe: VisionRecipe, model: Any, decoder: Any) -> VisionEncoder:
-    """Return the encoder of mlx-vlm's `model`."""
-    family = import_module(f"mlxctl.engine.vision.families.{recipe.family}")
-    encoder: VisionEncoder = family.Encoder(model, recipe, decoder)
-    return encoder
+class VisionEncoder(MediaEncoder):
+    """Encodes images."""
+
+    recipe: VisionRecipe
+
+
+class TileEncoder(VisionEncoder):
+    """Encodes images as pictures of normalized colors."""
+
+    def encode(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:
+        """Return the features of an image."""
+        states = self.features(colors_of(image, self.recipe)).astype(
+            self.decoder.embed_tokens(token_ids[:1]).dtype
+        )
+        return ImageFeatures(self.in_cells(states, token_ids))
+
+    @abstractmethod
+    def features(self, tiles: Sequence[mx.array]) -> mx.array:
+        """Return the features of the cells (cells, width) of an image.
+
+        `tiles` are the normalized colors (height, width, 3) of its pictures, float32.
+        """
+
+
+class FrameEncoder(MediaEncoder):
+    """Encodes audio as frames."""
+
+    recipe: AudioRecipe
+
+    def encode(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:
+        """Return the features of audio."""
+        frames = np.frombuffer(image.pixels, dtype="<f4").reshape(image.tiles[0])
+        num_cells = int((np.array(token_ids) == self.recipe.audio_token_id).sum())
+        states = self.features(mx.array(frames), num_cells).astype(
+            self.decoder.embed_tokens(token_ids[:1]).dtype
+        )
+        return ImageFeatures(self.in_cells(states, token_ids))
+
+    @abstractmethod
+    def features(self, frames: mx.array, num_cells: int) -> mx.array:
+        """Return the features of the cells (cells, width) for frames (frames, numbers), float32."""
+
+
+def create_encoders(
+    vision: VisionRecipe | None, audio: AudioRecipe | None, model: Any, decoder: Any
+) -> tuple[VisionEncoder | None, FrameEncoder | None]:
+    """Return the encoders of mlx-vlm's `model`."""
+    return (
+        None if vision is None else _family(vision.family).Encoder(model, vision, decoder),
+        None if audio is None else _family(audio.family).AudioEncoder(model, audio, decoder),
+    )
+
+
+def _family(name: str) -> Any:
+    return import_module(f"mlxctl.engine.vision.families.{name}")
 
 
 def colors_of(image: ProcessedImage, recipe: VisionRecipe) -> list[mx.array]:

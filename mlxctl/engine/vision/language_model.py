@@ -1,4 +1,4 @@
-"""A text model of mlx-lm with mlx-vlm's vision encoder.
+"""A text model of mlx-lm with mlx-vlm's encoders of images and audio.
 
 MLX thread only.
 """
@@ -16,7 +16,7 @@ from mlxctl.engine.scheduling.multimodal_positions import (
     shift_at,
     three_axis_positions,
 )
-from mlxctl.engine.vision.encoders import ImageFeatures, VisionEncoder
+from mlxctl.engine.vision.encoders import FrameEncoder, ImageFeatures, VisionEncoder
 from mlxctl.engine.vision.forward_context import ForwardContext, ForwardContextHolder
 from mlxctl.engine.vision.layers import GivenStates, add_deep_features, use_three_axis_rope
 from mlxctl.ir import ProcessedImage, VisionRecipe
@@ -34,39 +34,40 @@ def decoder_of(text_model: Any) -> Any:
 
 
 class VisionLanguageModel:
-    """A text model that also computes prompts with images.
+    """A text model that also computes prompts with images and audio.
 
-    Text is computed as the text model does, prompts with images through `view`.
+    Text is computed as the text model does, prompts with images or audio through `view`.
     """
 
     def __init__(
         self,
         text_model: Any,
-        encoder: VisionEncoder,
-        recipe: VisionRecipe,
+        vision: VisionEncoder | None,
+        audio: FrameEncoder | None = None,
         *,
-        num_deep: int,
+        num_deep: int = 0,
     ) -> None:
         """Replace layers of `text_model` by ones that use a ForwardContext.
 
-        The encoder's features have `num_deep` deep states. Raises ValueError for layers that cannot be
+        The features of images have `num_deep` deep states. Raises ValueError for layers that cannot be
         replaced.
         """
-        self.encoder = encoder
+        self._encoders = {False: vision, True: audio}
         self._text_model = text_model
-        self._cell_size, self._axes = recipe.cell_size, list(recipe.axes)
+        self._cell_size, self._axes = (1, []) if vision is None else _grid(vision.recipe)
         self._contexts = ForwardContextHolder()
-        self.decoder = encoder.decoder
+        self.decoder = decoder_of(text_model)
         layers = self.decoder.layers
         self._takes_positions = getattr(text_model, "takes_positions", False)
         self.reads_tokens = getattr(text_model, "reads_tokens", False)
         self._frequencies = (
-            use_three_axis_rope(layers, recipe.axes, self._contexts)
-            if recipe.axes and not self._takes_positions
+            use_three_axis_rope(layers, self._axes, self._contexts)
+            if self._axes and not self._takes_positions
             else None
         )
         add_deep_features(layers, num_deep, self._contexts)
-        encoder.adapt(self._contexts)
+        for encoder in filter(None, self._encoders.values()):
+            encoder.adapt(self._contexts)
 
     @property
     def text_model(self) -> Any:
@@ -86,19 +87,25 @@ class VisionLanguageModel:
 
         return list(make_prompt_cache(self._text_model))
 
+    def takes(self, image: ProcessedImage) -> bool:
+        """Whether it has an encoder for an image, or for audio."""
+        return self._encoders[image.is_audio] is not None
+
     def encode(
         self, image: ProcessedImage, token_ids: mx.array
     ) -> tuple[ImageFeatures, list[Sequence[mx.array]]]:
-        """Return the features of an image, and the encoder's layers.
+        """Return the features of an image or audio, and the encoder's layers.
 
         `token_ids` (tokens,) are its tokens. The features have the embeddings' precision. They are not
         evaluated; the layers' states come before them.
         """
+        encoder = self._encoders[image.is_audio]
+        assert encoder is not None, "a prompt has only what its model takes"
         try:
-            encoded = self.encoder.encode(image, token_ids)
+            encoded = encoder.encode(image, token_ids)
         finally:
             # Also those of an image that failed: the next one must not depend on them.
-            layers = [[states] for states in self.encoder.recorder.take()]
+            layers = [[states] for states in encoder.recorder.take()]
         kind = self.decoder.embed_tokens(token_ids[:1]).dtype
         features = ImageFeatures(
             encoded.states.astype(kind), tuple(states.astype(kind) for states in encoded.deep)
@@ -106,7 +113,7 @@ class VisionLanguageModel:
         return features, [*layers, [features.states, *features.deep]]
 
     def view(self, token_ids: mx.array, images: Sequence[ProcessedImage]) -> "MultimodalPrompt":
-        """Return a prompt (tokens,) with images, ready for prefill."""
+        """Return a prompt (tokens,) with images and audio, ready for prefill."""
         return MultimodalPrompt(self, token_ids, images)
 
     def forward(
@@ -142,8 +149,12 @@ class VisionLanguageModel:
         )
 
 
+def _grid(recipe: VisionRecipe) -> tuple[int, list[int]]:
+    return recipe.cell_size, list(recipe.axes)
+
+
 class MultimodalPrompt:
-    """The prefill of a prompt with images.
+    """The prefill of a prompt with images and audio, both called images here.
 
     An image is encoded when the first slice reaches it, and its features are held until its end. Images in a
     cached prefix are never encoded.
@@ -169,7 +180,8 @@ class MultimodalPrompt:
             self._model.forward(self._token_ids[start:end], features, context, cache)
         except FOREIGN_ERRORS as error:
             # An error in mlx-vlm's code ends the request, not the engine.
-            raise ValueError(f"encoding an image failed: {error or type(error).__name__}") from error
+            what = "audio" if all(image.is_audio for image in self._images) else "an image"
+            raise ValueError(f"encoding {what} failed: {error or type(error).__name__}") from error
         for image in self._images:
             if image.end <= end:
                 self._encoded.pop(image.start, None)

@@ -28,7 +28,7 @@ class GivenStates(nn.Module):  # type: ignore[misc]
 
 
 class TextEmbedding(nn.Module):  # type: ignore[misc]
-    """An embedding table in which cells of images are token 0."""
+    """An embedding table in which cells are token 0."""
 
     def __init__(self, table: Any, cell_ids: Sequence[int]) -> None:
         super().__init__()
@@ -80,6 +80,11 @@ class DeepStackLayer(nn.Module):  # type: ignore[misc]
         self._place = place
         self._contexts = contexts
 
+    @property
+    def self_attn(self) -> Any:
+        """The layer's attention, whose rotary embedding some models look at."""
+        return self.layer.self_attn
+
     def __call__(self, x: mx.array, *others: Any) -> mx.array:
         """Compute the layer for states (rows, tokens, width)."""
         states: mx.array = self.layer(x, *others)
@@ -105,6 +110,12 @@ class BidirectionalImageLayer(nn.Module):  # type: ignore[misc]
             mask = usual | mx.concatenate([before, together], axis=-1)
         states: mx.array = self.layer(x, mask, cache)
         return states
+
+
+def keep_out_of_layers(decoder: Any, cell_ids: Sequence[int]) -> None:
+    """Make cells token 0 for the embeddings of a decoder's layers, if it has any."""
+    if decoder.hidden_size_per_layer_input:
+        decoder.embed_tokens_per_layer = TextEmbedding(decoder.embed_tokens_per_layer, cell_ids)
 
 
 def attend_within_windows(decoder: Any, contexts: ForwardContextHolder) -> None:

@@ -50,9 +50,10 @@ class ModelLoaded(Report, frozen=True, kw_only=True):
     """The model is ready; its bytes were measured after loading.
 
     `vocabulary_size` is the width of its logits. `kv_windows` are the sliding windows among the layers of
-    `kv_bytes_per_token`. `kv_bits` is the precision of keys and values. `dimensions` is
-    the length of an embedding model's vectors. `vision_problem` is why a model with a vision recipe reads
-    text only. `work_bytes_per_token` and `fixed_bytes` are those of its `conversation`.
+    `kv_bytes_per_token`. `kv_bits` is the precision of keys and values. `dimensions` is the length of an
+    embedding model's vectors. `encoder_problem` is why a model with recipes of images or audio reads text
+    only. `cache_limits` says in words what its caches are not used for. `work_bytes_per_token` and
+    `fixed_bytes` are those of its `conversation`.
     """
 
     name: str
@@ -66,7 +67,8 @@ class ModelLoaded(Report, frozen=True, kw_only=True):
     cache_kind: CacheKind
     load_seconds: float
     dimensions: int | None = None
-    vision_problem: str | None = None
+    encoder_problem: str | None = None
+    cache_limits: str | None = None
 
     @property
     def conversation(self) -> ConversationSize:

@@ -163,7 +163,7 @@ class ModelAdapter(AnswerReader):
             prompt = self._encoder.write_if_short_enough(request)
         with timed("tokenize"):
             token_ids, prompt_tail, opened = self._encoder.encode(prompt, request)
-        inputs = self._encoder.insert_images(token_ids, request)
+        inputs = self._encoder.insert_media(token_ids, request)
         guidance = self._grammars.guidance(request, prompt, grammar_start=prompt_tail[len(prompt.tail) :])
         refuse_early_end(request, guidance)
         return PreparedInput(

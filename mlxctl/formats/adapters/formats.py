@@ -1,8 +1,9 @@
 """Formats of one model: its prompt writers, parsers and stop tokens."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlxctl.formats.adapters.family_profile import FamilyProfile
+from mlxctl.formats.adapters.media.audio_clips import AudioPlacement, open_audio_placement
 from mlxctl.formats.adapters.media.images import MAX_VIDEO_FRAMES, ImagePlacement, open_image_placement
 from mlxctl.formats.adapters.parser_choice import (
     described_parsers,
@@ -28,10 +29,10 @@ _COMMON_EFFORTS = ("low", "medium", "high")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFormats:
-    """Prompt writers, parsers, stop tokens and image placement of one model.
+    """Prompt writers, parsers, stop tokens, and placement of images and audio of one model.
 
     `writer` is for requests with tools, `plain_writer` for the others; both are None for a model without a
-    chat template. `vision` is None for a model without vision. `verdict` is what was detected.
+    chat template. `vision` and `audio` are None for a model without. `verdict` is what was detected.
     """
 
     tools: ToolParser
@@ -39,6 +40,7 @@ class ModelFormats:
     writer: PromptWriter | None
     plain_writer: PromptWriter | None
     vision: ImagePlacement | None
+    audio: AudioPlacement | None
     stop_token_ids: frozenset[int]
     verdict: AdapterVerdict
 
@@ -77,6 +79,7 @@ def detect_formats(
     vision, vision_problem = open_image_placement(
         facts, vocabulary, max_pixels=max_image_pixels, max_frames=max_video_frames
     )
+    audio, audio_problem = open_audio_placement(facts, vocabulary)
     default = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)
     # Everything about tools depends on the template for requests with tools.
     template = ChatTemplate(facts, facts.tool_template) if default and facts.tool_template else default
@@ -100,6 +103,8 @@ def detect_formats(
             calls_tools=capabilities.tools is not False,
             vision=vision,
             vision_problem=vision_problem,
+            audio=audio,
+            audio_problem=audio_problem,
         )
 
     writer = plain_writer = None if template is None else writer_of(template, shape, delivery)
@@ -120,8 +125,15 @@ def detect_formats(
         writer=writer,
         plain_writer=plain_writer,
         vision=vision,
+        audio=audio,
         stop_token_ids=ends - {vocabulary.id_of(thinking.closer)},
-        verdict=_verdict(facts.family, shape, tools, thinking, writer, delivery, vision, vision_problem),
+        verdict=replace(
+            _verdict(facts.family, shape, tools, thinking, writer, delivery),
+            takes_images=vision is not None,
+            vision_problem=vision_problem,
+            takes_audio=audio is not None,
+            audio_problem=audio_problem,
+        ),
     )
 
 
@@ -145,8 +157,6 @@ def _verdict(
     thinking: ThinkingParser,
     writer: PromptWriter | None,
     delivery: DeliveryVerdict,
-    vision: ImagePlacement | None,
-    vision_problem: str | None,
 ) -> AdapterVerdict:
     supports_thinking = writer is not None and writer.supports_thinking
     return AdapterVerdict(
@@ -168,8 +178,6 @@ def _verdict(
         takes_parallel_calls=shape.takes_parallel_calls,
         takes_text_beside_calls=shape.takes_text_beside_calls,
         takes_results=shape.takes_results,
-        takes_images=vision is not None,
-        vision_problem=vision_problem,
         efforts=(shape.efforts or _COMMON_EFFORTS) if shape.effort_variable else (),
     )
 

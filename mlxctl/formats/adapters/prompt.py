@@ -6,12 +6,13 @@ from functools import partial
 from typing import Any
 
 from mlxctl.formats.adapters.family_profile import FamilyProfile
+from mlxctl.formats.adapters.media.audio_clips import AudioPlacement
 from mlxctl.formats.adapters.media.images import ImagePlacement
 from mlxctl.formats.adapters.parser_choice import thinking_source
 from mlxctl.formats.adapters.templates.chat_template import ChatTemplate, TemplateMessage
 from mlxctl.formats.adapters.templates.conversation import template_messages, template_tools
 from mlxctl.formats.adapters.templates.reshaping import num_leading_systems, reshape
-from mlxctl.formats.adapters.templates.result_images import shown_images
+from mlxctl.formats.adapters.templates.result_images import shown_audio, shown_images
 from mlxctl.formats.adapters.templates.shape import PROBE_CALL_NAME, TemplateShape, nearest_effort
 from mlxctl.formats.adapters.templates.shown_texts import check_shown
 from mlxctl.formats.adapters.templates.text_calls import text_call_format
@@ -79,16 +80,21 @@ class PromptWriter:
         calls_tools: bool = True,
         vision: ImagePlacement | None = None,
         vision_problem: str | None = None,
+        audio: AudioPlacement | None = None,
+        audio_problem: str | None = None,
     ) -> None:
         """Take the template, what it supports, and the parsers.
 
-        `vision` places images; `vision_problem` is why a vision model has none. `injects_tools` puts tool
+        `vision` places images, and `audio` audio; `vision_problem` and `audio_problem` are why a model for
+        these has none. `injects_tools` puts tool
         definitions into the system prompt and past calls into text, for a template that supports neither.
         Without `calls_tools` a probe found no calls: only forced ones are possible.
         """
         self._template = template
         self._vision = vision
         self._vision_problem = vision_problem
+        self._audio = audio
+        self._audio_problem = audio_problem
         self._shape = _with_text_calls(shape) if injects_tools else shape
         self._shape_without_tools = shape if shape.takes_calls_without_tools else _with_text_calls(shape)
         self._tools = tools
@@ -197,6 +203,8 @@ class PromptWriter:
             shown=None if self._vision is None else self._vision.shown,
             shows_in_results=shows_in_results,
             vision_problem=self._vision_problem,
+            audio_placeholder=None if self._audio is None else self._audio.placeholder,
+            audio_problem=self._audio_problem,
         )
         options = self._options(request, wants_thinking)
         render = partial(self._render_without_loss, options=options, add_generation_prompt=is_open)
@@ -211,9 +219,11 @@ class PromptWriter:
                     text = render(self._with_definitions(messages, definitions), self._shape_without_tools)
                 except InvalidRequest:
                     raise problem from None
-        return (
-            text if self._vision is None or not shown_images(request.messages) else self._vision.frame(text)
-        )
+        if self._vision is not None and shown_images(request.messages):
+            text = self._vision.frame(text)
+        if self._audio is not None and shown_audio(request.messages):
+            text = self._audio.frame(text)
+        return text
 
     def _with_definitions(
         self, messages: list[TemplateMessage], definitions: Sequence[Mapping[str, Any]]

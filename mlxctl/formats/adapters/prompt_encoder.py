@@ -6,7 +6,7 @@ from dataclasses import replace
 from mlxctl.formats.adapters.formats import ModelFormats
 from mlxctl.formats.adapters.prepared import PromptTokens
 from mlxctl.formats.adapters.prompt import Prompt, PromptWriter
-from mlxctl.formats.adapters.templates.result_images import shown_images
+from mlxctl.formats.adapters.templates.result_images import shown_audio, shown_images
 from mlxctl.formats.adapters.tokens.control_texts import MARK, ControlTexts
 from mlxctl.formats.adapters.tokens.encoded_segments import EncodedSegments, OpenSegment
 from mlxctl.formats.adapters.tokens.vocabulary import Vocabulary
@@ -85,17 +85,20 @@ class PromptEncoder:
         return tuple(token_ids), prompt.tail + prompt.opening[:num_opening_chars], opened
 
     def tokens(self, prompt: Prompt, request: GenerationRequest) -> PromptTokens:
-        """Return the tokens of a prompt with its images. Raises InvalidRequest."""
-        return self.insert_images(self.encode(prompt, request)[0], request)
+        """Return the tokens of a prompt with its images and audio. Raises InvalidRequest."""
+        return self.insert_media(self.encode(prompt, request)[0], request)
 
-    def insert_images(self, token_ids: tuple[int, ...], request: GenerationRequest) -> PromptTokens:
-        """Replace the cells of the request's images by their tokens."""
-        images = shown_images(request.messages)
-        # A model without vision has rejected images while the conversation was written.
-        if self._formats.vision is None or not images:
-            return PromptTokens(token_ids=token_ids)
-        with timed("images"):
-            return self._formats.vision.insert(token_ids, images)
+    def insert_media(self, token_ids: tuple[int, ...], request: GenerationRequest) -> PromptTokens:
+        """Replace the cells of the request's images and audio by their tokens."""
+        prompt = PromptTokens(token_ids=token_ids)
+        # A model that takes none has rejected them while the conversation was written.
+        if self._formats.vision is not None and (images := shown_images(request.messages)):
+            with timed("images"):
+                prompt = self._formats.vision.insert(token_ids, images)
+        if self._formats.audio is not None and (clips := shown_audio(request.messages)):
+            with timed("audio"):
+                prompt = self._formats.audio.insert(prompt, clips)
+        return prompt
 
     def num_long_ttl_tokens(self, request: GenerationRequest, token_ids: Sequence[int]) -> int:
         """Count the tokens up to the cache breakpoint.
@@ -118,7 +121,7 @@ class PromptEncoder:
             # The template cannot render a conversation that ends there.
             return len(token_ids)
         prefix_ids = self.encode(Prompt(text=text.replace(mark, MARK) if mark else text), request)[0]
-        return _num_common(token_ids, self.insert_images(prefix_ids, prefix_request).token_ids)
+        return _num_common(token_ids, self.insert_media(prefix_ids, prefix_request).token_ids)
 
     def check_ids(self, token_ids: Sequence[int], param: str) -> None:
         """Raise InvalidRequest for no ids, or ids without weights."""

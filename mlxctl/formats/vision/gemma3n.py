@@ -33,7 +33,11 @@ def _recipe(files: VisionFiles) -> VisionRecipe:
 
 def _cut(image: Any, recipe: VisionRecipe) -> ImageCut:
     size = (recipe.sizes["side"],) * 2
-    return ImageCut(layout=[recipe.sizes["num_tokens"]], tiles=[image.resize(size, resample=recipe.resample)])
+    # The embedding of its last token is in the vision part, so it belongs to the image.
+    return ImageCut(
+        layout=[recipe.sizes["num_tokens"], "<end_of_image>"],
+        tiles=[image.resize(size, resample=recipe.resample)],
+    )
 
 
 # Its template trims messages, so the empty lines around an image are added later, as in its own processor.
@@ -42,6 +46,6 @@ FAMILY = VisionFamily(
     model_types=("gemma3n",),
     recipe=_recipe,
     cut=_cut,
-    read="\n\n<start_of_image>{}<end_of_image>\n\n",
+    read="\n\n<start_of_image>{}\n\n",
     tokens=("<start_of_image>", "<end_of_image>"),
 )

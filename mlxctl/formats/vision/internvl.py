@@ -23,11 +23,12 @@ _MAX_FRAMES = 32
 
 
 def _recipe(files: VisionFiles) -> VisionRecipe:
-    patch_size = whole(files.vision, "patch_size", usual=14)
+    vision = {name: value[0] if isinstance(value, list) else value for name, value in files.vision.items()}
+    patch_size = whole(vision, "patch_size", usual=14)
     ratio = files.config.get("downsample_ratio", 0.5)
     if not isinstance(ratio, int | float) or not 0 < ratio <= 1:
         raise UnclearError(f"downsample_ratio is {ratio!r}, not a share")
-    side = whole(files.config, "force_image_size", usual=whole(files.vision, "image_size", usual=448))
+    side = whole(files.config, "force_image_size", usual=whole(vision, "image_size", usual=448))
     return VisionRecipe(
         family="internvl",
         image_token_id=image_token_id(files, "<IMG_CONTEXT>"),
@@ -76,7 +77,7 @@ def _cut_clip(clip: Clip, recipe: VisionRecipe) -> Sequence[ImageCut]:
 
 FAMILY = VisionFamily(
     name="internvl",
-    model_types=("internvl_chat",),
+    model_types=("internvl", "internvl_chat"),
     recipe=_recipe,
     cut=_cut,
     shown="{}\n",

@@ -192,7 +192,7 @@ def between_areas(
 FAMILY = VisionFamily(
     name="qwen_vl",
     model_types=(
-        "qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"
+        "qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_5_moe", "qwen3_omni_moe", "qwen3_vl", "qwen3_vl_moe"
     ),
     recipe=_recipe,
     cut=_cut,

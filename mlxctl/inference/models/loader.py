@@ -48,7 +48,7 @@ class ModelLoader:
         self._at_start: str | None = None
         self._unloaded_readers: dict[str, AnswerReader] = {}
         self._warned_unprobed: set[str] = set()
-        self._warned_no_vision: dict[str, str] = {}
+        self._warned_media: dict[tuple[str, str], str] = {}
 
     async def start(self, model: ServedModel | None) -> None:
         """Start the engine, with a model that each restart loads again.
@@ -178,15 +178,17 @@ class ModelLoader:
                 await self._preparation.unload(oldest)
 
     async def _match_engine(self, model: ServedModel, reader: AnswerReader) -> AnswerReader:
-        """Return a reader that accepts images only if the engine does."""
-        problem = self._engine.loaded[model.name].vision_problem
-        facts = model.facts if problem is None else replace(model.facts, vision=None, vision_problem=problem)
-        if (facts.vision, facts.vision_problem) != (reader.facts.vision, reader.facts.vision_problem):
+        """Return a reader that accepts images and audio only if the engine does."""
+        facts = model.facts.without_encoders(self._engine.loaded[model.name].encoder_problem)
+        if facts.media != reader.facts.media:
             reader = await self._create_reader(replace(model, facts=facts))
-        problem = reader.verdict.vision_problem
-        if problem is not None and self._warned_no_vision.get(model.name) != problem:
-            self._warned_no_vision[model.name] = problem
-            _log.warning("model %r reads text only: %s", model.name, problem)
+        for what, problem in (
+            ("images", reader.verdict.vision_problem),
+            ("audio", reader.verdict.audio_problem),
+        ):
+            if problem is not None and self._warned_media.get((model.name, what)) != problem:
+                self._warned_media[model.name, what] = problem
+                _log.warning("model %r takes no %s: %s", model.name, what, problem)
         if model.facts.purpose == "text":
             # If the engine died meanwhile, the next one reads the vocabulary with the first grammar.
             with suppress(CapacityError):

@@ -128,6 +128,7 @@ class ModelStates:
             load_seconds=round(loaded.load_seconds, 3),
             num_requests_total=self._num_requests(resident.name),
             max_safe_context=self._max_safe_context(resident.name),
+            cache_limits=loaded.cache_limits,
             seconds_to_expiry=self._residency.seconds_to_expiry(resident.name),
             ttl_seconds=resident.ttl_seconds,
         )

@@ -22,7 +22,8 @@ class ModelMemory:
     A token of a conversation takes `kv_bytes_per_token`, quantized to `kv_bits`; None is the precision of
     the computation, `config` is that of kv_config.json by layer. `idle_seconds` is 0 while the model has
     requests. `loaded_at` is in unix seconds; `num_requests_total` counts the requests since the start of the
-    server. `max_safe_context` is the longest conversation that fits into memory alone. It is unloaded after
+    server. `max_safe_context` is the longest conversation that fits into memory alone. `cache_limits` says in
+    words what its caches are not used for. It is unloaded after
     `ttl_seconds` without requests, which ends in `seconds_to_expiry`; None is never, and the latter while it
     has requests.
     """
@@ -38,6 +39,7 @@ class ModelMemory:
     load_seconds: float = 0.0
     num_requests_total: int = 0
     max_safe_context: int | None = None
+    cache_limits: str | None = None
     seconds_to_expiry: float | None = None
     ttl_seconds: float | None = None
 
@@ -107,6 +109,11 @@ class ServedModel:
     def supports_images(self) -> bool | None:
         """Whether images are accepted; None until the adapter was read."""
         return None if self.adapter_verdict is None else self.adapter_verdict.takes_images
+
+    @property
+    def supports_audio(self) -> bool | None:
+        """Whether audio is accepted; None until the adapter was read."""
+        return None if self.adapter_verdict is None else self.adapter_verdict.takes_audio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,16 +18,17 @@ from mlxctl.inference.preparation.context_overflow import max_prompt_tokens, sho
 from mlxctl.inference.preparation.packed_request import PackedRequest, PackedTexts
 from mlxctl.ir import (
     AppliedEdit,
+    AudioPart,
     EmbeddingRequest,
     GenerationRequest,
     ImagePart,
     Message,
     Part,
-    ShownPart,
     ToolResultPart,
     VideoPart,
 )
 from mlxctl.ir.errors import ContextTooLong, InvalidRequest
+from mlxctl.ir.messages import PartType
 from mlxctl.ir.timed_phases import Phase, recording, timed
 from mlxctl.ir.tokens import Salt, prompt_salts
 
@@ -346,7 +347,7 @@ def _prepare_conversation(adapter: ModelAdapter, request: NormalizedRequest) -> 
 
 def _without_image_bytes(request: GenerationRequest) -> GenerationRequest:
     """Return the request with a digest in place of each image and clip."""
-    if not any(message.num_images for message in request.messages):
+    if not any(message.num_images or message.has_audio for message in request.messages):
         return request
     return replace(request, messages=tuple(map(_without_bytes, request.messages)))
 
@@ -358,12 +359,16 @@ def _without_bytes(message: Message) -> Message:
 def _digested(part: Part) -> Part:
     if isinstance(part, ToolResultPart):
         return replace(part, content=tuple(_digest_image(inner) for inner in part.content))
-    return _digest_image(part) if isinstance(part, ImagePart | VideoPart) else part
+    return replace(part, data=_digest(part.data)) if isinstance(part, AudioPart) else _digest_image(part)
 
 
-def _digest_image(part: ShownPart) -> ShownPart:
+def _digest_image(part: PartType) -> PartType:
     if isinstance(part, VideoPart):
         # Its text needs the times of the frames.
         clip = None if part.clip is None else replace(part.clip, pictures=())
-        return replace(part, files=tuple(blake2b(file).digest() for file in part.files), clip=clip)
-    return replace(part, data=blake2b(part.data).digest()) if isinstance(part, ImagePart) else part
+        return replace(part, files=tuple(map(_digest, part.files)), clip=clip)
+    return replace(part, data=_digest(part.data)) if isinstance(part, ImagePart) else part
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data).digest()

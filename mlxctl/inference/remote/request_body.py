@@ -11,6 +11,7 @@ from typing import Any
 
 from mlxctl.inference.remote.unsupported_options import check_common
 from mlxctl.ir import (
+    AudioPart,
     Constraint,
     DocumentPart,
     GenerationRequest,
@@ -95,6 +96,9 @@ def _part(part: object) -> dict[str, Any]:
         case ImagePart():
             data = base64.b64encode(part.data).decode()
             return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{data}"}}
+        case AudioPart():
+            data = base64.b64encode(part.data).decode()
+            return {"type": "input_audio", "input_audio": {"data": data, "format": part.format}}
         case DocumentPart():
             data = base64.b64encode(part.data).decode()
             name = {} if part.filename is None else {"filename": part.filename}

@@ -22,7 +22,7 @@ from mlxctl.ir import (
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.extension_fields import with_extensions
-from mlxctl.protocols.media import audio_from_base64, file_parts, image_from_url
+from mlxctl.protocols.media import audio_from_base64, audio_from_url, file_parts, image_from_url
 from mlxctl.protocols.openai import chat_schema as schema
 from mlxctl.protocols.openai.chat_tools import tools_and_choice
 from mlxctl.protocols.openai.completion_fields import (
@@ -265,6 +265,7 @@ ContentPart = (
     | schema.ChatRefusalPart
     | schema.ChatImagePart
     | schema.ChatAudioPart
+    | schema.ChatAudioUrlPart
     | schema.ChatFilePart
     | VideoContent
 )
@@ -283,6 +284,8 @@ def _content(content: str | Sequence[ContentPart], path: str) -> Iterable[ShownP
             case schema.ChatAudioPart():
                 sound = part.input_audio
                 yield audio_from_base64(sound.data, sound.format, f"{path}.content[{index}].input_audio")
+            case schema.ChatAudioUrlPart():
+                yield audio_from_url(part.audio_url.url, f"{path}.content[{index}].audio_url.url")
             case schema.ChatFilePart(file=file):
                 where = f"{path}.content[{index}].file"
                 yield from file_parts(file.file_data, file.filename, where, file_id=file.file_id)

@@ -81,6 +81,18 @@ class ChatAudioPart(Struct, tag_field="type", tag="input_audio"):
     input_audio: AudioData
 
 
+class ChatAudioUrl(Struct):
+    """A data URL of audio; others are refused."""
+
+    url: str
+
+
+class ChatAudioUrlPart(Struct, tag_field="type", tag="audio_url"):
+    """An audio part of a message, as vLLM takes it."""
+
+    audio_url: ChatAudioUrl
+
+
 class ChatMessageToolCall(Struct, omit_defaults=True):
     """A call of an earlier answer.
 
@@ -110,7 +122,10 @@ class ChatUserMessage(Struct, tag_field="role", tag="user"):
     content: (
         str
         | Annotated[
-            list[ChatTextPart | ChatImagePart | ChatAudioPart | ChatFilePart | VideoContent], MessageLimit
+            list[
+                ChatTextPart | ChatImagePart | ChatAudioPart | ChatAudioUrlPart | ChatFilePart | VideoContent
+            ],
+            MessageLimit,
         ]
     )
     name: str | None = None

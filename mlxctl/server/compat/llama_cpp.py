@@ -98,7 +98,9 @@ class PropertiesResource(ModelInfoResource):
             chat_template_caps=schema.TemplateAbilities(
                 supports_tools=has_tools, supports_tool_calls=has_tools
             ),
-            modalities=schema.Modalities(vision=bool(model.supports_images), audio=False),
+            modalities=schema.Modalities(
+                vision=bool(model.supports_images), audio=bool(model.supports_audio)
+            ),
             build_info=f"mlxctl-{__version__}",
         )
 

@@ -5,15 +5,18 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxctl.engine.vision.encoders import VisionEncoder
+from mlxctl.engine.vision.encoders import TileEncoder
 
 
-class Encoder(VisionEncoder):
+class Encoder(TileEncoder):
     """Encodes tiles of one size."""
 
     def stacks(self) -> Sequence[list[Any]]:
         """Return the layers of the tower."""
-        return [self.model.vision_model.encoder.layers]
+        model = self.model
+        if hasattr(model, "vision_tower"):  # in the layout of Transformers
+            return [model.vision_tower.encoder.layer]
+        return [model.vision_model.encoder.layers]
 
     def features(self, tiles: Sequence[mx.array]) -> mx.array:
         """Return the features of the cells of all tiles."""

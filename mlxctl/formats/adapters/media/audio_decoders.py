@@ -10,10 +10,11 @@ import tempfile
 import time
 import wave
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from mlxctl.ir.audio_format import audio_media_type
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
 
@@ -38,14 +39,12 @@ def find_decoder(data: bytes, *, max_seconds: int) -> Decoder:
     A decoder that guesses finds audio in any data. `max_seconds` of audio bound what macOS may write. Raises
     InvalidRequest for other kinds.
     """
-    head = data[:12]
-    is_mp3 = head[:3] == b"ID3" or (len(head) > 1 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2)
-    is_wav = head[:4] == b"RIFF" and head[8:12] == b"WAVE"
-    if is_mp3 or is_wav or head[:4] == b"fLaC":
+    kind = audio_media_type(data)
+    if kind in ("audio/mp3", "audio/wav", "audio/flac"):
         return _with_miniaudio
-    if head[:4] == b"OggS":
+    if kind == "audio/ogg":
         return _with_libsndfile
-    name, suffix = _container(head)
+    name, suffix = _CONTAINERS.get(kind, ("is no supported audio file" if data else "is empty", ""))
     program = shutil.which("afconvert") if suffix else None
     if program is None:
         remedy = f"{SUPPORTED}, such as `ffmpeg -i FILE -ac 1 -ar 16000 speech.wav` writes"
@@ -54,17 +53,12 @@ def find_decoder(data: bytes, *, max_seconds: int) -> Decoder:
     return _WaveFile(_converted(program, data, suffix, max_bytes=max_bytes))
 
 
-def _container(head: bytes) -> tuple[str, str]:
-    """Return what a file is, and its suffix for macOS."""
-    if not head:
-        return "is empty", ""
-    if head[4:8] == b"ftyp":
-        return "is MP4 (M4A), which is decoded on macOS only", ".m4a"
-    if head[:4] == b"\x1a\x45\xdf\xa3":
-        return "is WebM or Matroska, which is decoded only where macOS can", ".webm"
-    if len(head) > 1 and head[0] == 0xFF and head[1] & 0xF6 == 0xF0:
-        return "is AAC, which is decoded on macOS only", ".aac"
-    return "is no supported audio file", ""
+# What a file is, and its suffix for macOS.
+_CONTAINERS: Mapping[str | None, tuple[str, str]] = {
+    "audio/mp4": ("is MP4 (M4A), which is decoded on macOS only", ".m4a"),
+    "audio/webm": ("is WebM or Matroska, which is decoded only where macOS can", ".webm"),
+    "audio/aac": ("is AAC, which is decoded on macOS only", ".aac"),
+}
 
 
 def _with_miniaudio(data: bytes) -> Iterator[bytes]:

@@ -21,7 +21,7 @@ from mlxctl.ir import (
 )
 from mlxctl.ir.errors import InvalidRequest
 
-_SHOWN = (TextPart, ImagePart, VideoPart)
+_SHOWN = (TextPart, ImagePart, VideoPart, AudioPart)
 _IMAGES = (ImagePart, VideoPart, RemoteImagePart)
 
 
@@ -32,13 +32,16 @@ def template_messages(
     shown: Callable[[SeenPart], str] | None = None,
     shows_in_results: bool = False,
     vision_problem: str | None = None,
+    audio_placeholder: str | None = None,
+    audio_problem: str | None = None,
 ) -> list[TemplateMessage]:
-    """Convert a conversation; `placeholder` marks an image, None without vision.
+    """Convert a conversation; the placeholders mark images and audio, None where these are not taken.
 
     `shown` returns the text of an image or a clip, by default the placeholder. Images of tool results stay
     there with `shows_in_results`; else a user message after the results shows them. `vision_problem` is why a
-    vision model does not take images. Without vision a note replaces an image of a tool result, since a
-    client cannot take that back. Raises InvalidRequest for other images and audio that the model cannot take.
+    vision model does not take images, `audio_problem` the same of audio. Without vision a note replaces an
+    image of a tool result, since a client cannot take that back. Raises InvalidRequest for other images and
+    audio that the model cannot take.
     """
     if placeholder is None:
         messages = list(map(without_result_images, messages))
@@ -49,6 +52,11 @@ def template_messages(
         _refuse_media(
             message, f"messages.{index}", takes_images=placeholder is not None, vision_problem=vision_problem
         )
+        if audio_placeholder is None:
+            reason = f" ({audio_problem})" if audio_problem else ""
+            _refuse_audio(message, f"this model cannot take audio{reason}")
+        elif message.role != "user":
+            _refuse_audio(message, "this model takes audio in a user's messages only")
     for message in in_call_order(messages):
         tool_names |= {call.id: call.name for call in message.tool_calls}
         if not message.tool_results:
@@ -57,7 +65,7 @@ def template_messages(
             _tool_message(result, tool_names.get(result.call_id), result_images)
             for result in message.tool_results
         ]
-        text = _text(message, shown or (lambda _: placeholder or ""))
+        text = _text(message, shown or (lambda _: placeholder or ""), audio_placeholder or "")
         if message.role != "tool" and (text or not message.tool_results):
             converted += result_images.flush()
             converted.append(_plain_message(message, text))
@@ -97,13 +105,15 @@ def arguments_value(arguments: str) -> Any:
     return value if isinstance(value, dict) else arguments
 
 
-def _text(message: Message, shown: Callable[[SeenPart], str]) -> str:
-    """Return the message's text, with the texts of its images and clips."""
-    return "".join(
-        part.text if isinstance(part, TextPart) else shown(part)
-        for part in message.parts
-        if isinstance(part, _SHOWN)
-    )
+def _text(message: Message, shown: Callable[[SeenPart], str], audio_placeholder: str) -> str:
+    """Return the message's text, with the texts of its images, clips and audio."""
+
+    def written(part: TextPart | SeenPart | AudioPart) -> str:
+        if isinstance(part, TextPart):
+            return part.text
+        return audio_placeholder if isinstance(part, AudioPart) else shown(part)
+
+    return "".join(written(part) for part in message.parts if isinstance(part, _SHOWN))
 
 
 def _plain_message(message: Message, text: str) -> TemplateMessage:
@@ -138,11 +148,16 @@ def _tool_message(result: ToolResultPart, name: str | None, result_images: Resul
     return converted
 
 
+def _refuse_audio(message: Message, reason: str) -> None:
+    """Raise InvalidRequest for audio."""
+    for part in message.parts:
+        if isinstance(part, AudioPart):
+            raise InvalidRequest(f"{part.param}: {reason}", param=part.param)
+
+
 def _refuse_media(message: Message, where: str, *, takes_images: bool, vision_problem: str | None) -> None:
     """Raise InvalidRequest for media that the model cannot take."""
     for part in (*message.parts, *(part for result in message.tool_results for part in result.content)):
-        if isinstance(part, AudioPart):
-            raise InvalidRequest("this model reads text only: it cannot take audio", param=where)
         if isinstance(part, _IMAGES) and not takes_images:
             reason = f" ({vision_problem})" if vision_problem else ""
             is_video = isinstance(part, VideoPart) or (isinstance(part, RemoteImagePart) and part.video)

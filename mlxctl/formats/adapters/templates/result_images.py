@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from mlxctl.formats.adapters.templates.chat_template import TemplateMessage
 from mlxctl.ir import (
+    AudioPart,
     ImagePart,
     Message,
     RemoteImagePart,
@@ -107,6 +108,11 @@ def shown_images(messages: Sequence[Message]) -> list[SeenPart]:
         for message in in_call_order(messages)
     )
     return [part for content in contents for part in content if isinstance(part, ImagePart | VideoPart)]
+
+
+def shown_audio(messages: Sequence[Message]) -> list[AudioPart]:
+    """Return all audio of a conversation, which no tool result has."""
+    return [part for message in messages for part in message.parts if isinstance(part, AudioPart)]
 
 
 def _one_by_one(results: Sequence[ToolResultPart], positions: Mapping[str, int]) -> list[Message]:

@@ -126,6 +126,7 @@ def _served(model: ServedModel, described: ModelDescription, own_name: str) -> M
         experts=described.experts,
         state=model.state,
         problem=model.problem,
+        cache_limits=model.memory and model.memory.cache_limits,
         pinned=model.is_pinned,
         probed=dict(model.verdicts) or None,
         speech=model.facts.speech and speech_facts(model.facts.speech),

@@ -55,7 +55,7 @@ class AudioModels:
             model
             for model in self._models.served(self._call.models)
             if model.facts.purpose == purpose
-            and not (model.facts.transcription and model.facts.transcription.aligns)
+            and (model.facts.transcription is None or model.facts.transcription.purpose == "transcription")
         ]
         if len(models) > 1:
             names = ", ".join(model.name for model in models)
