@@ -1,5 +1,6 @@
 """Vision encoders: pixels to image features, with mlx-vlm's towers. MLX thread only."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -52,7 +53,7 @@ class _RecordedLayer(nn.Module):  # type: ignore[misc]
         return states
 
 
-class VisionEncoder:
+class VisionEncoder(ABC):
     """Encodes images for a language model; the base of all families.
 
     `model` is mlx-vlm's, without its text layers. `recorder` has the layers on which the last result depends.
@@ -67,26 +68,16 @@ class VisionEncoder:
         self.decoder = decoder
         self.recorder = LayerRecorder(self.stacks())
 
+    @abstractmethod
     def stacks(self) -> Sequence[list[Any]]:
         """Return the layers of the tower, to be evaluated one by one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:
         """Return the features of an image; `token_ids` (tokens,) are its tokens.
 
         The result is lazy.
         """
-        states = self.features(colors_of(image, self.recipe)).astype(
-            self.decoder.embed_tokens(token_ids[:1]).dtype
-        )
-        return ImageFeatures(self.in_cells(states, token_ids))
-
-    def features(self, tiles: Sequence[mx.array]) -> mx.array:
-        """Return the features of the cells (cells, width) of an image.
-
-        `tiles` are the normalized colors (height, width, 3) of its pictures, float32.
-        """
-        raise NotImplementedError
 
     def in_cells(self, states: mx.array, token_ids: mx.array) -> mx.array:
         """Put features in the place of cells.
@@ -104,8 +95,25 @@ class VisionEncoder:
             self.decoder.embed_tokens(token_ids),
         )
 
-    def adapt(self, contexts: ForwardContextHolder) -> None:
+    def adapt(self, contexts: ForwardContextHolder) -> None:  # noqa: B027 -- most need no change
         """Change the decoder's layers to what images need."""
+
+
+class CellEncoder(VisionEncoder):
+    """Encodes images whose features take the places of cells."""
+
+    def encode(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:
+        states = self.features(colors_of(image, self.recipe)).astype(
+            self.decoder.embed_tokens(token_ids[:1]).dtype
+        )
+        return ImageFeatures(self.in_cells(states, token_ids))
+
+    @abstractmethod
+    def features(self, tiles: Sequence[mx.array]) -> mx.array:
+        """Return the features of the cells (cells, width) of an image.
+
+        `tiles` are the normalized colors (height, width, 3) of its pictures, float32.
+        """
 
 
 def create_vision_encoder(recipe: VisionRecipe, model: Any, decoder: Any) -> VisionEncoder:

@@ -5,13 +5,13 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxctl.engine.vision.encoders import VisionEncoder
+from mlxctl.engine.vision.encoders import CellEncoder
 from mlxctl.engine.vision.forward_context import ForwardContextHolder
 from mlxctl.engine.vision.layers import attend_within_images
 from mlxctl.ir import VisionRecipe
 
 
-class Encoder(VisionEncoder):
+class Encoder(CellEncoder):
     """Encodes a square."""
 
     def __init__(self, model: Any, recipe: VisionRecipe, decoder: Any) -> None:

@@ -5,12 +5,12 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxctl.engine.vision.encoders import VisionEncoder
+from mlxctl.engine.vision.encoders import CellEncoder
 from mlxctl.engine.vision.forward_context import ForwardContextHolder
 from mlxctl.engine.vision.layers import TextEmbedding, attend_within_windows
 
 
-class Encoder(VisionEncoder):
+class Encoder(CellEncoder):
     """Encodes a picture of any size."""
 
     def stacks(self) -> Sequence[list[Any]]:

@@ -5,10 +5,10 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxctl.engine.vision.encoders import VisionEncoder, patches_of
+from mlxctl.engine.vision.encoders import CellEncoder, patches_of
 
 
-class Encoder(VisionEncoder):
+class Encoder(CellEncoder):
     """Encodes a picture of any size."""
 
     def stacks(self) -> Sequence[list[Any]]:

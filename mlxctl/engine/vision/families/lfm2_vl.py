@@ -5,10 +5,10 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxctl.engine.vision.encoders import VisionEncoder
+from mlxctl.engine.vision.encoders import CellEncoder
 
 
-class Encoder(VisionEncoder):
+class Encoder(CellEncoder):
     """Encodes the tiles of a picture."""
 
     def stacks(self) -> Sequence[list[Any]]:
