@@ -12,6 +12,8 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 _Word = Annotated[str, msgspec.Meta(max_length=64)]
 _Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 # Servers other than mlxctl list no kind.
+# Nothing else in the list distinguishes models that only find the times of words.
+_ALIGNER = "aligner"
 _CHAT_KINDS = (None, "unknown", "text", "vision")
 
 
@@ -103,6 +105,11 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True):
     def can_speak(self) -> bool:
         """Whether it is known to speak text."""
         return self.kind == "text-to-speech"
+
+    @property
+    def can_transcribe(self) -> bool:
+        """Whether it is known to transcribe audio, not only to align words."""
+        return self.kind == "speech-to-text" and _ALIGNER not in self.name.lower()
 
     @property
     def voices(self) -> tuple[str, ...]:
