@@ -45,7 +45,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcription:
-    """The recordings one after the other, then the first again as a stream."""
+    """Recordings one after the other, then the first as a stream."""
 
     recordings: Sequence[Recording]
 
