@@ -13,14 +13,17 @@ from mlxctl.bench.environment import describe_environment
 from mlxctl.bench.prompts import Prompts
 from mlxctl.bench.result import Ceiling, Result
 from mlxctl.bench.runner import Observer, measurements, paired_ratios, run_rounds
-from mlxctl.bench.scenarios import Scenario, Speech
+from mlxctl.bench.scenarios import Scenario
 from mlxctl.bench.server_facts import describe_server
 from mlxctl.bench.server_process import ServerSubprocess
 from mlxctl.bench.target import BenchTarget, open_target
+from mlxctl.ir import Purpose
 from mlxctl.library import Machine, ModelDescription, fit_model, this_machine
 from mlxctl.library.fingerprint import fingerprint
 from mlxctl.state.stores import MeasuredSpeed
 
+# Models that scenarios measure; the others measure text.
+_PURPOSES: dict[str, Purpose] = {"speech": "speech", "transcription": "transcription"}
 # Context length of the predicted ceiling; most scenarios have short contexts.
 _CEILING_CONTEXT_TOKENS = 512
 
@@ -68,7 +71,7 @@ async def _run(scenario: Scenario, options: RunOptions, observer: Observer) -> R
     async with AsyncExitStack() as opened:
         targets = [
             await opened.enter_async_context(
-                _opened(label, choice, observer, speaks=isinstance(scenario, Speech))
+                _opened(label, choice, observer, purpose=_PURPOSES.get(scenario.name, "text"))
             )
             for label, choice in zip("AB", options.servers, strict=False)
         ]
@@ -110,16 +113,18 @@ async def _run(scenario: Scenario, options: RunOptions, observer: Observer) -> R
 
 @asynccontextmanager
 async def _opened(
-    label: str, choice: ServerChoice, observer: Observer, *, speaks: bool
+    label: str, choice: ServerChoice, observer: Observer, *, purpose: Purpose
 ) -> AsyncIterator[BenchTarget]:
     """Yield the target; stop the server that was started for it."""
     observer.open(label, choice.url)
     if choice.url is not None:
-        yield await open_target(label, choice.url, model=choice.model, api_key=choice.api_key, speaks=speaks)
+        yield await open_target(
+            label, choice.url, model=choice.model, api_key=choice.api_key, purpose=purpose
+        )
         return
     server = ServerSubprocess(choice.serve_arguments)
     try:
-        target = await open_target(label, await server.start(), name="mlxctl serve", speaks=speaks)
+        target = await open_target(label, await server.start(), name="mlxctl serve", purpose=purpose)
         target.restarter = server
         yield target
     finally:

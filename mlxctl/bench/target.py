@@ -12,6 +12,7 @@ from mlxctl.bench.client import Stream, run_stream
 from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.bench.prompts import Prompts, user
 from mlxctl.inference.remote import RemoteInference, RemoteModel
+from mlxctl.ir import Purpose
 from mlxctl.ir.errors import CapacityError, InvalidRequest, ServerUnreachable, SettingsError
 
 _CALIBRATION_WORDS = 200
@@ -33,9 +34,9 @@ class BenchTarget:
     """One measured server; `label` is A or B.
 
     `is_last` marks the target that ends a round. `listed` is the model in the server's list, None if it lists
-    none. With `speaks` it is a speech model, and `chat_model` another one. `num_tokens` counts all answers.
-    `notes` are shown with the result. `fields` are added to every request. `accepts_tools` becomes false when
-    the server rejected tools.
+    none. `purpose` is what it is for, and `chat_model` one that chats beside it. `num_tokens` counts all
+    answers. `notes` are shown with the result. `fields` are added to every request. `accepts_tools` becomes
+    false when the server rejected tools.
     """
 
     label: str
@@ -43,7 +44,7 @@ class BenchTarget:
     endpoint: ChatEndpoint
     model: str
     listed: RemoteModel | None = None
-    speaks: bool = False
+    purpose: Purpose = "text"
     chat_model: str | None = None
     is_last: bool = True
     restarter: Restarter | None = None
@@ -86,9 +87,9 @@ class BenchTarget:
     async def calibrate(self, prompts: Prompts) -> float:
         """Send one request and return its tokens per word.
 
-        It also shows whether the server can be measured at all. A speech model is not asked.
+        It also shows whether the server can be measured at all. Only a model that writes is asked.
         """
-        if self.speaks:
+        if self.purpose != "text":
             return prompts.tokens_per_word
         words = " ".join(prompts.prose("calibration", _CALIBRATION_WORDS).split()[:_CALIBRATION_WORDS])
         try:
@@ -142,39 +143,39 @@ async def open_target(
     name: str | None = None,
     model: str | None = None,
     api_key: str | None = None,
-    speaks: bool = False,
+    purpose: Purpose = "text",
 ) -> BenchTarget:
     """Query the server's models and return it as a target.
 
-    The default model is the first one that chats, or `speaks`. Raises SettingsError, ServerUnreachable,
-    UnknownModel, CapacityError.
+    The default model is the first one for `purpose`. Raises SettingsError, ServerUnreachable, UnknownModel,
+    CapacityError.
     """
     endpoint = ChatEndpoint.of(url, api_key=api_key)
     remote = RemoteInference(endpoint.base_url, api_key=api_key)
     try:
         await remote.wait_ready()
-        found = _speech_model(remote, model) if speaks else remote.find_model(model)
+        found = remote.find_model(model) if purpose == "text" else _audio_model(remote, model, purpose)
     except CapacityError as error:
         # Some servers serve models that they do not list. A named one is tried with the first request.
         if model is None and not isinstance(error, ServerUnreachable):
             raise CapacityError(f"{error}; name one that it serves with --against-model") from None
         if model is None:
             raise
-        return BenchTarget(label, name or endpoint.base_url, endpoint, model, speaks=speaks)
+        return BenchTarget(label, name or endpoint.base_url, endpoint, model, purpose=purpose)
     finally:
         await remote.close()
-    target = BenchTarget(label, name or endpoint.base_url, endpoint, found.name, found, speaks=speaks)
-    if speaks:
+    target = BenchTarget(label, name or endpoint.base_url, endpoint, found.name, found, purpose=purpose)
+    if purpose == "speech":
         chats = (each.name for each in remote.models() if each.kind is not None and each.can_chat)
         target.chat_model = next(chats, None)
     return target
 
 
-def _speech_model(remote: RemoteInference, name: str | None) -> RemoteModel:
-    """Return the named model, else the first that speaks. Raises SettingsError."""
+def _audio_model(remote: RemoteInference, name: str | None, purpose: Purpose) -> RemoteModel:
+    """Return the named model, else the first for `purpose`. Raises SettingsError."""
     if name is not None:
         return remote.find_model(name)
-    found = next((model for model in remote.models() if model.can_speak), None)
-    if found is None:
-        raise SettingsError(f"the server at {remote.url} lists no speech model; name it with --model")
-    return found
+    for model in remote.models():
+        if model.can_speak if purpose == "speech" else model.can_transcribe:
+            return model
+    raise SettingsError(f"the server at {remote.url} lists no {purpose} model; name it with --model")

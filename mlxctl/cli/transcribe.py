@@ -32,7 +32,6 @@ _SUFFIXES: dict[Format, str] = {"text": "txt", "srt": "srt", "vtt": "vtt", "json
 _STDIN = "-"
 # Four hours of 16-bit stereo at 44.1 kHz have 2.4 GiB; such a file is better compressed, or cut.
 _MAX_FILE_BYTES = 1024**3
-_SPEECH_TO_TEXT = "speech-to-text"
 
 
 class _Target(NamedTuple):
@@ -163,7 +162,7 @@ def _first_of(servers: Sequence[RunningServer]) -> tuple[RunningServer, str] | N
 
 
 def _hears(model: "RemoteModel") -> bool:
-    return model.kind == _SPEECH_TO_TEXT and model.problem is None
+    return model.can_transcribe and model.problem is None
 
 
 @asynccontextmanager

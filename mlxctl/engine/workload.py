@@ -3,6 +3,7 @@
 Kinds are generation, embedding, transcription, speech. MLX thread only.
 """
 
+import time
 from collections.abc import Callable, Generator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -23,14 +24,16 @@ DecodeObserver = Callable[[float, bool], None]
 class DecodeLoad:
     """Decode steps of generation, by which other workloads size their slices.
 
-    `has_rows` returns whether rows wait for their next token.
+    `has_rows` returns whether rows wait for their next token. `step_seconds` is the time of the last step.
     """
 
     has_rows: Callable[[], bool] = lambda: False
+    step_seconds: float = 0.0
     observers: list[DecodeObserver] = field(default_factory=list)
 
     def observe(self, seconds: float, *, alone: bool) -> None:
         """Report a decode step to all observers."""
+        self.step_seconds = seconds
         for observer in self.observers:
             observer(seconds, alone)
 
@@ -49,6 +52,15 @@ class WorkloadContext:
     publish: Callable[[AnyReport], None]
     wake: Callable[[], None]
     decode_load: DecodeLoad = field(default_factory=DecodeLoad)
+
+    def slice_end(self, *, alone_seconds: float) -> float:
+        """Return when a slice that begins now ends (monotonic clock).
+
+        It takes as long as a decode step while rows decode, else `alone_seconds`. The unit of work that runs
+        then is its last.
+        """
+        longest = self.decode_load.step_seconds if self.decode_load.has_rows() else alone_seconds
+        return time.monotonic() + min(self.settings.prefill_turn_seconds, longest)
 
 
 class Workload(Protocol):

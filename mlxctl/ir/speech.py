@@ -23,8 +23,8 @@ class SpeechRecipe(msgspec.Struct, frozen=True, kw_only=True):
     `family` selects the code that runs it. `voices` are names that a request can give, empty for a model with
     one voice or with none of its own; `default_voice` is that of requests without one. `languages` are the
     names that the model has for them, empty where it does not distinguish any. It `clones_voices` from a
-    recording, `follows_instructions` on how to speak, and `takes_speed`. A model without a voice `requires` a
-    recording or a description of one. A request takes at most `request_bytes` beside the weights.
+    recording, and `follows_instructions` on how to speak. A model without a voice `requires` a recording or a
+    description of one. A request takes at most `request_bytes` beside the weights.
     """
 
     family: str
@@ -34,7 +34,6 @@ class SpeechRecipe(msgspec.Struct, frozen=True, kw_only=True):
     languages: list[str] = []
     clones_voices: bool = False
     follows_instructions: bool = False
-    takes_speed: bool = False
     requires: Literal["reference", "instructions"] | None = None
     request_bytes: int = 0
 

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mlxctl.ir import EmbeddingRecipe, SpeechRecipe
+from mlxctl.ir import EmbeddingRecipe, SpeechRecipe, TranscriptionRecipe
 from mlxctl.ir.errors import BrokenModel, ModelError
 from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.library.chat_templates import find_chat_template
@@ -46,7 +46,7 @@ class ModelDescription:
     `disk_bytes` counts every file of the directory. `context_length` is in tokens, None for a model without
     text input. `embedding` and `dimensions` are as in ModelFacts. `runtimes` are the installed packages with
     code for the model, None if no such package is installed. `cache` is its KV cache, quantized with
-    `has_quantized_cache`, and `speech` what a speech model can do.
+    `has_quantized_cache`; `speech` and `transcription` are what an audio model can do.
     """
 
     name: str
@@ -64,6 +64,7 @@ class ModelDescription:
     embedding: EmbeddingRecipe | None = None
     dimensions: int | None = None
     speech: SpeechRecipe | None = None
+    transcription: TranscriptionRecipe | None = None
     has_quantized_cache: bool = False
     runtimes: tuple[str, ...] | None = None
     problem: str | None = None
@@ -196,10 +197,11 @@ def _with_serving_facts(described: ModelDescription) -> tuple[ModelDescription, 
             return described, str(error)
         return replace(
             described,
-            context_length=None if facts.speech else facts.context_length,
+            context_length=None if facts.speech or facts.transcription else facts.context_length,
             embedding=facts.embedding,
             dimensions=facts.dimensions,
             speech=facts.speech,
+            transcription=facts.transcription,
         ), None
     if not any(described.path.glob("*.safetensors")) and not any(described.path.glob("*.npz")):
         return described, f"model {described.name!r} has no weights (*.safetensors)"

@@ -9,7 +9,6 @@ decoded token reads the active weights and the whole cache once, so tokens per s
 
 from dataclasses import dataclass
 
-from mlxctl.ir import SpeechRecipe
 from mlxctl.ir.conversation_size import PREFIX_CACHE_SHARE, ConversationSize, cache_capacity
 from mlxctl.library.apple_chips import CHIPS
 from mlxctl.library.description import ModelDescription
@@ -32,6 +31,9 @@ SLOW_QUANTIZED = "MLX's CPU backend takes seconds for a token with quantized wei
 SLOW_LARGE = "a CPU is too slow for more than 1B parameters"
 DEFAULT_CHUNK_TOKENS = 2048
 _WITHOUT_DECODING = ("embeddings", "speech-to-text", "alignment", "diarization")
+# An upper bound, not measured. Whisper large, the largest model, keeps 0.25 GB for a window of 30 seconds,
+# and the scores of a layer of its encoder have 0.2 GB.
+_WINDOW_BYTES = 512 * 1024**2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +45,7 @@ class Fit:
     Unknown values are None; `max_context_tokens` is 0 if not even one token fits. `is_capped_by_model`: the
     model's context length is the limit, not the memory. `typical_context_tokens` is the longest context up to
     DEFAULT_CONTEXT_TOKENS that fits. `measured` is a stored measurement, which is more than the predictions.
-    A speech model has no context: its cache is that of one request.
+    An audio model has no context: its cache is that of one request.
     `slow_because` is why the machine is too slow for the model, None where it is not, or nothing is known.
     """
 
@@ -103,7 +105,9 @@ def fit_model(
     longest = _longest(model, machine, room, alone)
     typical = default_context if longest is None else min(default_context, longest)
     if model.speech is not None:
-        return _fit_speech(model, model.speech, machine)
+        return _fit_audio(model, machine, request_bytes=model.speech.request_bytes)
+    if model.transcription is not None:
+        return _fit_audio(model, machine, request_bytes=_WINDOW_BYTES)
     is_text = not is_encoder(model.config)
     # An encoder keeps nothing, and computes a text in one pass.
     least = alone.needed_bytes(context) if alone is not None else (None if is_text else transient)
@@ -125,18 +129,18 @@ def fit_model(
     )
 
 
-def _fit_speech(model: ModelDescription, recipe: SpeechRecipe, machine: Machine) -> Fit:
-    """Return the fit of a speech model with one request."""
+def _fit_audio(model: ModelDescription, machine: Machine, *, request_bytes: int) -> Fit:
+    """Return the fit of a speech or transcription model with one request."""
     assert model.weights is not None, "its weights were read"
     weights = model.weights.num_bytes
     return Fit(
         machine=machine,
         context_tokens=0,
         weights_bytes=weights,
-        cache_bytes=recipe.request_bytes,
+        cache_bytes=request_bytes,
         prefix_bytes=0,
         transient_bytes=0,
-        fits=weights + recipe.request_bytes <= machine.usable_bytes,
+        fits=weights + request_bytes <= machine.usable_bytes,
         max_context_tokens=None,
         is_capped_by_model=False,
         predicted_tokens_per_second=None,

@@ -13,12 +13,13 @@ _TIMEOUT_SECONDS = 15.0
 class HubModel(NamedTuple):
     """A repository of the hub.
 
-    `downloads` are those of the last 30 days.
+    `downloads` are those of the last 30 days, `task` is the hub's word, such as text-to-speech.
     """
 
     repository: str
     downloads: int
     updated_at: str | None
+    task: str | None
 
 
 def search_hub(text: str, *, limit: int) -> list[HubModel]:
@@ -46,10 +47,14 @@ def search_hub(text: str, *, limit: int) -> list[HubModel]:
             "this machine"
         )
         raise DownloadFailed(text, message) from None
-    return [HubModel(model.id, model.downloads, (model.lastModified or "")[:10] or None) for model in found]
+    return [
+        HubModel(model.id, model.downloads, (model.lastModified or "")[:10] or None, model.pipeline_tag)
+        for model in found
+    ]
 
 
 class _Found(msgspec.Struct):
     id: str
     downloads: int = 0
+    pipeline_tag: str | None = None
     lastModified: str | None = None  # noqa: N815 -- the hub's name

@@ -19,7 +19,7 @@ _TRANSIENT_SHARE = 0.1
 class CatalogEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model of the catalog.
 
-    Parameters in billions, key-value bytes for each token.
+    Parameters in billions, key-value bytes for each token. An audio model has no context.
     """
 
     repository: str
@@ -27,12 +27,17 @@ class CatalogEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     parameters: float
     active_parameters: float
     bits_per_weight: float
-    kv_bytes_per_token: int
-    context_length: int
+    kv_bytes_per_token: int = 0
+    context_length: int = 0
+
+    @property
+    def is_audio(self) -> bool:
+        """Whether it speaks or transcribes."""
+        return self.context_length == 0
 
     @property
     def is_for_cpu(self) -> bool:
-        """Whether a CPU is fast enough; a GPU has better ones."""
+        """Whether a CPU is fast enough; a GPU has better ones that write."""
         return self.bits_per_weight >= 16 and self.parameters * 1e9 <= CPU_MAX_PARAMETERS
 
     @property
@@ -46,6 +51,7 @@ class Recommendation(Struct, frozen=True, kw_only=True):
 
     `max_context_tokens` is what memory and model allow. `max_tokens_per_second` is memory bandwidth divided
     by the bytes of the active weights, which real speed stays below; None where the bandwidth is not known.
+    An audio model has neither.
     `measured_tokens_per_second` is there for a downloaded model that was measured on this machine.
     """
 
@@ -54,7 +60,7 @@ class Recommendation(Struct, frozen=True, kw_only=True):
     weights_bytes: int
     needed_bytes: int
     context_tokens: int
-    max_context_tokens: int
+    max_context_tokens: int | None
     max_tokens_per_second: float | None
     measured_tokens_per_second: float | None = None
 
@@ -71,13 +77,16 @@ def recommend(machine: Machine, *, context_tokens: int) -> list[Recommendation]:
     The one with most parameters first. Without a GPU they are the few that a CPU is fast enough for.
     """
     found = []
-    catalog = [entry for entry in read_catalog() if entry.is_for_cpu == machine.computes_on_cpu]
+    on_cpu = machine.computes_on_cpu
+    catalog = [
+        entry for entry in read_catalog() if entry.is_for_cpu == on_cpu or (entry.is_audio and not on_cpu)
+    ]
     for entry in sorted(catalog, key=lambda entry: -entry.parameters):
         fixed = int(entry.weights_bytes * (1 + _TRANSIENT_SHARE))
         needed = fixed + context_tokens * entry.kv_bytes_per_token
-        if needed > machine.usable_bytes or context_tokens > entry.context_length:
+        if needed > machine.usable_bytes or (context_tokens > entry.context_length and not entry.is_audio):
             continue
-        bandwidth = machine.bandwidth_bytes_per_second
+        bandwidth = None if entry.is_audio else machine.bandwidth_bytes_per_second
         active_bytes = entry.active_parameters * 1e9 * entry.bits_per_weight / 8
         found.append(
             Recommendation(
@@ -86,9 +95,9 @@ def recommend(machine: Machine, *, context_tokens: int) -> list[Recommendation]:
                 weights_bytes=entry.weights_bytes,
                 needed_bytes=needed,
                 context_tokens=context_tokens,
-                max_context_tokens=min(
-                    entry.context_length, (machine.usable_bytes - fixed) // entry.kv_bytes_per_token
-                ),
+                max_context_tokens=None
+                if entry.is_audio
+                else min(entry.context_length, (machine.usable_bytes - fixed) // entry.kv_bytes_per_token),
                 max_tokens_per_second=bandwidth / active_bytes if bandwidth else None,
             )
         )

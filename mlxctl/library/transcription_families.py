@@ -19,10 +19,14 @@ _QWEN3_LANGUAGES = (
     "ar", "cs", "da", "de", "el", "en", "es", "fa", "fi", "fil", "fr", "hi", "hu", "id", "it", "ja", "ko",
     "mk", "ms", "nl", "pl", "pt", "ro", "ru", "sv", "th", "tr", "vi", "yue", "zh",
 )  # fmt: skip
-_CANARY_LANGUAGES = (
+# Those of Canary and of Parakeet v3.
+_EUROPEAN_LANGUAGES = (
     "bg", "cs", "da", "de", "el", "en", "es", "et", "fi", "fr", "hr", "hu", "it", "lt", "lv", "mt", "nl",
     "pl", "pt", "ro", "ru", "sk", "sl", "sv", "uk",
 )  # fmt: skip
+_CYRILLIC, _GREEK = "\u0436", "\u03b8"
+# Of the pieces of an English vocabulary; those of other languages in Latin letters have many more.
+_MAX_FOREIGN_SHARE = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,7 @@ TRANSCRIPTION_FAMILIES = {
         files=("preprocessor_config.json", "tokenizer_config.json"),
     ),
     # Trained with at most 40 seconds.
-    "canary": TranscriptionFamily(window_seconds=40, languages=_CANARY_LANGUAGES, takes_temperature=True),
+    "canary": TranscriptionFamily(window_seconds=40, languages=_EUROPEAN_LANGUAGES, takes_temperature=True),
     "sensevoice": TranscriptionFamily(
         window_seconds=30, languages=("en", "ja", "ko", "yue", "zh"), files=("*.bpe.model|tokens.json",)
     ),
@@ -116,9 +120,28 @@ def read_other_family(path: Path, config: Mapping[str, Any], name: str) -> Trans
 
 
 def _languages(config: Mapping[str, Any], family: TranscriptionFamily) -> tuple[str, ...] | None:
-    """Return the family's languages that the configuration names, or all."""
+    """Return the family's languages that the configuration names, or all.
+
+    Parakeet is not told the language: a request may name those that its vocabulary is for.
+    """
+    if family is TRANSCRIPTION_FAMILIES["parakeet"]:
+        return _written_languages(config)
     named = config.get("support_languages")
     if family.languages is None or not isinstance(named, list) or not named:
         return family.languages
     codes = {language_code(str(name)) or str(name).lower() for name in named}
     return tuple(code for code in family.languages if code in codes & LANGUAGE_NAMES.keys())
+
+
+def _written_languages(config: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the languages of the pieces of a vocabulary, None if they do not tell."""
+    parts = (config.get(name) for name in ("joint", "decoder"))
+    found = (part.get("vocabulary") for part in parts if isinstance(part, Mapping))
+    pieces = next((each for each in found if isinstance(each, list) and each), [])
+    foreign = [
+        piece for piece in map(str, pieces) if any(char.isalpha() and not char.isascii() for char in piece)
+    ]
+    letters = set("".join(foreign))
+    if _CYRILLIC in letters and _GREEK in letters:
+        return _EUROPEAN_LANGUAGES
+    return ("en",) if pieces and len(foreign) <= _MAX_FOREIGN_SHARE * len(pieces) else None

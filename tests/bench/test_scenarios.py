@@ -76,7 +76,7 @@ def test_rounds_start_with_different_texts(scenario: Scenario) -> None:
 def test_speech_is_measured_alone_at_once_and_beside_a_stream() -> None:
     scenario = Speech(num_requests=2, num_at_once=3, words=20, watch_seconds=0.1)
     with fixed_rate_server(pause_seconds=0.01) as server:
-        target = replace(target_on(server), speaks=True, chat_model="fixed-rate")
+        target = replace(target_on(server), purpose="speech", chat_model="fixed-rate")
         sample = measure(scenario, target)
         asked = [body["input"] for body in server.bodies if "input" in body]
         alone = measure(scenario, replace(target, chat_model=None))

@@ -33,7 +33,7 @@ def page(path: str, columns: int = 80) -> str:
 
 
 def parameters(path: str) -> list[Any]:
-    """Return the optional options of a command that take a value."""
+    """Return the options of a command that take a value."""
     command: Any = app
     for name in path.split():
         assert isinstance(command, click.Group)
@@ -53,7 +53,7 @@ def test_help_page_has_summary_and_example_of_its_command(path: str) -> None:
 def test_help_page_shows_every_default(path: str) -> None:
     text = " ".join(page(path, columns=200).split())
     for parameter in parameters(path):
-        if parameter.default not in (None, "", []):
+        if not parameter.required and parameter.default not in (None, "", []):
             entry = text.partition(f" {parameter.opts[0]} ")[2]
             assert "[default: " in entry.partition(" --")[0], parameter.opts[0]
 

@@ -101,7 +101,7 @@ CALLS: dict[str, list[str]] = {
     "bench mixed": [f"{QUICK} --requests 1 --clients 1"],
     "bench speculation": [f"{QUICK} --streams 1"],
     "bench speech": [f"{QUICK} --requests 1 --at-once 1"],
-    "bench transcription": [f"a TALK {QUICK}"],
+    "bench transcription": [f"--file TALK {QUICK}"],
     "bench compare": ["RESULT RESULT", "RESULT RESULT --json", "MODEL RESULT"],
     "bench report": ["RESULT --out RESULTS"],
 }

@@ -88,7 +88,7 @@ def test_bench_measures_files(speech_server: HostedServer, talk: Path, tmp_path:
         [
             "bench",
             "transcription",
-            "whisper_words",
+            "--file",
             str(talk),
             *arguments,
             "--json",

@@ -11,6 +11,7 @@ import pytest
 from mlxctl.ir import TranscriptionRecipe, WhisperTokens
 from mlxctl.ir.errors import BrokenModel
 from mlxctl.library import describe_model, read_model
+from mlxctl.library.transcription_families import TRANSCRIPTION_FAMILIES
 from mlxctl.library.transcription_recipe import supports_transcription
 from mlxctl.state import installed
 from tests import tiny_models
@@ -156,6 +157,23 @@ def test_other_families_are_checked_before_they_are_loaded(
     with pytest.raises(BrokenModel, match=message):
         read_model(path)
     assert describe_model(path).problem
+
+
+@pytest.mark.parametrize(
+    ("pieces", "languages"),
+    [
+        (["▁a", "b", *"cd"], ("en",)),
+        (["▁a", "b", "ж", "θ", "é"], TRANSCRIPTION_FAMILIES["canary"].languages),
+        (["▁a", "é"], None),
+        (["か"], None),
+    ],
+)
+def test_languages_of_parakeet_are_those_of_its_vocabulary(
+    tmp_path: Path, pieces: list[str], languages: tuple[str, ...] | None
+) -> None:
+    path = Path(shutil.copytree(transcription_model("parakeet_ctc"), tmp_path / "parakeet"))
+    change(path, "config.json", lambda value: value["decoder"].update(vocabulary=pieces))
+    assert recipe(path).languages == languages
 
 
 def test_other_models_have_no_transcription_recipe() -> None:

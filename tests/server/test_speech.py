@@ -201,7 +201,16 @@ def test_leaving_after_the_first_audio_frees_the_model_and_disturbs_no_chat(
     assert freed.status_code == 200
 
 
-def test_cancelled_speech_ends_its_stream_with_an_error(server: HostedServer) -> None:
+def test_speech_model_is_no_chat_model_of_lm_studio(server: HostedServer) -> None:
+    for path, key in (("/api/v0/models", "data"), ("/api/v1/models", "models")):
+        listed = httpx.get(f"{server.url}{path}", timeout=60).json()[key]
+        assert [model.get("id") or model["key"] for model in listed] == ["endless"]
+    assert httpx.get(f"{server.url}/api/v0/models/{PLAIN}", timeout=60).status_code == 404
+
+
+def test_cancelled_speech_ends_its_stream_with_an_error(
+    server: HostedServer, caplog: pytest.LogCaptureFixture
+) -> None:
     body = {"model": PLAIN, "input": LONG, "response_format": "wav"}
     with httpx.stream(
         "POST", f"{server.url}{SPEECH}", json=body | {"stream_format": "sse"}, timeout=60
@@ -216,6 +225,8 @@ def test_cancelled_speech_ends_its_stream_with_an_error(server: HostedServer) ->
         cancel(server)
         with pytest.raises(httpx.RemoteProtocolError):
             list(parts)
+    assert caplog.text.count("a stream ended early: ") == 2
+    assert "Traceback" not in caplog.text
 
 
 def cancel(server: HostedServer) -> None:
@@ -236,4 +247,4 @@ def test_model_list_and_metrics_describe_the_speech_model(server: HostedServer, 
     assert speech[PLAIN]["sample_rate"] == 32_000
     shown = httpx.get(f"{server.url}/metrics", timeout=60).text
     for name in ("characters_total", "audio_seconds_total", "first_audio_seconds_count"):
-        assert re.search(rf'^mlxctl_speech_{name}{{model="{VOICED}"}} [1-9]', shown, re.MULTILINE)
+        assert re.search(rf'^mlxctl_speech_{name}{{model="{VOICED}"}} [\d.]*[1-9]', shown, re.MULTILINE)

@@ -181,7 +181,7 @@ def truncated_ogg() -> bytes:
 @pytest.mark.parametrize(
     ("sent", "param", "message"),
     [
-        ({"language": "en"}, "language", "which detects the language; leave it out"),
+        ({"language": "de"}, "language", "language 'de' is not supported by the model; it supports en"),
         ({"prompt": "sail"}, "prompt", "prompt is not supported by model 'parakeet_tdt'"),
         ({"keywords": ["sail"]}, "keywords", "keywords is not supported"),
         ({"temperature": 0.5}, "temperature", "temperature is not supported"),
@@ -216,6 +216,11 @@ def test_what_cannot_be_done_is_refused_by_name(
     with pytest.raises(openai.BadRequestError, match=message) as raised:
         sdk.audio.transcriptions.create(**{"model": PARAKEET, "file": SOUND, **sent}, extra_body=extra)
     assert raised.value.param == param
+
+
+def test_home_assistant_may_name_the_language_of_parakeet(sdk: openai.OpenAI) -> None:
+    answer = verbose(sdk, language="en")
+    assert (answer.language, answer.text) == ("en", verbose(sdk).text)
 
 
 def test_a_header_that_claims_more_than_there_is_and_many_channels_are_read(sdk: openai.OpenAI) -> None:

@@ -15,6 +15,7 @@ from mlxctl.bench.scenarios.prefix import Prefix
 from mlxctl.bench.scenarios.speculation import Speculation
 from mlxctl.bench.scenarios.speech import Speech
 from mlxctl.bench.scenarios.throughput import Throughput
+from mlxctl.bench.scenarios.transcription import Transcription
 from mlxctl.bench.target import BenchTarget
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Speculation",
     "Speech",
     "Throughput",
+    "Transcription",
 ]
 
 

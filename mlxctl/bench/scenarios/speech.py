@@ -43,12 +43,14 @@ class Speech:
         ),
         Figure(name="first_audio_at_once", unit="s", better="lower", meaning="texts at once, the slowest"),
         Figure(name="real_time_factor_at_once", unit="times", better="lower", meaning="all of them together"),
+        Figure(name="speedup_at_once", unit="times", better="higher", meaning="against one after the other"),
         Figure(name="first_audio_beside_stream", unit="s", better="lower", meaning="beside a token stream"),
         Figure(
             name="real_time_factor_beside_stream", unit="times", better="lower", meaning="of those requests"
         ),
         Figure(name="gap_idle", unit="s", better="lower", meaning="between tokens of the stream alone, p50"),
         Figure(name="gap_beside_speech_p99", unit="s", better="lower", meaning="during speech, p99"),
+        Figure(name="gap_growth", unit="times", better="lower", meaning="of this p99 against that p50"),
     )
     charts: ClassVar[tuple[Chart, ...]] = (
         Chart(
@@ -90,11 +92,14 @@ class Speech:
                 )
             )
             seconds = time.perf_counter() - started
+            factor = statistics.median(spoken.factor for spoken in alone)
+            factor_at_once = seconds / sum(spoken.audio_seconds for spoken in together)
             sample = {
                 "first_audio": statistics.median(spoken.first_seconds for spoken in alone),
-                "real_time_factor": statistics.median(spoken.factor for spoken in alone),
+                "real_time_factor": factor,
                 "first_audio_at_once": max(spoken.first_seconds for spoken in together),
-                "real_time_factor_at_once": seconds / sum(spoken.audio_seconds for spoken in together),
+                "real_time_factor_at_once": factor_at_once,
+                "speedup_at_once": factor / factor_at_once,
             }
             return sample | await self._beside_stream(server, target, prompts, key)
         finally:
@@ -122,12 +127,17 @@ class Speech:
         finally:
             await stream.stop()
             target.num_tokens = chat.num_tokens
-        return {
+        sample = {
             "first_audio_beside_stream": statistics.median(spoken.first_seconds for spoken in beside),
             "real_time_factor_beside_stream": statistics.median(spoken.factor for spoken in beside),
-            **({"gap_idle": statistics.median(idle)} if idle else {}),
-            **({"gap_beside_speech_p99": percentile(gaps, 0.99)} if gaps else {}),
         }
+        if idle:
+            sample["gap_idle"] = statistics.median(idle)
+        if gaps:
+            sample["gap_beside_speech_p99"] = percentile(gaps, 0.99)
+        if idle and gaps:
+            sample["gap_growth"] = sample["gap_beside_speech_p99"] / sample["gap_idle"]
+        return sample
 
     async def _speak(
         self, server: RemoteInference, target: BenchTarget, prompts: Prompts, key: str

@@ -39,7 +39,7 @@ COMMANDS = {
         "mlxctl.cli.bench.scenarios:probe", "Duration of `mlxctl probe` for a model, by phase."
     ),
     "transcription": LazyCommand(
-        "mlxctl.cli.bench.scenarios:transcription", "Transcription of audio files by any running server."
+        "mlxctl.cli.bench.scenarios:transcription", "Transcription of audio files: speed, first text."
     ),
     "compare": LazyCommand(
         "mlxctl.cli.bench.results:compare", "Compare two stored results; fail when a figure got worse."

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mlxctl.cli.bench.options import AsJson, Out, Rounds, SharedOptions, Warmups
 from mlxctl.cli.commands import command
 from mlxctl.cli.error_reports import report_errors
-from mlxctl.cli.options import ApiKey, ServerUrl, server_url
 from mlxctl.cli.parameters import Argument, Option
 
 if TYPE_CHECKING:
@@ -304,42 +303,20 @@ def probe(
         )
 
 
-@command(epilog="Example: mlxctl bench transcription whisper talk.mp3 --url http://127.0.0.1:8080")
+@command(epilog="Example: mlxctl bench transcription --file talk.mp3 --model whisper:turbo")
+@scenario_command
 def transcription(
-    model: Annotated[str, Argument(metavar="NAME", help="Model of the server.")],
-    files: Annotated[list[Path], Argument(metavar="FILE...", offers="file", help="Audio files.")],
-    url: ServerUrl = None,
-    api_key: ApiKey = None,
-    rounds: Rounds = 5,
-    warmups: Warmups = 1,
-    out: Out = None,
-    as_json: AsJson = False,
-) -> None:
-    """Transcription of audio files by a running server.
+    files: Annotated[
+        list[Path], Option("--file", metavar="FILE", offers="file", help="Audio file; may be repeated.")
+    ],
+) -> "Scenario":
+    """Transcription: speed, and the first text of a stream.
 
-    Any OpenAI-compatible one. A round sends the files one after the other, then the first one again as a
-    stream.
+    A round sends the files one after the other, then the first one again as a stream.
     """
-    with report_errors():
-        from mlxctl.bench.transcription import TranscriptionBench, run_transcription_bench
-        from mlxctl.cli.bench.run import run_and_store
-        from mlxctl.ir.errors import UsageError
-        from mlxctl.ir.host_names import server_root
+    from mlxctl.bench.scenarios.transcription import Recording, Transcription
+    from mlxctl.ir.errors import UsageError
 
-        if missing := [str(file) for file in files if not file.is_file()]:
-            raise UsageError(f"there is no file {missing[0]!r}")
-        bench = TranscriptionBench(
-            files=files,
-            url=f"{server_root(server_url(url))}/v1",
-            model=model,
-            api_key=api_key,
-            num_rounds=rounds,
-            num_warmups=warmups,
-        )
-        run_and_store(
-            partial(run_transcription_bench, bench),
-            "transcription",
-            num_rounds=rounds,
-            out=out,
-            as_json=as_json,
-        )
+    if missing := [str(file) for file in files if not file.is_file()]:
+        raise UsageError(f"there is no file {missing[0]!r}")
+    return Transcription(recordings=tuple(map(Recording.read, files)))

@@ -6,8 +6,9 @@ from datetime import datetime
 from mlxctl.cli.console import console
 from mlxctl.cli.models.tables import WIDE, facts_table
 from mlxctl.cli.probe.report import findings_table, when
-from mlxctl.ir import AdapterVerdict, SpeechRecipe
+from mlxctl.ir import AdapterVerdict, SpeechRecipe, TranscriptionRecipe
 from mlxctl.ir.errors import describe_bytes
+from mlxctl.ir.transcription import SAMPLE_RATE
 from mlxctl.library import ModelDescription
 from mlxctl.library.capability_lookup import ProbedModel
 from mlxctl.library.draft_models import Drafters
@@ -49,11 +50,7 @@ def print_facts(
             (model.number_format or "–")
             + (f", {weights.bits_per_weight:.2f} bits per parameter" if weights else ""),
         ),
-        *(
-            _speech(model.speech)
-            if model.speech
-            else _text_facts(model, drafters, verdict, speed, given_name)
-        ),
+        *(_audio_facts(model) or _text_facts(model, drafters, verdict, speed, given_name)),
         ("probed", _probed(known, shlex.quote(given_name))),
     ]
     out = console(width=WIDE)
@@ -83,12 +80,34 @@ def _text_facts(
     ]
 
 
+def _audio_facts(model: ModelDescription) -> list[tuple[str, str]]:
+    if model.speech is not None:
+        return _speech(model.speech)
+    return _transcription(model.transcription) if model.transcription is not None else []
+
+
+def _transcription(recipe: TranscriptionRecipe) -> list[tuple[str, str]]:
+    """Return what a transcription model can do."""
+    abilities = {
+        "word times": recipe.has_word_times,
+        "takes a prompt": recipe.takes_prompt,
+        "takes a temperature": recipe.takes_temperature,
+        "translates to English": recipe.translates,
+        "only finds the times of known words": recipe.purpose == "alignment",
+        "only tells speakers apart": recipe.purpose == "diarization",
+    }
+    return [
+        ("languages", ", ".join(recipe.languages or ()) or "no choice"),
+        ("window", f"{recipe.window_samples / SAMPLE_RATE:g} seconds"),
+        ("transcripts", ", ".join(name for name, can in abilities.items() if can) or "text only"),
+    ]
+
+
 def _speech(recipe: SpeechRecipe) -> list[tuple[str, str]]:
     """Return what a speech model can do."""
     abilities = {
         "clones voices": recipe.clones_voices,
         "follows instructions": recipe.follows_instructions,
-        "takes a speed": recipe.takes_speed,
     }
     needs = f"none; a request needs {recipe.requires}" if recipe.requires else "one, without a name"
     return [

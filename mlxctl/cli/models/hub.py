@@ -144,12 +144,15 @@ def search(
 
     from mlxctl.cli.console import console, print_names
 
-    table = Table("model", box=None, pad_edge=False, header_style="bold")
+    table = Table("model", "task", box=None, pad_edge=False, header_style="bold")
     table.add_column("downloads", justify="right")
     table.add_column("updated")
     for model in found:
         table.add_row(
-            escape_line(model.repository), f"{model.downloads:,}", escape_line(model.updated_at or "–")
+            escape_line(model.repository),
+            escape_line(model.task or "–"),
+            f"{model.downloads:,}",
+            escape_line(model.updated_at or "–"),
         )
     out = console()
     print_names(out, table)
@@ -213,8 +216,8 @@ def recommend(
             model.repository,
             model.purpose,
             describe_bytes(model.needed_bytes),
-            f"{model.max_context_tokens:,}",
-            f"{measured:.1f} measured" if measured else "unknown" if speed is None else f"≤ {speed:.0f}",
+            "–" if model.max_context_tokens is None else f"{model.max_context_tokens:,}",
+            "–" if model.max_context_tokens is None else _describe_speed(speed, measured),
         )
     out = console()
     print_names(out, table)
@@ -224,6 +227,12 @@ def recommend(
     )
     if machine.computes_on_cpu:
         out.print(f"MLX computes on the CPU here: {SLOW_QUANTIZED}, and {SLOW_LARGE}.")
+
+
+def _describe_speed(most: float | None, measured: float | None) -> str:
+    if measured is not None:
+        return f"{measured:.1f} measured"
+    return "unknown" if most is None else f"≤ {most:.0f}"
 
 
 def _with_speed(model: "Recommendation", machine: "Machine", settings: "Settings") -> "Recommendation":

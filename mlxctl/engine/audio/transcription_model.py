@@ -6,7 +6,6 @@ hub is asked: the hooks of mlx-audio do both.
 """
 
 import importlib
-import json
 import math
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -17,8 +16,8 @@ from typing import Any, Protocol, TypeVar
 
 import mlx.core as mx
 import numpy as np
-from mlx.utils import tree_flatten
 
+from mlxctl.engine.loading.audio_modules import give_weights, read_config, read_tensors
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
 
@@ -47,24 +46,14 @@ def open_model(path: Path, package: str) -> Any:
 
     Raises ValueError for weights that do not fit its layers.
     """
-    from mlx_audio.utils import apply_quantization
-
     module: Any = importlib.import_module(package)
-    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    config, weights = read_config(path), read_tensors(path)
     model = module.Model(module.ModelConfig.from_dict(config))
-    weights: dict[str, mx.array] = {}
-    for file in sorted(path.glob("*.safetensors")):
-        weights |= mx.load(str(file))  # type: ignore[arg-type]
     if hasattr(model, "sanitize"):
         weights = model.sanitize(weights)
     # The model of some families is wrapped, and the wrapper is no module.
     layers = getattr(model, "_model", model)
-    apply_quantization(layers, config, weights, getattr(layers, "model_quant_predicate", None))
-    expected = dict(tree_flatten(layers.parameters()))
-    if missing := sorted(expected.keys() - weights.keys()):
-        raise ValueError(f"{len(missing)} of its tensors are missing, such as {missing[0]!r}")
-    layers.load_weights([(name, weights[name]) for name in expected], strict=True)
-    layers.eval()
+    give_weights(layers, weights, config)
     return layers
 
 

@@ -4,7 +4,6 @@ MLX thread only.
 """
 
 import importlib
-import json
 import time
 from collections import deque
 from collections.abc import Generator
@@ -13,12 +12,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import mlx.core as mx
-from mlx.utils import tree_flatten
 
 from mlxctl.engine.audio.transcriber import Transcriber
 from mlxctl.engine.audio.transcription_model import TranscriptionModel, family_module, open_model
 from mlxctl.engine.host.failures import FOREIGN_ERRORS, failure_message
 from mlxctl.engine.loaded_weights import LoadedWeights
+from mlxctl.engine.loading.audio_modules import give_weights, read_config, read_tensors
 from mlxctl.engine.loading.imports import import_in_thread
 from mlxctl.engine.loading.loader import parameter_bytes, read_weights
 from mlxctl.engine.wire.jobs import Transcribe, Transcribed, TranscribedWindow
@@ -34,8 +33,7 @@ _ALONE_SECONDS = 0.1
 class TranscriptionWorkload(Workload):
     """Transcribes audio windows in the order of their arrival.
 
-    One window at a time holds memory. A slice has a time limit, which is the duration of a decode step while
-    rows decode; it ends with the first unit of work (see `TranscriptionModel`) after the limit.
+    One window at a time holds memory.
     """
 
     task_type: ClassVar[type] = TranscriptionTask
@@ -43,12 +41,9 @@ class TranscriptionWorkload(Workload):
 
     def __init__(self, context: WorkloadContext) -> None:
         self._context = context
-        self._turn_seconds = context.settings.prefill_turn_seconds
-        self._decode_seconds = 0.0
         self._models: dict[str, TranscriptionModel] = {}
         self._waiting: deque[Transcribe] = deque()
         self._current: Generator[None, None, TranscribedWindow] | None = None
-        context.decode_load.observers.append(self._observe_decode)
 
     @property
     def has_work(self) -> bool:
@@ -86,12 +81,8 @@ class TranscriptionWorkload(Workload):
             self._context.publish(self._transcribe(self._waiting[0]))
             self._context.memory.make_room()
 
-    def _observe_decode(self, seconds: float, alone: bool) -> None:  # noqa: ARG002
-        self._decode_seconds = seconds
-
     def _transcribe(self, job: Transcribe) -> Transcribed:
-        longest = self._decode_seconds if self._context.decode_load.has_rows() else _ALONE_SECONDS
-        until = time.monotonic() + min(self._turn_seconds, longest)
+        until = self._context.slice_end(alone_seconds=_ALONE_SECONDS)
         if self._current is None:
             self._current = self._models[job.window.model].transcribe(job.window)
         try:
@@ -156,23 +147,12 @@ def open_transcriber(path: Path) -> Any:
 
     Raises ValueError for weights that do not fit its layers.
     """
-    from mlx_audio.utils import apply_quantization
-
     package: Any = importlib.import_module(_MODULE)
-    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    weights: dict[str, mx.array] = {}
-    for file in sorted(path.glob("*.safetensors")):
-        weights |= mx.load(str(file))  # type: ignore[arg-type]
+    config, weights = read_config(path), read_tensors(path)
     dtype = next(
         (array.dtype for array in weights.values() if mx.issubdtype(array.dtype, mx.floating)), mx.float16
     )
     # mlx-audio's sanitize converts to this type: that of the files keeps their size.
     model = package.Model(package.ModelDimensions.from_dict(config), dtype)
-    weights = model.sanitize(weights)
-    apply_quantization(model, config, weights, None)
-    expected = dict(tree_flatten(model.parameters()))
-    if missing := sorted(expected.keys() - weights.keys()):
-        raise ValueError(f"{len(missing)} of its tensors are missing, such as {missing[0]!r}")
-    model.load_weights([(name, weights[name]) for name in expected], strict=True)
-    model.eval()
+    give_weights(model, model.sanitize(weights), config)
     return model

@@ -11,13 +11,9 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from mlxctl.engine.loading.audio_modules import give_weights, read_config, read_tensors
 from mlxctl.engine.speech.batch import Sound, SpeechBatch, TurnTaking
-from mlxctl.engine.speech.modules import (
-    give_weights,
-    read_config,
-    read_tensors,
-    with_own_state,
-)
+from mlxctl.engine.speech.streaming_state import with_own_state
 from mlxctl.engine.wire.jobs import Speak
 from mlxctl.ir import SpeechRecipe
 

@@ -12,14 +12,9 @@ import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_flatten
 
+from mlxctl.engine.loading.audio_modules import give_weights, open_tokenizer, read_config, read_tensors
 from mlxctl.engine.speech.batch import SPEECH_ERRORS, Sound, SpeechBatch, failed, report
-from mlxctl.engine.speech.modules import (
-    give_weights,
-    open_tokenizer,
-    read_config,
-    read_tensors,
-    with_own_state,
-)
+from mlxctl.engine.speech.streaming_state import with_own_state
 from mlxctl.engine.wire.jobs import Speak, Spoken
 from mlxctl.ir import SpeechRecipe
 from mlxctl.ir.speech import QWEN3_TTS_MAX_FRAMES

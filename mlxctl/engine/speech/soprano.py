@@ -9,13 +9,8 @@ from typing import Any
 
 import mlx.core as mx
 
+from mlxctl.engine.loading.audio_modules import give_weights, open_tokenizer, read_config, read_tensors
 from mlxctl.engine.speech.batch import Sound, SpeechBatch, TurnTaking
-from mlxctl.engine.speech.modules import (
-    give_weights,
-    open_tokenizer,
-    read_config,
-    read_tensors,
-)
 from mlxctl.engine.wire.jobs import Speak
 from mlxctl.ir import SpeechRecipe
 

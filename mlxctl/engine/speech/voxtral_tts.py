@@ -11,8 +11,8 @@ from typing import Any
 
 import mlx.core as mx
 
+from mlxctl.engine.loading.audio_modules import give_weights, read_config, read_tensors
 from mlxctl.engine.speech.batch import Sound, SpeechBatch, TurnTaking
-from mlxctl.engine.speech.modules import give_weights, read_config, read_tensors
 from mlxctl.engine.wire.jobs import Speak
 from mlxctl.ir import SpeechRecipe
 from mlxctl.ir.speech import VOXTRAL_TTS_MAX_FRAMES

@@ -27,8 +27,7 @@ _ALONE_SECONDS = 0.05
 class SpeechWorkload(Workload):
     """Speaks texts, those of one model together.
 
-    A request begins when its model has a row for it and its memory is free. A slice has a time limit, which
-    is the duration of a decode step while rows decode; it ends with the first unit of work after the limit.
+    A request begins when its model has a row for it and its memory is free.
     """
 
     task_type: ClassVar[type] = SpeechGenerationTask
@@ -36,13 +35,10 @@ class SpeechWorkload(Workload):
 
     def __init__(self, context: WorkloadContext) -> None:
         self._context = context
-        self._turn_seconds = context.settings.prefill_turn_seconds
-        self._decode_seconds = 0.0
         self._batches: dict[str, SpeechBatch] = {}
         self._row_bytes: dict[str, int] = {}
         self._waiting: deque[Speak] = deque()
         self._running: dict[int, Speak] = {}
-        context.decode_load.observers.append(self._observe_decode)
 
     @property
     def has_work(self) -> bool:
@@ -107,9 +103,6 @@ class SpeechWorkload(Workload):
             self._compute()
             self._context.memory.make_room()
 
-    def _observe_decode(self, seconds: float, alone: bool) -> None:  # noqa: ARG002
-        self._decode_seconds = seconds
-
     def _begin_waiting(self) -> None:
         """Begin the requests for which there are rows and memory.
 
@@ -131,8 +124,7 @@ class SpeechWorkload(Workload):
 
     def _compute(self) -> None:
         """Compute units of all models in turn, for one slice."""
-        longest = self._decode_seconds if self._context.decode_load.has_rows() else _ALONE_SECONDS
-        until = time.monotonic() + min(self._turn_seconds, longest)
+        until = self._context.slice_end(alone_seconds=_ALONE_SECONDS)
         while True:
             for batch in [batch for batch in self._batches.values() if batch.num_rows]:
                 for spoken in batch.step():

@@ -107,6 +107,11 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True):
         return self.kind == "text-to-speech"
 
     @property
+    def can_transcribe(self) -> bool:
+        """Whether it is known to transcribe audio."""
+        return self.kind == "speech-to-text"
+
+    @property
     def voices(self) -> tuple[str, ...]:
         """The voices of a speech model."""
         return self.speech.voices if self.speech else ()

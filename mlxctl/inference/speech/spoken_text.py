@@ -41,7 +41,7 @@ def check_request(request: SpeechRequest, recipe: SpeechRecipe) -> SpeechRequest
     if len(text) > MAX_TEXT_CHARS:
         message = f"the text has {len(text)} characters; send at most {MAX_TEXT_CHARS} in one request"
         raise InvalidRequest(message, param="input")
-    if request.speed != 1 and not recipe.takes_speed:
+    if request.speed != 1:
         raise InvalidRequest(f"model {request.model!r} has one speed; leave speed out", param="speed")
     if request.instructions and not recipe.follows_instructions:
         message = f"model {request.model!r} follows no instructions; leave them out"
@@ -171,7 +171,6 @@ class SpokenText:
             voice=request.voice,
             instructions=request.instructions,
             language=request.language,
-            speed=request.speed,
             reference=request.reference,
         )
         async with aclosing(self._session.speak(command)) as reports:

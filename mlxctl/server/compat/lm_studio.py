@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from mlxctl.inference import ServedModel
 from mlxctl.inference.models.manager import Models
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import UnknownModel
 from mlxctl.library.catalog import Catalog
 from mlxctl.protocols import OPENAI
@@ -36,8 +37,6 @@ from mlxctl.server.http.answer import answer
 from mlxctl.server.http.route import LOAD_ERRORS, Operation, Route, RouteContext
 from mlxctl.server.policy.caller import allowed_models, call_of
 
-_LISTED = ("text", "embeddings")
-
 
 class LMStudioModelsResource:
     """The served models, or the named one."""
@@ -53,13 +52,11 @@ class LMStudioModelsResource:
         if name is not None:
             name = await self._models.registered_name(name, call)
         await self._models.read_capabilities()
-        models = {model.name: model for model in self._models.served(allowed)}
+        models = _listed(self._models, allowed)
         if name is not None and lora.base_of(name, allowed) not in models:
             raise UnknownModel(name, tuple(models))
         adapters = [each.full_name for each in lora.adapters(allowed) if each.base in models]
-        # LM Studio has no kind of model for audio.
-        listed = [each.name for each in models.values() if each.facts.purpose in _LISTED]
-        wanted = [*listed, *adapters] if name is None else [name]
+        wanted = [*models, *adapters] if name is None else [name]
         described = [await self._describe(models[lora.base_of(each, allowed)], each) for each in wanted]
         answer(response, LMStudioModels(data=described) if name is None else described[0])
 
@@ -89,9 +86,7 @@ class LMStudioNativeModelsResource:
         """Describe the models."""
         await self._models.read_capabilities()
         allowed = allowed_models(request)
-        models = {
-            model.name: model for model in self._models.served(allowed) if model.facts.purpose in _LISTED
-        }
+        models = _listed(self._models, allowed)
         adapters = [
             (each.full_name, models[each.base])
             for each in self._models.lora.adapters(allowed)
@@ -123,6 +118,16 @@ class LMStudioNativeModelsResource:
                 vision=bool(model.supports_images), trained_for_tool_use=bool(model.supports_tools)
             ),
         )
+
+
+def _listed(models: Models, allowed: AllowedModels) -> dict[str, ServedModel]:
+    """Return the served models by name.
+
+    LM Studio has no kind of model for audio.
+    """
+    return {
+        model.name: model for model in models.served(allowed) if model.facts.purpose in ("text", "embeddings")
+    }
 
 
 def _model_action(

@@ -48,11 +48,18 @@ def has_unread_body(scope: Scope) -> bool:
     return connection.has_unread_body
 
 
+class BrokenStream(Exception):
+    """Ends an answer that cannot be finished; its cause is logged.
+
+    The connection ends without the last chunk, which tells the client.
+    """
+
+
 class DisconnectWatch:
     """ASGI wrapper that cancels the application's task on disconnect.
 
-    Runs `call_at_end` callbacks. Reading a body raises BodyTooSlow after `body_seconds`, and InvalidRequest
-    if it ends early.
+    Runs `call_at_end` callbacks, and ends an answer that raises BrokenStream. Reading a body raises
+    BodyTooSlow after `body_seconds`, and InvalidRequest if it ends early.
     """
 
     def __init__(self, application: Application, *, body_seconds: float) -> None:
@@ -76,6 +83,8 @@ class DisconnectWatch:
         except asyncio.CancelledError:
             if not connection.has_ended:
                 raise
+        except BrokenStream:
+            pass
         finally:
             connection.stop_watching()
             for callback in reversed(callbacks):

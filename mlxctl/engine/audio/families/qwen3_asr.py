@@ -17,6 +17,7 @@ from mlxctl.engine.audio.transcription_model import (
     max_tokens,
     with_audio,
 )
+from mlxctl.engine.loading.audio_modules import open_tokenizer
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.languages import LANGUAGE_NAMES, language_code
 from mlxctl.ir.transcription import SAMPLE_RATE
@@ -38,11 +39,10 @@ def open_model(model: Any, path: Path) -> TranscriptionModel:
 
 
 def read_processors(path: Path) -> tuple[Any, Any]:
-    """Return tokenizer and feature extractor. SEC: never with code of the directory."""
-    from transformers import AutoTokenizer, WhisperFeatureExtractor
+    """Return tokenizer and feature extractor."""
+    from transformers import WhisperFeatureExtractor
 
-    tokenizer = AutoTokenizer.from_pretrained(str(path), trust_remote_code=False, local_files_only=True)
-    return tokenizer, WhisperFeatureExtractor.from_pretrained(str(path), local_files_only=True)
+    return open_tokenizer(path), WhisperFeatureExtractor.from_pretrained(str(path), local_files_only=True)
 
 
 def encoded_audio(model: Any, extractor: Any, window: AudioWindow) -> Generator[None, None, mx.array]:

@@ -1,7 +1,6 @@
 """POST /v1/audio/speech and GET /v1/audio/voices: text to speech."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -14,7 +13,7 @@ from mlxctl.inference import InferenceService
 from mlxctl.inference.call_context import CallContext
 from mlxctl.ir import ReferenceAudio, SpeechRecipe, SpeechRequest
 from mlxctl.ir.audio_format import MEDIA_TYPES
-from mlxctl.ir.errors import InvalidRequest, MlxctlError
+from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.transcription import SAMPLE_RATE
 from mlxctl.protocols.openai.speech import (
     ParsedSpeech,
@@ -25,8 +24,7 @@ from mlxctl.protocols.openai.speech import (
 )
 from mlxctl.server.http.answer import answer
 from mlxctl.server.http.body import read_body
-from mlxctl.server.http.disconnect import call_at_end
-from mlxctl.server.http.error_handlers import record_error
+from mlxctl.server.http.disconnect import BrokenStream, call_at_end
 from mlxctl.server.http.open_requests import OpenHttpRequests
 from mlxctl.server.http.rate_limits import admit
 from mlxctl.server.http.stream import encode_stream_error
@@ -35,8 +33,6 @@ from mlxctl.server.policy.caller import allowed_models, call_of
 from mlxctl.server.resources.audio.spoken_answer import SpokenAnswer
 from mlxctl.server.resources.audio.transcriptions import open_audio
 from mlxctl.state.settings import ServerSettings
-
-_log = logging.getLogger(__name__)
 
 MAX_REFERENCE_SECONDS = 60
 """The longest recording of a voice. A policy: some seconds suffice, and the encoder takes them at once."""
@@ -148,10 +144,10 @@ class _AudioStream:
                     chunk = await self._next()
                 yield chunk
         except Exception as error:
+            end = encode_stream_error(error, self._events or SpeechEvents(), self._call)
             if self._events is None:
-                self._fail(error)
-                raise
-            yield encode_stream_error(error, self._events, self._call)
+                raise BrokenStream from error
+            yield end
 
     async def _next(self) -> bytes:
         """Return the next bytes to send, never b"" but at the end."""
@@ -174,15 +170,6 @@ class _AudioStream:
             num_text_tokens=self._work.num_text_tokens, num_audio_tokens=self._work.num_audio_tokens
         )
         return (self._events.delta(data) if data else b"") + done
-
-    def _fail(self, error: Exception) -> None:
-        """Record the error.
-
-        The connection ends without its last chunk, which tells the client.
-        """
-        if isinstance(error, MlxctlError):
-            record_error(error, self._call.record)
-        _log.warning("audio ended early: %s", error)
 
     @staticmethod
     async def _run(step: Callable[..., bytes], *values: bytes) -> bytes:

@@ -1,15 +1,13 @@
-"""Modules of mlx-audio: weights, and copies with their own state.
+"""Modules of mlx-audio: configuration, weights, tokenizer.
 
-MLX thread only.
+MLX thread only. Nothing is downloaded, and no code of a model's directory runs, as mlx-audio's loaders do.
 """
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-import mlx.nn as nn
 from mlx.utils import tree_flatten
 
 
@@ -45,24 +43,11 @@ def give_weights(module: Any, weights: dict[str, mx.array], config: dict[str, An
     module.eval()
 
 
-def with_own_state(module: Any) -> Any:
-    """Return a copy of a streaming module that shares the weights.
-
-    Such modules keep their state, arrays and caches of keys and values, in attributes.
-    """
-    from mlx_audio.lm.models.cache import KVCache
-
-    if isinstance(module, nn.Module):
-        own = copy.copy(module)
-        dict.update(own, {name: with_own_state(value) for name, value in module.items()})
-        return own
-    if isinstance(module, list):
-        return [with_own_state(value) for value in module]
-    return copy.copy(module) if isinstance(module, KVCache) else module
-
-
 def open_tokenizer(path: Path) -> Any:
-    """Return the tokenizer in a directory, without code and without the hub."""
+    """Return the tokenizer in a directory.
+
+    SEC: without the directory's code, and without the hub.
+    """
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False)
