@@ -1,4 +1,7 @@
-"""One answer of a remote, with the figures and the rights of a local one. Event-loop thread only."""
+"""One answer of a remote, counted like a local one.
+
+Event-loop thread only.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -70,7 +73,10 @@ class RemoteAnswer:
 
     @property
     def usage(self) -> Usage:
-        """Token counts so far. A remote that sends none has a token in each piece."""
+        """Token counts so far.
+
+        A remote that sends none counts as one that has a token in each piece.
+        """
         usage = self._generation.usage
         return replace(usage, num_completion_tokens=usage.num_completion_tokens or self._num_deltas)
 
@@ -84,7 +90,10 @@ class RemoteAnswer:
         return replace(collector.result(), prefill_seconds=prefill_seconds, decode_seconds=decode_seconds)
 
     def nudge(self) -> None:
-        """Wake the waiting iteration. It gets an empty list if there is no event."""
+        """Wake the waiting iteration.
+
+        It gets an empty list if there is no event.
+        """
         if self._events.empty():
             self._events.put_nowait([])
 

@@ -1,4 +1,7 @@
-"""One configured remote: its models, its health, and requests to it. Event-loop thread only."""
+"""One configured remote: its models, health, and requests.
+
+Event-loop thread only.
+"""
 
 import asyncio
 import logging
@@ -43,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class RemoteServer:
-    """A remote that offers the `models` that it lists and the settings allow.
+    """A remote, with the `models` that the settings allow.
 
     `problem` is why the last health check failed. `results` counts requests by how they began or ended.
     """
@@ -144,7 +147,10 @@ class RemoteServer:
         return self._inference.body(request)
 
     def translate(self, error: MlxctlError) -> MlxctlError:
-        """Return the caller's error for one of the server. It names the server, not its address."""
+        """Return the caller's error for one of the server.
+
+        It names the server, not its address.
+        """
         match error:
             case ServerUnreachable():
                 return RemoteFailed(self.name, f"no usable answer: {error.reason}")

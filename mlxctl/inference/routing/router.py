@@ -1,4 +1,7 @@
-"""Sends each request to the engine of this machine or to a remote. Event-loop thread only."""
+"""Sends each request to the local engine or to a remote.
+
+Event-loop thread only.
+"""
 
 import asyncio
 import logging
@@ -94,9 +97,10 @@ class Router:
     async def generate_all(
         self, packed: PackedRequest, call: CallContext, *, requested: str, on_route: Callable[[str], None]
     ) -> Answers:
-        """Start the answers to a request whose model is that of `answering` for the `requested` name.
+        """Start the answers to a request, here or elsewhere.
 
-        `on_route` gets `local` or `remote:NAME` before each try. Raises what the last one raises.
+        Its model is that of `answering` for the `requested` name. `on_route` gets `local` or `remote:NAME`
+        before each try. Raises what the last one raises.
         """
         name, pin = packed.head.model, call.pin
         requested = requested or name
@@ -156,9 +160,10 @@ class Router:
         raise failure
 
     async def _prepared(self, packed: PackedRequest, call: CallContext) -> GenerationRequest:
-        """Return the request as a remote may get it, after the checks of a local one.
+        """Return the request as a remote may get it.
 
-        Nothing is rendered or tokenized. Raises RequestError, CapacityError.
+        It has passed the checks of a local one; nothing is rendered or tokenized. Raises RequestError,
+        CapacityError.
         """
         model = packed.head.model
         if packed.has_documents and call.text_rules is not None and call.text_rules().applies("input", model):
@@ -189,7 +194,7 @@ class Router:
 
     @staticmethod
     def _in_order(servers: Sequence[RemoteServer], cached: str | None) -> list[RemoteServer]:
-        """Return servers that work first, then by priority, cached prefix and open requests."""
+        """Return the servers in the order in which to ask them."""
         return sorted(
             servers,
             key=lambda server: (

@@ -34,7 +34,10 @@ _FAR_FAILURES = (EngineError, CapacityError)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a request goes: `server` is the name of a remote or ANY_REMOTE, None this machine."""
+    """Where a request goes.
+
+    `server` is the name of a remote or ANY_REMOTE, None this machine.
+    """
 
     server: str | None
     model: str
@@ -67,7 +70,7 @@ class Rules:
     def after(
         self, error: MlxctlError, model: str, *, num_bytes: int, pin: Pin | None, is_remote: bool
     ) -> Target | None:
-        """Return where a request goes that failed so, here or at a remote; None if it stays failed."""
+        """Return where a request goes after a failure, None for nowhere."""
         if not is_remote and isinstance(error, _TOO_LARGE):
             kinds: tuple[str, ...] = ("no_memory", "failure")
         elif isinstance(error, _FAR_FAILURES if is_remote else _NEAR_FAILURES) and not isinstance(
