@@ -4,6 +4,7 @@ Event-loop thread only.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -20,10 +21,32 @@ from mlxctl.ir import (
     ToolArgumentsDelta,
     Usage,
 )
-from mlxctl.ir.errors import MlxctlError
+from mlxctl.ir.errors import MlxctlError, SequenceFailed
+
+_log = logging.getLogger(__name__)
 
 # A client that does not read stops the reader, and by TCP the remote.
 _MAX_QUEUED = 16
+
+
+class SentContent:
+    """The body that a remote got, and the text of its answer; implements `RequestContent`."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._texts: list[str] = []
+
+    def add(self, text: str) -> None:
+        """Add text of the answer: visible, thinking or arguments."""
+        self._texts.append(text)
+
+    def prompt(self) -> bytes:
+        """Return the body."""
+        return self._body
+
+    def answer(self) -> bytes:
+        """Return all texts in order."""
+        return "".join(self._texts).encode()
 
 
 class RemoteAnswer:
@@ -129,6 +152,10 @@ class RemoteAnswer:
                     await self._events.put(events)
         except MlxctlError as error:
             await self._events.put(self._translate(error))
+        except Exception:
+            # Otherwise the holder would wait for ever.
+            _log.exception("the answer of a remote was not read")
+            await self._events.put(SequenceFailed("the server failed unexpectedly; its log says why"))
 
     def _counted(self, events: list[StreamEvent]) -> list[StreamEvent]:
         """Count events, and return them with a usage."""
@@ -140,6 +167,8 @@ class RemoteAnswer:
                     self._entry.prefilled(event.num_processed, event.num_cached)
                 case TextDelta() | ThinkingDelta() | ToolArgumentsDelta():
                     self._num_deltas += 1
+                    if isinstance(content := self._entry.content, SentContent):
+                        content.add(event.json if isinstance(event, ToolArgumentsDelta) else event.text)
         if self._num_deltas > num_before:
             self._entry.generated(self._num_deltas - num_before)
         if not events or not isinstance(finished := events[-1], Finished):

@@ -27,6 +27,7 @@ from mlxctl.ir.errors import (
     InvalidRequest,
     MlxctlError,
     ModelUnavailable,
+    ShuttingDown,
     UnknownModel,
 )
 from mlxctl.state.settings import RemoteSettings
@@ -61,6 +62,7 @@ class Router:
         self._off = tuple(off)
         self._rules = rules or Rules()
         self._affinity = Affinity()
+        self._is_stopping = False
         inference.models.is_elsewhere = lambda name: any(name in server.models for server in self.servers)
 
     async def open(self) -> None:
@@ -72,6 +74,15 @@ class Router:
             _, late = await asyncio.wait(waiting, timeout=_FIRST_CHECK_SECONDS)
             for task in late:
                 task.cancel()
+
+    def stop(self) -> None:
+        """Take no new requests."""
+        self._is_stopping = True
+
+    @property
+    def num_open(self) -> int:
+        """Open requests to remotes."""
+        return sum(server.num_open for server in self.servers)
 
     async def close(self) -> None:
         """End all requests to remotes."""
@@ -102,17 +113,19 @@ class Router:
         Its model is that of `answering` for the `requested` name. `on_route` gets `local` or `remote:NAME`
         before each try. Raises what the last one raises.
         """
-        name, pin = packed.head.model, call.pin
+        if self._is_stopping:
+            raise ShuttingDown("the server is shutting down")
+        name = packed.head.model
         requested = requested or name
         size = 0
         if self._rules.needs_size(requested):
             size = await asyncio.to_thread(lambda: prompt_bytes(packed.unpack()))
-        target = self._rules.first(requested, num_bytes=size, pin=pin) or self._home(name, call)
+        target = self._rules.first(requested, num_bytes=size, call=call) or self._home(name, call)
         try:
             return await self._ask(target, packed, call, on_route)
         except MlxctlError as error:
             other = self._rules.after(
-                error, requested, num_bytes=size, pin=pin, is_remote=target.server is not None
+                error, requested, num_bytes=size, call=call, is_remote=target.server is not None
             )
             if other is None or other == target:
                 raise
