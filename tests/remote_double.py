@@ -40,7 +40,10 @@ class Script:
 
 
 class RemoteDouble(ThreadingHTTPServer):
-    """Answers by the `scripts` of models, else well. `asked` are the bodies, `heads` their headers."""
+    """Answers by the `scripts` of models, else well.
+
+    `asked` are the bodies, `heads` their headers.
+    """
 
     daemon_threads = True
 

@@ -3,7 +3,7 @@
 from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.preparation import PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts
-from mlxctl.inference.request_entry import RequestContent
+from mlxctl.inference.request_entry import TokenContent
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.screening import Screened
 from mlxctl.inference.session import ModelSession
@@ -28,7 +28,7 @@ async def embed(
     entry = log.begin(request.model, call, num_prompt_tokens=num_tokens)
     if call.record.keeps_content:
         prompt_ids = [token_id for each in inputs for token_id in each]
-        entry.content = RequestContent(
+        entry.content = TokenContent(
             prompt_ids=prompt_ids, answer_ids=(), bytes_of=session.reader.tokens.bytes_of
         )
     with entry.until_done():

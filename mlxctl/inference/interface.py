@@ -61,7 +61,7 @@ class AnswerStream(Protocol):
 
 
 class OpenAnswer(AnswerStream, Protocol):
-    """One answer as a server sends it on, with what its protocols and guardrails need."""
+    """One answer, with what protocols and guardrails need."""
 
     async def __anext__(self) -> list[StreamEvent]: ...
 
@@ -74,7 +74,10 @@ class OpenAnswer(AnswerStream, Protocol):
         """Token counts so far."""
 
     def nudge(self) -> None:
-        """Wake the waiting iteration. It gets an empty list if there is no event."""
+        """Wake the waiting iteration.
+
+        It gets an empty list if there is no event.
+        """
 
     def refuse(self) -> None:
         """Stop the answer: a guardrail ends it."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from mlxctl.engine import PrefillFigures, RowUpdate
 from mlxctl.ir import Finished, StreamEvent
@@ -68,9 +68,19 @@ class RequestView:
         return self.state in ("waiting", "reading", "answering")
 
 
+class RequestContent(Protocol):
+    """Prompt and answer of one request, where they are recorded."""
+
+    def prompt(self) -> bytes:
+        """Return the prompt as the model, or the remote, read it."""
+
+    def answer(self) -> bytes:
+        """Return the answer so far."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestContent:
-    """Prompt and answer as token ids.
+class TokenContent:
+    """Prompt and answer as token ids; implements `RequestContent`.
 
     `answer_ids` grows while the answer is generated. `bytes_of` returns a token's bytes.
     """

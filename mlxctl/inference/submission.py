@@ -13,7 +13,7 @@ from mlxctl.inference.generation import Generation
 from mlxctl.inference.models.leases import Lease
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.prompt_echo import PromptEcho
-from mlxctl.inference.request_entry import RequestContent
+from mlxctl.inference.request_entry import TokenContent
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.session import ModelSession
 from mlxctl.ir.errors import InvalidRequest, MlxctlError
@@ -97,7 +97,7 @@ class Submissions:
         opened = b"" if head.cache.mode == "off" else preparation.opened[number]
         answer_ids: list[int] = []
         if call.record.keeps_content:
-            entry.content = RequestContent(
+            entry.content = TokenContent(
                 prompt_ids=prepared.token_ids,
                 answer_ids=answer_ids,
                 bytes_of=session.reader.tokens.bytes_of,

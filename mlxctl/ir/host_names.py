@@ -20,7 +20,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_local_network(host: str) -> bool:
-    """Return whether a host is loopback or on the local network, by name or address.
+    """Return whether a host is loopback or on the local network.
 
     Addresses that the internet does not route, names without a dot, and names of local zones are.
     """

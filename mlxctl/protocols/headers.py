@@ -31,7 +31,10 @@ def header_context_overflow(value: str | None) -> ContextOverflow | None:
 
 
 def header_route(value: str | None) -> Route | None:
-    """Return where a request must be answered, None without a header. Raises InvalidRequest."""
+    """Return where a request must be answered, None without a header.
+
+    Raises InvalidRequest.
+    """
     return None if value is None else _choose(ROUTE_HEADER, value, _ROUTES)
 
 

@@ -67,9 +67,12 @@ class HostedApplication:
             self._watch.cancel()
         await self.services.policy.close()
         self.services.catalog.downloads.close()
+        router = self.services.router
+        router.stop()
         await self.services.inference.close(drain_seconds=self._drain_seconds)
-        await self.services.router.close()
-        await self._open_requests.close(seconds=_LAST_RESPONSES_SECONDS)
+        seconds = self._drain_seconds if router.num_open else 0.0
+        await self._open_requests.close(seconds=max(seconds, _LAST_RESPONSES_SECONDS))
+        await router.close()
         if stop_listening is not None:
             await stop_listening()
         if self._tracing is not None:

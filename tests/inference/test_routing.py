@@ -1,10 +1,14 @@
 """Breakers, rules and what counts as cloud."""
 
+from dataclasses import replace
+
 import pytest
 
+from mlxctl.inference.call_context import operator_call
 from mlxctl.inference.routing.breaker import MAX_FAILURES, PAUSE_SECONDS, Breaker
 from mlxctl.inference.routing.rules import Rules, Target, prompt_bytes
 from mlxctl.ir import GenerationRequest, ToolSpec, text_message
+from mlxctl.ir.allowed_models import AllowedModels
 from mlxctl.ir.errors import (
     CapacityError,
     ContextTooLong,
@@ -96,16 +100,23 @@ RULES = Rules(
     ],
 )
 def test_first_rule_for_a_failure_counts(error: MlxctlError, is_remote: bool, target: Target | None) -> None:
-    assert RULES.after(error, "m", num_bytes=0, pin=None, is_remote=is_remote) == target
+    assert RULES.after(error, "m", num_bytes=0, call=operator_call(), is_remote=is_remote) == target
 
 
 def test_pinned_request_takes_rules_of_its_side_only() -> None:
     error = RemoteFailed("far", "it failed")
-    found = RULES.after(error, "m", num_bytes=0, pin="local", is_remote=True)
-    assert found == Target(None, "small")
-    assert RULES.first("m", num_bytes=100, pin="local") is None
-    assert RULES.first("m", num_bytes=100, pin=None) == Target("long", "m")
-    assert RULES.first("m", num_bytes=99, pin=None) is None
+    free, pinned = operator_call(), replace(operator_call(), pin="local")
+    assert RULES.after(error, "m", num_bytes=0, call=pinned, is_remote=True) == Target(None, "small")
+    assert RULES.first("m", num_bytes=100, call=pinned) is None
+    assert RULES.first("m", num_bytes=100, call=free) == Target("long", "m")
+    assert RULES.first("m", num_bytes=99, call=free) is None
+
+
+def test_rule_gives_no_caller_a_model_of_others() -> None:
+    call = operator_call()
+    limited = replace(call, caller=replace(call.caller, models=AllowedModels(("m",))))
+    error = NoRoomForModel("m", "it is large")
+    assert RULES.after(error, "m", num_bytes=0, call=limited, is_remote=False) == Target("spare", "m")
 
 
 def test_prompt_bytes_are_those_of_texts_and_tools() -> None:

@@ -1,4 +1,4 @@
-"""Other servers behind this address: every protocol, broken remotes, rules, and what never leaves."""
+"""Other servers behind this address, and what never leaves it."""
 
 import json
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ class Front:
 
 @pytest.fixture(scope="module")
 def front(server: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
-    """A front with the demo model; `tiny` lives at another mlxctl, the rest at doubles."""
+    """A front with the demo model; other models are elsewhere."""
     with ExitStack() as stack:
         near, second, cloud = (stack.enter_context(remote_double(**BROKEN)) for _ in range(3))
         broken_model = tmp_path_factory.mktemp("models") / "broken"
@@ -193,7 +193,7 @@ def test_conversation_stays_at_the_server_that_has_its_prefix(front: Front) -> N
 
 
 def test_rules_fire(front: Front) -> None:
-    """By name, by length, where the prompt does not fit, and where the model fails here."""
+    """By name, by length, and where the model fails."""
     assert front.chat("first").headers["x-mlxctl-route"] == "remote:near"
     assert front.near.asked[-1]["model"] == "near"
     assert front.chat("mlxctl-demo").headers["x-mlxctl-route"] == "local"
@@ -218,7 +218,7 @@ def test_pinned_request_falls_nowhere(front: Front, model: str, pin: str) -> Non
 
 
 def test_nothing_reaches_the_cloud_unless_it_is_on(front: Front) -> None:
-    """Not even the health check: rules, names and pins lead there in vain."""
+    """Names, rules and pins lead there in vain; no check does."""
     for model in ("down", "demo", "cloudy"):
         front.chat(model, headers={"x-mlxctl-route": "remote"})
         front.chat(model)

@@ -32,7 +32,7 @@ class EventReader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatProtocol:
-    """A protocol: its route below `/v1`, the body of a streamed request, the reader of its answer.
+    """Route below `/v1`, body and answer of a streamed generation.
 
     `body` raises InvalidRequest for options that it cannot carry.
     """

@@ -79,7 +79,10 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 class MessageReader:
-    """Parser of one stream; `message_stop` ends it. Blocks of unknown types are skipped."""
+    """Parser of one stream; `message_stop` ends it.
+
+    Blocks of unknown types are skipped.
+    """
 
     def __init__(self) -> None:
         self.is_over = False

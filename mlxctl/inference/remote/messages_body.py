@@ -33,7 +33,10 @@ _PROTOCOL = "the Messages API"
 
 
 def messages_body(request: GenerationRequest) -> dict[str, Any]:
-    """Return the body of a streamed message. Raises InvalidRequest for options that it cannot carry."""
+    """Return the body of a streamed message.
+
+    Raises InvalidRequest for options that it cannot carry.
+    """
     check_common(request)
     sampling = request.sampling
     refuse_set(sampling, except_for=("temperature", "top_p", "top_k"), protocol=_PROTOCOL)

@@ -1,4 +1,4 @@
-"""Which server answers a request: the engine of this machine, or a remote.
+"""Which server answers a request: this machine, or a remote.
 
 Event-loop thread only.
 """

@@ -14,7 +14,10 @@ _MAX_DIGESTS = 64
 
 
 class Affinity:
-    """The remotes that were sent the beginnings of conversations; the oldest are forgotten."""
+    """Remotes by the beginnings of conversations that they have read.
+
+    The oldest are forgotten.
+    """
 
     def __init__(self) -> None:
         self._servers: OrderedDict[bytes, str] = OrderedDict()
@@ -33,9 +36,9 @@ class Affinity:
 
 
 def prefixes_of(request: GenerationRequest) -> tuple[bytes, ...]:
-    """Return a digest of each beginning of a conversation, the shortest first. Any thread.
+    """Return a digest of each beginning of a conversation, shortest first.
 
-    Each begins with model, tools and the first user message. Another caller's namespace has others.
+    Each begins with model, tools and the first user message. Those of another caller differ. Any thread.
     """
     running = hashlib.blake2b(request.cache.namespace, digest_size=16)
     running.update(msgspec.json.encode((request.model, [tool.name for tool in request.tools])))

@@ -1,6 +1,10 @@
-"""One answer of a remote, with the figures and the rights of a local one. Event-loop thread only."""
+"""One answer of a remote, counted like a local one.
+
+Event-loop thread only.
+"""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,10 +21,32 @@ from mlxctl.ir import (
     ToolArgumentsDelta,
     Usage,
 )
-from mlxctl.ir.errors import MlxctlError
+from mlxctl.ir.errors import MlxctlError, SequenceFailed
+
+_log = logging.getLogger(__name__)
 
 # A client that does not read stops the reader, and by TCP the remote.
 _MAX_QUEUED = 16
+
+
+class SentContent:
+    """The body that a remote got, and the text of its answer; implements `RequestContent`."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._texts: list[str] = []
+
+    def add(self, text: str) -> None:
+        """Add text of the answer: visible, thinking or arguments."""
+        self._texts.append(text)
+
+    def prompt(self) -> bytes:
+        """Return the body."""
+        return self._body
+
+    def answer(self) -> bytes:
+        """Return all texts in order."""
+        return "".join(self._texts).encode()
 
 
 class RemoteAnswer:
@@ -70,7 +96,10 @@ class RemoteAnswer:
 
     @property
     def usage(self) -> Usage:
-        """Token counts so far. A remote that sends none has a token in each piece."""
+        """Token counts so far.
+
+        A remote that sends none counts as one that has a token in each piece.
+        """
         usage = self._generation.usage
         return replace(usage, num_completion_tokens=usage.num_completion_tokens or self._num_deltas)
 
@@ -84,7 +113,10 @@ class RemoteAnswer:
         return replace(collector.result(), prefill_seconds=prefill_seconds, decode_seconds=decode_seconds)
 
     def nudge(self) -> None:
-        """Wake the waiting iteration. It gets an empty list if there is no event."""
+        """Wake the waiting iteration.
+
+        It gets an empty list if there is no event.
+        """
         if self._events.empty():
             self._events.put_nowait([])
 
@@ -120,6 +152,10 @@ class RemoteAnswer:
                     await self._events.put(events)
         except MlxctlError as error:
             await self._events.put(self._translate(error))
+        except Exception:
+            # Otherwise the holder would wait for ever.
+            _log.exception("the answer of a remote was not read")
+            await self._events.put(SequenceFailed("the server failed unexpectedly; its log says why"))
 
     def _counted(self, events: list[StreamEvent]) -> list[StreamEvent]:
         """Count events, and return them with a usage."""
@@ -131,6 +167,8 @@ class RemoteAnswer:
                     self._entry.prefilled(event.num_processed, event.num_cached)
                 case TextDelta() | ThinkingDelta() | ToolArgumentsDelta():
                     self._num_deltas += 1
+                    if isinstance(content := self._entry.content, SentContent):
+                        content.add(event.json if isinstance(event, ToolArgumentsDelta) else event.text)
         if self._num_deltas > num_before:
             self._entry.generated(self._num_deltas - num_before)
         if not events or not isinstance(finished := events[-1], Finished):

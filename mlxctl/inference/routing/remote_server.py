@@ -1,4 +1,7 @@
-"""One configured remote: its models, its health, and requests to it. Event-loop thread only."""
+"""One configured remote: its models, health, and requests.
+
+Event-loop thread only.
+"""
 
 import asyncio
 import logging
@@ -12,7 +15,7 @@ from mlxctl.inference.remote.chat_protocol import ANTHROPIC, OPENAI
 from mlxctl.inference.remote.errors import REDIRECTED
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.routing.breaker import Breaker
-from mlxctl.inference.routing.remote_answer import RemoteAnswer
+from mlxctl.inference.routing.remote_answer import RemoteAnswer, SentContent
 from mlxctl.inference.routing.rules import remote_route
 from mlxctl.ir import GenerationRequest, StreamEvent
 from mlxctl.ir.errors import (
@@ -43,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class RemoteServer:
-    """A remote that offers the `models` that it lists and the settings allow.
+    """A remote, with the `models` that the settings allow.
 
     `problem` is why the last health check failed. `results` counts requests by how they began or ended.
     """
@@ -55,12 +58,10 @@ class RemoteServer:
         api_key: str | None,
         headers: Mapping[str, str],
         log: RequestLog,
-        is_cloud: bool,
     ) -> None:
         """`headers` are those of all requests. Raises SettingsError."""
         self.settings = settings
         self.name = settings.name
-        self.is_cloud = is_cloud
         self.breaker = Breaker()
         self.num_open = 0
         self.results: Counter[str] = Counter()
@@ -111,6 +112,9 @@ class RemoteServer:
                 return
             self.breaker.fail()
             self._failed(self.translate(error))
+        except BaseException:
+            self.breaker.give_up()
+            raise
         else:
             found = {model.name: model for model in listed if self._offers(model.name) and model.can_chat}
             self._passed(self._exact | found)
@@ -137,6 +141,8 @@ class RemoteServer:
             self.breaker.give_up()
             entry.end("stopped")
             raise
+        if call.record.keeps_content:
+            entry.content = SentContent(body)
         return RemoteAnswer(generation, first, entry, translate=self.translate, on_end=self._ended)
 
     def body(self, request: GenerationRequest) -> bytes:
@@ -144,7 +150,10 @@ class RemoteServer:
         return self._inference.body(request)
 
     def translate(self, error: MlxctlError) -> MlxctlError:
-        """Return the caller's error for one of the server. It names the server, not its address."""
+        """Return the caller's error for one of the server.
+
+        It names the server, not its address.
+        """
         match error:
             case ServerUnreachable():
                 return RemoteFailed(self.name, f"no usable answer: {error.reason}")

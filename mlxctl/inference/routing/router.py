@@ -1,4 +1,7 @@
-"""Sends each request to the engine of this machine or to a remote. Event-loop thread only."""
+"""Sends each request to the local engine or to a remote.
+
+Event-loop thread only.
+"""
 
 import asyncio
 import logging
@@ -24,6 +27,7 @@ from mlxctl.ir.errors import (
     InvalidRequest,
     MlxctlError,
     ModelUnavailable,
+    ShuttingDown,
     UnknownModel,
 )
 from mlxctl.state.settings import RemoteSettings
@@ -58,6 +62,7 @@ class Router:
         self._off = tuple(off)
         self._rules = rules or Rules()
         self._affinity = Affinity()
+        self._is_stopping = False
         inference.models.is_elsewhere = lambda name: any(name in server.models for server in self.servers)
 
     async def open(self) -> None:
@@ -69,6 +74,15 @@ class Router:
             _, late = await asyncio.wait(waiting, timeout=_FIRST_CHECK_SECONDS)
             for task in late:
                 task.cancel()
+
+    def stop(self) -> None:
+        """Take no new requests."""
+        self._is_stopping = True
+
+    @property
+    def num_open(self) -> int:
+        """Open requests to remotes."""
+        return sum(server.num_open for server in self.servers)
 
     async def close(self) -> None:
         """End all requests to remotes."""
@@ -94,21 +108,24 @@ class Router:
     async def generate_all(
         self, packed: PackedRequest, call: CallContext, *, requested: str, on_route: Callable[[str], None]
     ) -> Answers:
-        """Start the answers to a request whose model is that of `answering` for the `requested` name.
+        """Start the answers to a request, here or elsewhere.
 
-        `on_route` gets `local` or `remote:NAME` before each try. Raises what the last one raises.
+        Its model is that of `answering` for the `requested` name. `on_route` gets `local` or `remote:NAME`
+        before each try. Raises what the last one raises.
         """
-        name, pin = packed.head.model, call.pin
+        if self._is_stopping:
+            raise ShuttingDown("the server is shutting down")
+        name = packed.head.model
         requested = requested or name
         size = 0
         if self._rules.needs_size(requested):
             size = await asyncio.to_thread(lambda: prompt_bytes(packed.unpack()))
-        target = self._rules.first(requested, num_bytes=size, pin=pin) or self._home(name, call)
+        target = self._rules.first(requested, num_bytes=size, call=call) or self._home(name, call)
         try:
             return await self._ask(target, packed, call, on_route)
         except MlxctlError as error:
             other = self._rules.after(
-                error, requested, num_bytes=size, pin=pin, is_remote=target.server is not None
+                error, requested, num_bytes=size, call=call, is_remote=target.server is not None
             )
             if other is None or other == target:
                 raise
@@ -156,9 +173,10 @@ class Router:
         raise failure
 
     async def _prepared(self, packed: PackedRequest, call: CallContext) -> GenerationRequest:
-        """Return the request as a remote may get it, after the checks of a local one.
+        """Return the request as a remote may get it.
 
-        Nothing is rendered or tokenized. Raises RequestError, CapacityError.
+        It has passed the checks of a local one; nothing is rendered or tokenized. Raises RequestError,
+        CapacityError.
         """
         model = packed.head.model
         if packed.has_documents and call.text_rules is not None and call.text_rules().applies("input", model):
@@ -189,7 +207,7 @@ class Router:
 
     @staticmethod
     def _in_order(servers: Sequence[RemoteServer], cached: str | None) -> list[RemoteServer]:
-        """Return servers that work first, then by priority, cached prefix and open requests."""
+        """Return the servers in the order in which to ask them."""
         return sorted(
             servers,
             key=lambda server: (

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
 
 import msgspec
 
+from mlxctl.inference.call_context import CallContext
 from mlxctl.ir import GenerationRequest, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from mlxctl.ir.errors import (
     CapacityError,
@@ -25,7 +25,6 @@ from mlxctl.state.settings import RouteSettings
 
 LOCAL = "local"
 ANY_REMOTE = ""
-Pin = Literal["local", "remote"]
 _TOO_LARGE = (NoRoomForModel, ContextOverBudget, ContextTooLong, MemoryShortage)
 _NEAR_FAILURES = (EngineError, EngineRecovering)
 # A remote that is busy, or that is not asked for now, cannot answer either.
@@ -34,7 +33,10 @@ _FAR_FAILURES = (EngineError, CapacityError)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a request goes: `server` is the name of a remote or ANY_REMOTE, None this machine."""
+    """Where a request goes.
+
+    `server` is the name of a remote or ANY_REMOTE, None this machine.
+    """
 
     server: str | None
     model: str
@@ -60,14 +62,14 @@ class Rules:
         """Whether a decision about the model needs the size of the prompt."""
         return any(rule.min_prompt_bytes and fnmatchcase(model, rule.model) for rule in self.rules)
 
-    def first(self, model: str, *, num_bytes: int, pin: Pin | None) -> Target | None:
+    def first(self, model: str, *, num_bytes: int, call: CallContext) -> Target | None:
         """Return where a request goes first, None if no rule says it."""
-        return next(iter(self._targets(("always",), model, num_bytes, pin)), None)
+        return next(iter(self._targets(("always",), model, num_bytes, call)), None)
 
     def after(
-        self, error: MlxctlError, model: str, *, num_bytes: int, pin: Pin | None, is_remote: bool
+        self, error: MlxctlError, model: str, *, num_bytes: int, call: CallContext, is_remote: bool
     ) -> Target | None:
-        """Return where a request goes that failed so, here or at a remote; None if it stays failed."""
+        """Return where a request goes after a failure, None for nowhere."""
         if not is_remote and isinstance(error, _TOO_LARGE):
             kinds: tuple[str, ...] = ("no_memory", "failure")
         elif isinstance(error, _FAR_FAILURES if is_remote else _NEAR_FAILURES) and not isinstance(
@@ -76,20 +78,23 @@ class Rules:
             kinds = ("failure",)
         else:
             return None
-        return next(iter(self._targets(kinds, model, num_bytes, pin)), None)
+        return next(iter(self._targets(kinds, model, num_bytes, call)), None)
 
     def _targets(
-        self, when: tuple[str, ...], model: str, num_bytes: int, pin: Pin | None
+        self, when: tuple[str, ...], model: str, num_bytes: int, call: CallContext
     ) -> Iterable[Target]:
         for rule in self.rules:
             kind = "local" if rule.to == LOCAL else "remote"
+            target = Target(None if kind == "local" else rule.to, rule.use or model)
             if (
                 rule.when in when
                 and fnmatchcase(model, rule.model)
                 and num_bytes >= (rule.min_prompt_bytes or 0)
-                and pin in (None, kind)
+                and call.pin in (None, kind)
+                # SEC: a rule gives no caller a model that its key does not allow.
+                and (kind == "local" or target.model in call.models)
             ):
-                yield Target(None if kind == "local" else rule.to, rule.use or model)
+                yield target
 
 
 def prompt_bytes(request: GenerationRequest) -> int:

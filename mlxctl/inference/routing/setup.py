@@ -27,22 +27,13 @@ def create_router(settings: Settings, inference: InferenceService) -> Router:
     on: list[RemoteServer] = []
     off: list[RemoteSettings] = []
     for remote in settings.remotes:
-        is_cloud = _is_cloud(remote)
-        if is_cloud and not settings.routing.cloud:
+        if _is_cloud(remote) and not settings.routing.cloud:
             _log.info("remote %r is off: it is a cloud server, and routing.cloud is false", remote.name)
             off.append(remote)
             continue
         variable = remote.api_key_env
         key = secret_of_environment(variable, f"api_key_env of remote {remote.name!r}") if variable else None
-        on.append(
-            RemoteServer(
-                remote,
-                api_key=key,
-                headers={VIA_HEADER: server_id},
-                log=inference.log,
-                is_cloud=is_cloud,
-            )
-        )
+        on.append(RemoteServer(remote, api_key=key, headers={VIA_HEADER: server_id}, log=inference.log))
     names = {server.name for server in on} | {LOCAL}
     rules = Rules(rules=tuple(rule for rule in settings.routes if rule.to in names))
     return Router(inference, server_id=server_id, servers=on, off=off, rules=rules)

@@ -14,7 +14,7 @@ import msgspec
 
 from mlxctl.engine import Speak
 from mlxctl.inference.call_context import CallContext
-from mlxctl.inference.request_entry import RequestContent, RequestEntry
+from mlxctl.inference.request_entry import RequestEntry, TokenContent
 from mlxctl.inference.session import ModelSession
 from mlxctl.inference.speech.sentences import cut_sentences
 from mlxctl.ir import SpeechChunk, SpeechRecipe, SpeechRequest
@@ -125,7 +125,7 @@ class SpokenText:
         # One chunk: the engine's own reports wait where a caller reads slowly.
         self._chunks: asyncio.Queue[SpeechChunk | Exception] = asyncio.Queue(maxsize=1)
         if call.record.keeps_content:
-            entry.content = RequestContent(
+            entry.content = TokenContent(
                 prompt_ids=request.text.encode(), answer_ids=(), bytes_of=lambda byte: bytes((byte,))
             )
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mlxctl.inference.call_context import CallContext
 from mlxctl.inference.preparation import PreparationPool
-from mlxctl.inference.request_entry import RequestContent
+from mlxctl.inference.request_entry import TokenContent
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.screening import OutputRules, Screened
 from mlxctl.inference.session import ModelSession
@@ -52,7 +52,7 @@ async def transcribe(
         speakers=None if diarizer is None else Speakers(diarizer, call.request_id),
     )
     if call.record.keeps_content:
-        entry.content = RequestContent(
+        entry.content = TokenContent(
             prompt_ids=work.prompt_ids,
             answer_ids=work.answer_ids,
             bytes_of=session.reader.tokens.bytes_of if recipe.whisper else work.text_bytes,

@@ -53,7 +53,7 @@ class NoRoomForModel(ModelUnavailable):
 
 
 class RemoteFailed(EngineError):
-    """Another server, which has the model, gave no usable answer; `remote` is its name."""
+    """The server `remote`, which has the model, gave no usable answer."""
 
     def __init__(self, remote: str, reason: str) -> None:
         super().__init__(f"remote {remote!r}: {reason}")

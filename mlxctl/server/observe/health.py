@@ -92,7 +92,7 @@ class AgentCounts(Struct):
 
 
 class Health(Struct):
-    """Status and figures of the server; `ok` is what monitors of other servers look for.
+    """Status and figures of the server.
 
     Callers without a required key get status and version only. Unknown values are null.
     """

@@ -37,7 +37,10 @@ class RemoteSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteSettings:
-    """A rule that sends requests elsewhere. All its conditions must hold; the first rule that does counts."""
+    """A rule that sends requests elsewhere.
+
+    All its conditions must hold; the first such rule counts.
+    """
 
     to: str
     """Name of a remote, or `local`."""
@@ -60,4 +63,4 @@ class RoutingSettings:
     """What may leave this machine."""
 
     cloud: bool = False
-    """Send requests to cloud servers: remotes beyond loopback and local network, or with `cloud = true`."""
+    """Send requests to cloud servers: remotes beyond the local network, and those marked as `cloud`."""

@@ -83,7 +83,10 @@ def _keys(section: str) -> list[str]:
 
 
 def _read_file(explicit: Path | None) -> tuple[Mapping[str, object], str]:
-    """Return the tables of the settings file, and its name for messages. Raises UsageError."""
+    """Return the tables of the settings file, and its name.
+
+    Raises UsageError.
+    """
     path = explicit or locations.config_file()
     try:
         return parse_toml(read_text(path)), repr(str(path))

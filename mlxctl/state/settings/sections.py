@@ -33,7 +33,10 @@ from mlxctl.state.settings.vision import VisionSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All sections of the settings file; a tuple is a list of tables."""
+    """All sections of the settings file.
+
+    A tuple is a list of tables.
+    """
 
     server: ServerSettings = field(default_factory=ServerSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)

@@ -64,7 +64,7 @@ class ModelResource:
 
 
 async def _listed(models: Models, catalog: Catalog, router: Router, allowed: AllowedModels) -> list[Model]:
-    """Return served models, LoRA adapters, the library, those of remotes, and unusable models."""
+    """Return models: served, adapters, library, of remotes, and unusable ones."""
     served = [
         _served(model, await catalog.describe(model.name, model.facts.path), models.own_name(model.name))
         for model in models.served(allowed)
