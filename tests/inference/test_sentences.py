@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlxctl.inference.speech.sentences import MAX_CHARS, cut_sentences
+from mlxctl.inference.speech.sentences import MAX_CHARS, SentenceStream, cut_sentences
 
 CHARACTERS = st.text(st.sampled_from("ab .,!?…\n-。，”"), max_size=400)
 
@@ -47,3 +47,20 @@ def test_a_long_sentence_is_cut_at_a_clause_or_a_space() -> None:
     first, *_ = cut_sentences(f"{clause}, {clause}")
     assert first == f"{clause},"
     assert [len(piece) for piece in cut_sentences("x" * (MAX_CHARS + 5))] == [MAX_CHARS, 5]
+
+
+@settings(max_examples=60)
+@given(text=CHARACTERS, size=st.integers(1, 7))
+def test_parts_of_a_text_give_all_of_it_in_short_pieces(text: str, size: int) -> None:
+    stream = SentenceStream()
+    pieces = [piece for at in range(0, len(text), size) for piece in stream.feed(text[at : at + size])]
+    pieces += stream.finish()
+    assert "".join("".join(pieces).split()) == "".join(text.split())
+    assert all(0 < len(piece) <= MAX_CHARS for piece in pieces)
+
+
+def test_piece_is_complete_when_the_next_has_begun() -> None:
+    stream = SentenceStream()
+    assert stream.feed("This sentence is long enough to be spoken. ") == []
+    assert stream.feed("And") == ["This sentence is long enough to be spoken."]
+    assert stream.finish() == ["And"]

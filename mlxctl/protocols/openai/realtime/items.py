@@ -5,9 +5,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from mlxctl.ir.errors import InvalidRequest
+
 Status = Literal["completed", "incomplete", "in_progress"]
 ItemId = Annotated[str, Meta(min_length=1, max_length=64)]
 
+_CONTENT = {
+    "user": ("input_text", "input_audio", "input_image"),
+    "assistant": ("output_text", "output_audio"),
+    "system": ("input_text",),
+}
 _UNANSWERED = "There is no result yet."
 
 
@@ -66,6 +73,21 @@ def shown(item: Item) -> dict[str, Any]:
         if content["type"] == "input_audio":
             content.setdefault("transcript", None)
     return fields | {"object": "realtime.item"}
+
+
+def check_content(item: MessageItem, path: str) -> None:
+    """Raise InvalidRequest for content that its role cannot have."""
+    for place, part in enumerate(item.content):
+        kinds, where = _CONTENT[item.role], f"{path}[{place}]"
+        if part.type not in kinds:
+            message = f"{where}.type is {part.type!r}; a message of role {item.role} has {' or '.join(kinds)}"
+            raise InvalidRequest(message, param=f"{where}.type", code="invalid_value")
+        if part.type != "input_audio" or part.transcript:
+            part.audio = None
+        needed = {"input_image": part.image_url, "input_audio": part.audio or part.transcript}
+        if not needed.get(part.type, True):
+            field = f"{where}.{'image_url' if part.type == 'input_image' else 'audio'}"
+            raise InvalidRequest(f"{field} is missing", param=field, code="invalid_value")
 
 
 def model_input(items: list[Item]) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ Event-loop thread only.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ from mlxctl.protocols.openai.realtime.session import Session
 from mlxctl.server.http.web_socket import WebSocket
 from mlxctl.server.resources.realtime.spoken_message import SpokenMessage
 from mlxctl.server.resources.realtime.streamed_request import Json, RequestFailed, stream_events
+
+_log = logging.getLogger(__name__)
 
 _PATH = "/v1/responses"
 # How the stream of /v1/responses ends.
@@ -87,9 +90,6 @@ class Response:
 
     async def run(self) -> None:
         """Send all events, the last of them after a cancellation, too."""
-        if not self.plan.is_optional:
-            await self._send("response.created", response=self._shown("in_progress"))
-        status = "completed"
         try:
             status = await self._answer()
         except asyncio.CancelledError:
@@ -98,6 +98,10 @@ class Response:
             status, self._details = "failed", {"error": _error_of(error.error)}
         except MlxctlError as error:
             status, self._details = "failed", {"error": _error_of(msgspec.to_builtins(error_detail(error)))}
+        except Exception:
+            _log.exception("a realtime response failed unexpectedly")
+            failed = {"type": "server_error", "message": "the server failed unexpectedly; its log says why"}
+            status, self._details = "failed", {"error": _error_of(failed)}
         if self.plan.is_optional:
             return
         for opened in list(self._open.values()):
@@ -106,6 +110,8 @@ class Response:
 
     async def _answer(self) -> str:
         """Generate and speak; return the status."""
+        if not self.plan.is_optional:
+            await self._send("response.created", response=self._shown("in_progress"))
         items = model_input(list(await self.plan.items()))
         if self.plan.is_optional:
             if not items or items[-1].get("role") != "user":
@@ -126,19 +132,19 @@ class Response:
             unfinished = self._speaking()
             for speaking in unfinished:
                 speaking.cancel()
-            if unfinished:
-                await asyncio.wait(unfinished)
+            await asyncio.gather(*unfinished, return_exceptions=True)
         return status
 
     def _body(self, items: list[Json]) -> bytes:
         session = self.plan.session
+        instructions = session.instructions or None
         if not items:
             # Chat templates want a message of the user.
-            items = [{"type": "message", "role": "user", "content": session.instructions or " "}]
+            items, instructions = [{"type": "message", "role": "user", "content": instructions or " "}], None
         body: Json = {
             "model": session.model,
             "input": items,
-            "instructions": session.instructions or None,
+            "instructions": instructions,
             "stream": True,
             "store": False,
             "truncation": session.truncation,
@@ -298,7 +304,8 @@ class Response:
         if self._usage is None:
             return None
         num_read, num_written = self._usage["input_tokens"], self._usage["output_tokens"]
-        num_spoken = sum(message.num_audio_tokens for message in self.spoken.values())
+        spoken = [self.spoken[item.id] for item in self._output if item.id in self.spoken]
+        num_spoken = sum(message.num_audio_tokens for message in spoken)
         cached = self._usage["input_tokens_details"]["cached_tokens"]
         return {
             "input_tokens": num_read,

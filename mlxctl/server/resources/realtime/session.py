@@ -12,27 +12,30 @@ from msgspec.structs import replace
 
 from mlxctl.inference import InferenceService
 from mlxctl.inference.call_context import CallContext
-from mlxctl.ir.errors import InvalidRequest, MlxctlError
-from mlxctl.protocols.openai.errors import error_detail
+from mlxctl.ir.errors import InvalidRequest, MlxctlError, QueueFull
 from mlxctl.protocols.openai.realtime import client_events as client
 from mlxctl.protocols.openai.realtime.conversation import Conversation
 from mlxctl.protocols.openai.realtime.events import error_event, event, new_id
-from mlxctl.protocols.openai.realtime.items import Content, Item, ItemReference, MessageItem, shown
+from mlxctl.protocols.openai.realtime.items import (
+    Content,
+    Item,
+    ItemReference,
+    MessageItem,
+    check_content,
+    shown,
+)
 from mlxctl.protocols.openai.realtime.session import InputTranscription, Session, updated
 from mlxctl.server.http.web_socket import MAX_SECONDS, WebSocket
 from mlxctl.server.resources.realtime.audio_models import AudioModels
 from mlxctl.server.resources.realtime.input_audio import BYTES_A_SECOND, InputAudio, Turn
 from mlxctl.server.resources.realtime.response import Response, ResponsePlan
 from mlxctl.server.resources.realtime.spoken_message import SpokenMessage
-from mlxctl.server.resources.realtime.streamed_request import RequestFailed
-from mlxctl.server.resources.realtime.transcript import transcribe
+from mlxctl.server.resources.realtime.transcripts import Transcripts
 
 # Reading base64 takes no time that counts; larger events are parsed in a preparation process.
 _INLINE_BYTES = 256 * 1024
 # Responses at once, of which one is in the conversation.
 _MAX_RESPONSES = 4
-# Turns that wait for their transcription: more are spoken faster than they can be heard.
-_MAX_TURNS = 16
 _INSTRUCTIONS = (
     "You talk with the user by voice. "
     "Answer in short plain sentences, without lists, tables, Markdown or emoji."
@@ -83,7 +86,7 @@ class RealtimeSession:
         self._room = max_bytes
         self._audio = InputAudio(socket.account)
         self._audio.detect(self._session.audio.input.turn_detection)
-        self._transcripts: dict[str, asyncio.Task[None]] = {}
+        self._transcripts = Transcripts(socket, self._models)
         self._responses: dict[str, _Answering] = {}
         self._spoken: dict[str, SpokenMessage] = {}
 
@@ -97,7 +100,7 @@ class RealtimeSession:
                 await self._handle(message)
                 self._socket.done(message)
         finally:
-            tasks = [*self._transcripts.values(), *(each.task for each in self._responses.values())]
+            tasks = [*self._transcripts.tasks, *(each.task for each in self._responses.values())]
             for task in tasks:
                 task.cancel()
             if tasks:
@@ -185,11 +188,7 @@ class RealtimeSession:
         """Make an item of a turn, and transcribe it."""
         audio = turn.audio or b""
         item = MessageItem(id=turn.item_id, role="user", content=[Content(type="input_audio", audio=audio)])
-        try:
-            before = await self._add(item)
-        except InvalidRequest:
-            self._socket.account.remove(len(audio))
-            raise
+        before = self._add(item)
         committed = {"previous_item_id": before, "item_id": turn.item_id}
         await self._send("input_audio_buffer.committed", **committed)
         await self._announce(item, before)
@@ -200,72 +199,32 @@ class RealtimeSession:
         item.id = item.id or new_id("item")
         self._take_room(num_bytes)
         if isinstance(item, MessageItem):
-            for place, part in enumerate(item.content):
-                _check_part(part, item.role, f"item.content[{place}]")
-                if part.audio is not None:
-                    self._socket.account.add(len(part.audio))
-        before = await self._add(item, after=given.previous_item_id)
+            check_content(item, "item.content")
+            self._socket.account.add(sum(len(part.audio or b"") for part in item.content))
+        before = self._add(item, after=given.previous_item_id)
         await self._announce(item, before)
         await self._send("conversation.item.done", previous_item_id=before, item=shown(item))
 
-    async def _add(self, item: Item, *, after: str | None = None) -> str | None:
-        """Add an item, and begin to transcribe its audio.
+    def _add(self, item: Item, *, after: str | None = None) -> str | None:
+        """Add an item, and begin to transcribe its audio, which the account has.
 
-        Returns the id of the item before it.
+        Returns the id of the item before it. Raises InvalidRequest.
         """
-        has_audio = isinstance(item, MessageItem) and any(part.audio for part in item.content)
-        if has_audio and len(self._transcripts) >= _MAX_TURNS:
-            message = f"{_MAX_TURNS} turns wait for their transcription; send audio as it is spoken"
-            raise InvalidRequest(message, code="rate_limit_exceeded")
-        before = self._conversation.add(item, after=after)
-        if has_audio:
-            task = asyncio.create_task(self._transcribe(item), name="realtime-transcript")
-            self._transcripts[item.id or ""] = task
-            task.add_done_callback(lambda _: self._transcripts.pop(item.id or "", None))
+        parts = item.content if isinstance(item, MessageItem) else []
+        num_bytes = sum(len(part.audio or b"") for part in parts)
+        try:
+            if num_bytes:
+                self._transcripts.check_room()
+            before = self._conversation.add(item, after=after)
+        except InvalidRequest:
+            self._socket.account.remove(num_bytes)
+            raise
+        if isinstance(item, MessageItem) and num_bytes:
+            self._transcripts.begin(item, self._session)
         return before
 
     async def _announce(self, item: Item, before: str | None) -> None:
         await self._send("conversation.item.added", previous_item_id=before, item=shown(item))
-
-    async def _transcribe(self, item: Any) -> None:
-        """Transcribe the audio of a message."""
-        for index, part in enumerate(item.content):
-            audio, part.audio = part.audio, None
-            if audio is None:
-                continue
-            try:
-                await self._transcribe_part(item.id, index, part, audio)
-            finally:
-                self._socket.account.remove(len(audio))
-
-    async def _transcribe_part(self, item_id: str, index: int, part: Content, audio: bytes) -> None:
-        asked = self._session.audio.input.transcription
-        kind, place = (
-            "conversation.item.input_audio_transcription",
-            {"item_id": item_id, "content_index": index},
-        )
-
-        async def send_delta(delta: str) -> None:
-            if asked is not None:
-                await self._send(f"{kind}.delta", **place, delta=delta)
-
-        try:
-            model = await self._models.hearing(self._session)
-            if model is None:
-                message = "the server has no transcription model; serve one beside the chat model"
-                raise InvalidRequest(message, code="model_not_found")
-            text, usage = await transcribe(
-                self._socket, audio, replace(asked or InputTranscription(), model=model), on_delta=send_delta
-            )
-        except RequestFailed as error:
-            await self._send(f"{kind}.failed", **place, error=error.error)
-            return
-        except MlxctlError as error:
-            await self._send(f"{kind}.failed", **place, error=error_detail(error))
-            return
-        part.transcript = text
-        if asked is not None:
-            await self._send(f"{kind}.completed", **place, transcript=text, usage=usage)
 
     async def _respond(self, asked: client.ResponseParameters, *, is_optional: bool = False) -> None:
         in_conversation = asked.conversation != "none"
@@ -280,6 +239,7 @@ class RealtimeSession:
         if len(self._responses) >= _MAX_RESPONSES:
             message = f"a session may have {_MAX_RESPONSES} responses at once; wait for one"
             raise InvalidRequest(message, code="rate_limit_exceeded")
+        self._take_room(0)
         session = updated(self._session, asked, path="response")
         speaks = "audio" in session.output_modalities
         plan = ResponsePlan(
@@ -317,7 +277,7 @@ class RealtimeSession:
                 else item
                 for item in asked.input
             ]
-        waiting = list(self._transcripts.values())
+        waiting = list(self._transcripts.tasks)
 
         async def read() -> Sequence[Item]:
             if waiting:
@@ -330,7 +290,10 @@ class RealtimeSession:
         await self._announce(item, self._conversation.add(item))
 
     async def _end_output(self, item: Item) -> None:
-        self._take_room(len(msgspec.json.encode(item)))
+        num_bytes = len(msgspec.json.encode(item))
+        self._room -= num_bytes
+        with suppress(QueueFull):  # what follows is refused
+            self._socket.account.add(num_bytes)
         await self._send("conversation.item.done", item=shown(item))
 
     def _in_conversation(self) -> _Answering | None:
@@ -379,18 +342,3 @@ class RealtimeSession:
 
     async def _send(self, kind: str, **fields: Any) -> None:
         await self._socket.send_text(event(kind, **fields))
-
-
-def _check_part(part: Content, role: str, path: str) -> None:
-    """Raise InvalidRequest for content that its role cannot have."""
-    kinds = {"assistant": ("output_text", "output_audio"), "system": ("input_text",)}
-    allowed = kinds.get(role, ("input_text", "input_audio", "input_image"))
-    if part.type not in allowed:
-        message = f"{path}.type is {part.type!r}; a message of role {role} has {' or '.join(allowed)}"
-        raise InvalidRequest(message, param=f"{path}.type", code="invalid_value")
-    if part.type != "input_audio" or part.transcript:
-        part.audio = None
-    needed = {"input_image": part.image_url, "input_audio": part.audio or part.transcript}
-    if not needed.get(part.type, True):
-        field = "image_url" if part.type == "input_image" else "audio"
-        raise InvalidRequest(f"{path}.{field} is missing", param=f"{path}.{field}", code="invalid_value")
