@@ -14,12 +14,22 @@ import msgspec
 from mlxctl.chat.answer_statistics import AnswerStatistics
 from mlxctl.chat.attachments import Attachment, attached_to
 from mlxctl.chat.conversation import ChatMessage
-from mlxctl.ir import ImagePart, Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from mlxctl.ir import (
+    ImagePart,
+    Message,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    VideoPart,
+)
 from mlxctl.ir.errors import InvalidRequest, StoreError
+from mlxctl.ir.images import video_media_type
 
 
 def to_messages(chat: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return chat messages; images and PDF files become data URLs."""
+    """Return chat messages; images, videos and PDF files become data URLs."""
     return [message for item in chat for message in _encode_message(item)]
 
 
@@ -86,6 +96,10 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
 
 
 def _attached(part: Attachment) -> dict[str, Any]:
+    if isinstance(part, VideoPart):
+        (file,) = part.files
+        url = f"data:{video_media_type(file)};base64,{base64.b64encode(file).decode()}"
+        return {"type": "video_url", "video_url": {"url": url}}
     data = base64.b64encode(part.data).decode()
     if isinstance(part, ImagePart):
         return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{data}"}}
@@ -136,12 +150,15 @@ def _call(call: Mapping[str, Any]) -> ToolCallPart:
 def _question(content: object) -> Iterable[Part]:
     # PERF: only chats with attachments need the protocols package; not imported before the first frame.
     from mlxctl.protocols.media import document_from_data_url, image_from_data_url
+    from mlxctl.protocols.video_parts import VideoOptions, video_from_data_url
 
     texts = []
     for part in content if isinstance(content, list) else []:
         match part["type"]:
             case "image_url":
                 yield image_from_data_url(_string(part["image_url"]["url"]), "image_url")
+            case "video_url":
+                yield video_from_data_url(_string(part["video_url"]["url"]), "video_url", VideoOptions())
             case "file":
                 document = document_from_data_url(_string(part["file"]["file_data"]), "file_data")
                 name = part["file"].get("filename")

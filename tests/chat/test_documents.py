@@ -56,7 +56,7 @@ def test_too_large_and_unknown_files_are_named(directory: Path) -> None:
     (directory / "letter.docx").write_bytes(b"PK\x03\x04\x00")
     with pytest.raises(StoreError, match=r"would have 20\.0 MB in total; limit: 20 MB"):
         read_attachments([directory / "big.pdf"] * 2)
-    with pytest.raises(StoreError, match=r"@letter\.docx is not a text, image or PDF file"):
+    with pytest.raises(StoreError, match=r"@letter\.docx is not a text, image, video or PDF file"):
         read_mentions("@letter.docx")
 
 
@@ -78,7 +78,7 @@ def test_unreadable_files_are_rejected_before_they_are_sent() -> None:
     model = BackendModel(name="scripted", supports_images=False, document_problem=problem)
     backend = ScriptedBackend(text("Fine."), model=model)
     assert model.rejection([ImagePart(data=b"", media_type="image/png")]) == (
-        "scripted accepts text only, no images"
+        "scripted accepts text only, no images or videos"
     )
 
     async def interact(screen: Screen) -> None:
@@ -97,7 +97,7 @@ def test_own_engine_reads_the_pages() -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("is ready")
         await screen.press("f8")
-        await screen.wait_for("Attach an image or a PDF")
+        await screen.wait_for("Attach an image, video or PDF")
         screen.app.screen.query_one(Input).value = "a [b].pdf"
         await screen.press("enter")
         await screen.wait_for("with a [b].pdf")

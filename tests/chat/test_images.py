@@ -63,10 +63,10 @@ def write_png(path: Path, color: tuple[int, int, int]) -> Path:
 
 async def attach(screen: Screen, path: Path | str) -> None:
     await screen.press("f8")
-    await screen.wait_for("Attach an image or a PDF (")
+    await screen.wait_for("Attach an image, video or PDF (")
     screen.app.screen.query_one(Input).value = str(path)
     await screen.press("enter")
-    await screen.wait_gone("Attach an image or a PDF (")
+    await screen.wait_gone("Attach an image, video or PDF (")
 
 
 def test_saved_chat_keeps_images_for_a_vision_model(
@@ -168,7 +168,7 @@ def test_image_file_errors_are_distinguished(server: HostedServer, tmp_path: Pat
             await attach(screen, tmp_path / name if name else "")
             await screen.wait_for(text)
         await attach(screen, half)
-        await screen.wait_for("the images and PDFs of this chat would have 20.0 MB")
+        await screen.wait_for("the images, videos and PDFs of this chat")
 
     drive(RemoteBackend(server.url, model="pixtral_colors"), interact, size=(160, 40))
 

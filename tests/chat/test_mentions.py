@@ -50,7 +50,19 @@ def test_fence_is_longer_than_any_in_the_file() -> None:
 
 def test_image_files_are_attached() -> None:
     found = read_mentions("What is on @red.png ?")
-    assert (found.text, [image.data for image in found.attachments]) == ("What is on @red.png ?", [PNG])
+    assert found.text == "What is on @red.png ?"
+    assert found.attachments == (ImagePart(data=PNG, media_type="image/png"),)
+
+
+def test_videos_and_animations_are_attached(directory: Path) -> None:
+    mp4, frame = b"\0\0\0\x18ftypisom", b"!\xf9\x04"
+    (directory / "clip.mp4").write_bytes(mp4)
+    (directory / "moving.gif").write_bytes(b"GIF89a" + 2 * frame)
+    (directory / "still.gif").write_bytes(b"GIF89a" + frame)
+    found = read_mentions("What happens in @clip.mp4 @moving.gif @still.gif ?").attachments
+    assert [isinstance(one, VideoPart) for one in found] == [True, True, False]
+    messages = to_messages([ChatMessage(message=Message(role="user", parts=found[:1]))])
+    assert from_messages(messages)[0].message.parts[0] == found[0]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +86,7 @@ def test_pasted_text_names_no_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("src", "is a directory"), ("blob", "is not a text, image or PDF file")]
+    ("name", "reason"), [("src", "is a directory"), ("blob", "is not a text, image, video or PDF file")]
 )
 def test_unreadable_file_is_an_error(directory: Path, name: str, reason: str) -> None:
     (directory / "blob").write_bytes(b"\x00\x01")
