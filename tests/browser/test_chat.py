@@ -161,8 +161,8 @@ def test_files_that_are_no_images_are_named_and_not_attached(page: Page, server:
     open_chat(page, server)
     attach(page, ("a.bmp", "image/bmp", b"BM"), ("b.png", "image/png", b"text"))
     problems = (
-        "a.bmp is not a PNG, JPEG, WebP or GIF image, or an MP4, MOV or WebM video; b.png cannot be read as an "
-        "image"
+        "a.bmp is not a PNG, JPEG, WebP or GIF image, or an MP4, MOV or WebM video; "
+        "b.png cannot be read as an image"
     )
     expect(page.locator(".composer [role=status]")).to_have_text(problems)
     expect(page.locator(".attachments")).to_be_hidden()

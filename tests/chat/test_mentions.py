@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from mlxctl.chat.attachments import read_attachment
+from mlxctl.chat.conversation import ChatMessage
 from mlxctl.chat.mentions import MAX_FILE_BYTES, complete_path, read_mentions
+from mlxctl.chat.messages_json import from_messages, to_messages
 from mlxctl.chat.tools.toolbox import ToolBox
 from mlxctl.chat.tools.workspace import WorkspaceTools
-from mlxctl.ir import ToolCallPart
+from mlxctl.ir import ImagePart, Message, ToolCallPart, VideoPart
 from mlxctl.ir.errors import StoreError
 
 from .screen_driver import Screen, drive
@@ -62,7 +64,8 @@ def test_videos_and_animations_are_attached(directory: Path) -> None:
     found = read_mentions("What happens in @clip.mp4 @moving.gif @still.gif ?").attachments
     assert [isinstance(one, VideoPart) for one in found] == [True, True, False]
     messages = to_messages([ChatMessage(message=Message(role="user", parts=found[:1]))])
-    assert from_messages(messages)[0].message.parts[0] == found[0]
+    _, (read,) = from_messages(messages)
+    assert read.message.parts[0] == found[0]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from mlxctl.ir.errors import MlxctlError
 
 _ATTACH = do.AskPath(
     "Attach an image, video or PDF (Enter attaches, Esc cancels)",
-    hint="PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF, HEIC, MP4, MOV, WebM or PDF. Leave empty to remove attached files.",
+    hint="PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF, HEIC, MP4, MOV, WebM or PDF. Leave empty to remove "
+    "attached files.",
 )
 
 
