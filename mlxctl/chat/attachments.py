@@ -1,4 +1,4 @@
-"""Image, audio and PDF files to attach to a question.
+"""Image, video, audio and PDF files to attach to a question.
 
 What a file is follows from its first bytes, not from its name.
 """
@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mlxctl.ir import AudioPart, DocumentPart, GenerationRequest, ImagePart, Message, Part
+from mlxctl.ir import AudioPart, DocumentPart, GenerationRequest, ImagePart, Message, Part, VideoPart
 from mlxctl.ir.audio_format import SENT_FORMATS, audio_media_type
 from mlxctl.ir.errors import StoreError
-from mlxctl.ir.images import image_media_type
+from mlxctl.ir.images import image_media_type, is_clip
 from mlxctl.state.locations import expand_user
 from mlxctl.state.locations.regular_file import read_regular_file
 
-Attachment = ImagePart | AudioPart | DocumentPart
+Attachment = ImagePart | VideoPart | AudioPart | DocumentPart
 
 MAX_ATTACHED_BYTES = 20_000_000
 """Limit for all attached files of one chat: every request sends them all."""
@@ -26,15 +26,15 @@ _HEAD_BYTES = 1024
 
 
 def read_attachments(paths: Sequence[Path], *, existing: Sequence[Attachment] = ()) -> tuple[Attachment, ...]:
-    """Return the images, audio and PDF files at these paths.
+    """Return the images, videos, audio and PDF files at these paths.
 
     `existing` are those that the chat has already; they count toward the limit. Raises StoreError.
     """
     found: list[Attachment] = []
-    num_bytes = sum(len(one.data) for one in existing)
+    num_bytes = sum(map(_num_bytes, existing))
     for path in paths:
         found.append(read_attachment(path))
-        num_bytes += len(found[-1].data)
+        num_bytes += _num_bytes(found[-1])
         if num_bytes > MAX_ATTACHED_BYTES:
             most = MAX_ATTACHED_BYTES // 1_000_000
             size = f"{num_bytes / 1e6:.1f} MB in total; limit: {most} MB"
@@ -43,7 +43,7 @@ def read_attachments(paths: Sequence[Path], *, existing: Sequence[Attachment] = 
 
 
 def read_attachment(path: Path) -> Attachment:
-    """Return the image, audio or PDF of one file. Raises StoreError."""
+    """Return the image, video, audio or PDF of one file. Raises StoreError."""
     check_is_file(path)
     try:
         data = read_regular_file(expand_user(path), MAX_ATTACHED_BYTES + 1)
@@ -51,6 +51,8 @@ def read_attachment(path: Path) -> Attachment:
         raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
     if len(data) > MAX_ATTACHED_BYTES:
         raise StoreError(f"{path.name!r} is larger than {MAX_ATTACHED_BYTES // 1_000_000} MB")
+    if is_clip(data):
+        return VideoPart(files=(data,), param=path.name)
     if media_type := image_media_type(data):
         return ImagePart(data=data, media_type=media_type)
     if is_audio(data):
@@ -58,9 +60,13 @@ def read_attachment(path: Path) -> Attachment:
     if is_pdf(data):
         return DocumentPart(data=data, param=path.name, filename=path.name)
     raise StoreError(
-        f"{path.name!r} is not a PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF or HEIC image, not WAV, MP3, FLAC or "
-        "Ogg audio, and not a PDF file"
+        f"{path.name!r} is not a PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF or HEIC image, not an MP4, MOV or "
+        "WebM video, not WAV, MP3, FLAC or Ogg audio, and not a PDF file"
     )
+
+
+def _num_bytes(one: Attachment) -> int:
+    return sum(map(len, one.files)) if isinstance(one, VideoPart) else len(one.data)
 
 
 def is_pdf(data: bytes) -> bool:
@@ -79,14 +85,16 @@ def attached_to(parts: Iterable[Part]) -> tuple[Attachment, ...]:
 
 
 def describe_attached(attached: Sequence[Attachment]) -> str:
-    """Return attachments as text: `2 images, 1 clip, report.pdf`; empty without any."""
-    counts = (
-        ("image", sum(isinstance(one, ImagePart) for one in attached)),
-        ("audio clip", sum(isinstance(one, AudioPart) for one in attached)),
+    """Return attachments as text: `2 images, 1 video, report.pdf`; empty without any."""
+    kinds: tuple[tuple[str, type[Attachment]], ...] = (
+        ("image", ImagePart),
+        ("video", VideoPart),
+        ("audio clip", AudioPart),
     )
-    images = [f"{number} {name}{'s' * (number != 1)}" for name, number in counts if number]
+    counts = ((kind, sum(isinstance(one, part) for one in attached)) for kind, part in kinds)
+    seen = [f"{number} {kind}{'s' * (number != 1)}" for kind, number in counts if number]
     names = [one.filename or "document.pdf" for one in attached if isinstance(one, DocumentPart)]
-    return ", ".join([*images, *names])
+    return ", ".join([*seen, *names])
 
 
 def with_document_tags(request: GenerationRequest) -> GenerationRequest:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mlxctl.chat.attachments import Attachment, with_document_tags
 from mlxctl.chat.observation import Observation
-from mlxctl.ir import AudioPart, DocumentPart, GenerationRequest, ImagePart, SpeechChunk, SpeechRequest
+from mlxctl.ir import AudioPart, DocumentPart, GenerationRequest, SeenPart, SpeechChunk, SpeechRequest
 from mlxctl.ir.errors import AuthenticationFailed, CapacityError
 from mlxctl.state.installed import missing_for
 from mlxctl.state.settings import Settings
@@ -55,10 +55,10 @@ class BackendModel:
 
         None if it accepts them, or if that is unknown.
         """
-        if self.supports_images is False and any(isinstance(one, ImagePart) for one in attached):
-            return f"{self.name} accepts text only, no images"
+        if self.supports_images is False and any(isinstance(one, SeenPart) for one in attached):
+            return f"{self.name} accepts no images or videos"
         if self.supports_audio is False and any(isinstance(one, AudioPart) for one in attached):
-            return f"{self.name} does not accept audio"
+            return f"{self.name} accepts no audio"
         return self.document_problem if any(isinstance(one, DocumentPart) for one in attached) else None
 
 

@@ -83,7 +83,7 @@ COMMANDS = (
         "F8",
         "",
         ("attach", "image"),
-        "Attach an image or a PDF to the next question",
+        "Attach an image, video or PDF to the next question",
         "[FILE]",
     ),
     ChatCommand("export", "ctrl+s", "^S", "", ("save", "export"), "Save this chat to a file", "[FILE]"),

@@ -10,7 +10,16 @@ import msgspec
 
 from mlxctl.chat.conversation import ChatMessage
 from mlxctl.chat.messages_json import from_messages, to_messages
-from mlxctl.ir import AudioPart, DocumentPart, ImagePart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from mlxctl.ir import (
+    AudioPart,
+    DocumentPart,
+    ImagePart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    VideoPart,
+)
 from mlxctl.ir.errors import StoreError
 from mlxctl.state.locations import expand_user
 from mlxctl.state.settings.documents import DocumentError, parse_json, read_text
@@ -88,6 +97,8 @@ def _markdown_part(part: object) -> list[str]:
             return [f"(image, {part.media_type})"]
         case AudioPart():
             return [f"(audio, {part.media_type})"]
+        case VideoPart():
+            return ["(video)"]
         case DocumentPart():
             return [f"(file, {part.filename or 'PDF'})"]
         case _:

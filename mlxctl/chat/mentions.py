@@ -17,7 +17,9 @@ MAX_FILE_BYTES = 1_000_000
 
 _MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
 _TRAILING = ".,;:!?)]}'\""
-_IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
+_MEDIA_SUFFIXES = frozenset(
+    {".png", ".jpg", ".jpeg", ".gif", ".webp", ".mp4", ".m4v", ".mov", ".webm", ".mkv"}
+)
 _MAX_ENTRIES = 2000
 _MAX_CANDIDATES = 40
 
@@ -27,8 +29,8 @@ class MentionedFiles:
     """What the mentions of a question add to it.
 
     `text` is the question followed by the content of the text files; `shown` has a mark for each long paste
-    and file, and is None without any. `attachments` are images, audio and PDF files. `unknown` mentions look
-    like a path without a file.
+    and file, and is None without any. `attachments` are images, videos, audio and PDF files. `unknown`
+    mentions look like a path without a file.
     """
 
     text: str
@@ -67,7 +69,7 @@ def read_mentions(
             continue
         found.append(str(path))
         most = MAX_FILE_BYTES - num_bytes
-        data = None if path.suffix.lower() in _IMAGE_SUFFIXES else _read(path, most + 1)
+        data = None if path.suffix.lower() in _MEDIA_SUFFIXES else _read(path, most + 1)
         if data is None or is_pdf(data) or is_audio(data):
             paths.append(path)
             continue
@@ -113,7 +115,7 @@ def _as_text(path: Path, data: bytes, most: int) -> str:
     if len(data) > most:
         raise StoreError(f"@{path}: the files of a question have more than {MAX_FILE_BYTES // 1_000_000} MB")
     if b"\0" in data:
-        raise StoreError(f"@{path} is not a text, image, audio or PDF file; save it as one of these")
+        raise StoreError(f"@{path} is not a text, image, video, audio or PDF file; save it as one of these")
     return data.decode("utf-8", errors="replace")
 
 

@@ -23,12 +23,14 @@ from mlxctl.ir import (
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
+    VideoPart,
 )
 from mlxctl.ir.errors import InvalidRequest, StoreError
+from mlxctl.ir.images import video_media_type
 
 
 def to_messages(chat: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return chat messages; images and PDF files become data URLs."""
+    """Return chat messages; images, videos and PDF files become data URLs."""
     return [message for item in chat for message in _encode_message(item)]
 
 
@@ -95,6 +97,10 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
 
 
 def _attached(part: Attachment) -> dict[str, Any]:
+    if isinstance(part, VideoPart):
+        (file,) = part.files
+        url = f"data:{video_media_type(file)};base64,{base64.b64encode(file).decode()}"
+        return {"type": "video_url", "video_url": {"url": url}}
     data = base64.b64encode(part.data).decode()
     if isinstance(part, ImagePart):
         return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{data}"}}
@@ -147,12 +153,15 @@ def _call(call: Mapping[str, Any]) -> ToolCallPart:
 def _question(content: object) -> Iterable[Part]:
     # PERF: only chats with attachments need the protocols package; not imported before the first frame.
     from mlxctl.protocols.media import audio_from_base64, document_from_data_url, image_from_data_url
+    from mlxctl.protocols.video_parts import VideoOptions, video_from_data_url
 
     texts = []
     for part in content if isinstance(content, list) else []:
         match part["type"]:
             case "image_url":
                 yield image_from_data_url(_string(part["image_url"]["url"]), "image_url")
+            case "video_url":
+                yield video_from_data_url(_string(part["video_url"]["url"]), "video_url", VideoOptions())
             case "input_audio":
                 sound = part["input_audio"]
                 yield audio_from_base64(_string(sound["data"]), _string(sound["format"]), "input_audio")

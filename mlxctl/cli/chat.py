@@ -66,7 +66,7 @@ def chat(
     ] = None,
     image: Annotated[
         list[Path] | None,
-        Option(help="Attach an image or a PDF to the first question; may be repeated.", metavar="FILE"),
+        Option(help="Attach an image, video or PDF to the first question; may be repeated.", metavar="FILE"),
     ] = None,
     last: Annotated[bool, Option("--continue", "-c", help="Continue the last chat.")] = False,
     session: Annotated[

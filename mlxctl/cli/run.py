@@ -46,7 +46,7 @@ def run(
     top_p: TopP = None,
     max_tokens: MaxTokens = None,
     image: Annotated[
-        list[Path] | None, Option(help="Attach an image or a PDF; may be repeated.", metavar="FILE")
+        list[Path] | None, Option(help="Attach an image, video or PDF; may be repeated.", metavar="FILE")
     ] = None,
     as_json: Annotated[
         bool, Option("--json", help="Print the answer, token counts and times as one JSON object.")

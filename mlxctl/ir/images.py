@@ -150,6 +150,13 @@ def video_media_type(data: bytes) -> str | None:
     return "video/quicktime" if data[4:8] in (b"moov", b"mdat", b"wide", b"free") else None
 
 
+def is_clip(data: bytes) -> bool:
+    """Whether a file is a video or an animated GIF."""
+    kind = video_media_type(data[:64])
+    # Each frame of an animation begins with a graphic control extension.
+    return data.count(b"!\xf9\x04") > 1 if kind == "image/gif" else bool(kind and kind.startswith("video/"))
+
+
 def image_media_type(data: bytes) -> str | None:
     """Return the media type of an image by its first 64 bytes.
 

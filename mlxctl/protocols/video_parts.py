@@ -82,36 +82,43 @@ def video_of(part: VideoContent, path: str) -> VideoPart | RemoteImagePart:
 
 def video_from(source: str | Sequence[str], path: str, options: VideoOptions) -> VideoPart | RemoteImagePart:
     """Return the clip of a URL or of frames. Raises InvalidRequest."""
+    if isinstance(source, str) and not REMOTE_URL.match(source):
+        return video_from_data_url(source, path, options)
     clip = VideoPart(fps=options.fps, max_frames=options.max_frames, param=path)
-    if not isinstance(source, str):
-        frames = (image_from_data_url(url, f"{path}[{index}]").data for index, url in enumerate(source))
-        return replace(clip, files=tuple(frames), has_frames=True)
-    if REMOTE_URL.match(source):
+    if isinstance(source, str):
         return RemoteImagePart(url=source, video=clip, param=path)
-    header = _DATA_URL.match(source)
+    frames = (image_from_data_url(url, f"{path}[{index}]").data for index, url in enumerate(source))
+    return replace(clip, files=tuple(frames), has_frames=True)
+
+
+def video_from_data_url(url: str, path: str, options: VideoOptions) -> VideoPart:
+    """Return the clip of a `data:video/…;base64,…` URL. Raises InvalidRequest."""
+    header = _DATA_URL.match(url)
     if header is None:
         raise InvalidRequest(
             f"{path} must be a data URL such as 'data:video/mp4;base64,…'; other URLs are not fetched, so "
             "send the bytes",
             param=path,
         )
-    data = source[header.end() :]
-    if header["media_type"].lower() == "video/jpeg":
-        frames = (decode_base64(frame, path) for frame in data.split(",", MAX_MESSAGES))
-        return replace(clip, files=tuple(frames), has_frames=True)
-    return replace(clip, files=(decode_base64(data, path),))
+    has_frames = header["media_type"].lower() == "video/jpeg"
+    encoded = url[header.end() :].split(",", MAX_MESSAGES if has_frames else 0)
+    return VideoPart(
+        files=tuple(decode_base64(data, path) for data in encoded),
+        has_frames=has_frames,
+        fps=options.fps,
+        max_frames=options.max_frames,
+        param=path,
+    )
 
 
-def video_from_base64(
-    data: str, media_type: str, path: str, options: VideoOptions
-) -> VideoPart | RemoteImagePart:
+def video_from_base64(data: str, media_type: str, path: str, options: VideoOptions) -> VideoPart:
     """Return the clip of base64 `data`; `path` is that of its object. Raises InvalidRequest."""
     if not media_type.startswith(("video/", "image/")):
         raise InvalidRequest(
             f"{path}.media_type is {media_type!r}; it must be a video type such as 'video/mp4'",
             param=f"{path}.media_type",
         )
-    return replace(video_from(f"data:{media_type};base64,{data}", f"{path}.data", options), param=path)
+    return video_from_data_url(f"data:{media_type};base64,{data}", f"{path}.data", options)
 
 
 def with_options(messages: tuple[Message, ...], options: ProcessorOptions | None) -> tuple[Message, ...]:

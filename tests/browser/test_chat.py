@@ -160,9 +160,24 @@ def test_attached_images_are_shown_and_can_be_removed(page: Page, server: Server
 def test_files_that_are_no_images_are_named_and_not_attached(page: Page, server: ServerProcess) -> None:
     open_chat(page, server)
     attach(page, ("a.bmp", "image/bmp", b"BM"), ("b.png", "image/png", b"text"))
-    problems = "a.bmp is not a PNG, JPEG, WebP or GIF image; b.png cannot be read as an image"
+    problems = (
+        "a.bmp is not a PNG, JPEG, WebP or GIF image, or an MP4, MOV or WebM video; "
+        "b.png cannot be read as an image"
+    )
     expect(page.locator(".composer [role=status]")).to_have_text(problems)
     expect(page.locator(".attachments")).to_be_hidden()
+
+
+def test_attached_video_is_shown_and_sent(page: Page, server: ServerProcess) -> None:
+    page.route("**/v1/models", claim_vision)
+    open_chat(page, server)
+    attach(page, ("a.mp4", "video/mp4", b"\0\0\0\x18ftypisom"))
+    expect(page.locator(".attachments video")).to_have_count(1)
+    with page.expect_request("**/v1/chat/completions") as sent:
+        send(page, "What happens?")
+    (_, video) = sent.value.post_data_json["messages"][-1]["content"]
+    assert video["video_url"]["url"].startswith("data:video/mp4;base64,")
+    expect(page.locator(".message video")).to_have_count(1)
 
 
 def test_image_for_a_text_model_is_refused_before_it_is_sent(page: Page, server: ServerProcess) -> None:

@@ -338,7 +338,7 @@ def test_model_without_images_refuses_them(tmp_path: Path) -> None:
     chat.chat.model = BackendModel(name="words", supports_images=False)
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     assert chat.send(f"/image {tmp_path}/a.png") == [
-        "words accepts text only, no images. /model chooses another model."
+        "words accepts no images or videos. /model chooses another model."
     ]
 
 

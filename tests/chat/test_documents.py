@@ -58,7 +58,7 @@ def test_too_large_and_unknown_files_are_named(directory: Path) -> None:
     (directory / "letter.docx").write_bytes(b"PK\x03\x04\x00")
     with pytest.raises(StoreError, match=r"would have 20\.0 MB in total; limit: 20 MB"):
         read_attachments([directory / "big.pdf"] * 2)
-    with pytest.raises(StoreError, match=r"@letter\.docx is not a text, image, audio or PDF file"):
+    with pytest.raises(StoreError, match=r"@letter\.docx is not a text, image, video, audio or PDF file"):
         read_mentions("@letter.docx")
 
 
@@ -79,7 +79,7 @@ def test_audio_files_are_sent_and_saved(directory: Path) -> None:
     assert received.messages[0].parts == (*found.attachments, TextPart(text=found.text))
     assert tuple(from_messages(to_messages(conversation.messages))[1]) == conversation.messages
     deaf = BackendModel(name="scripted", supports_audio=False)
-    assert deaf.rejection(found.attachments) == "scripted does not accept audio"
+    assert deaf.rejection(found.attachments) == "scripted accepts no audio"
 
 
 def test_saved_chat_keeps_files_and_marks() -> None:
@@ -93,7 +93,7 @@ def test_unreadable_files_are_rejected_before_they_are_sent() -> None:
     model = BackendModel(name="scripted", supports_images=False, document_problem=problem)
     backend = ScriptedBackend(text("Fine."), model=model)
     assert model.rejection([ImagePart(data=b"", media_type="image/png")]) == (
-        "scripted accepts text only, no images"
+        "scripted accepts no images or videos"
     )
 
     async def interact(screen: Screen) -> None:
@@ -112,7 +112,7 @@ def test_own_engine_reads_the_pages() -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("is ready")
         await screen.press("f8")
-        await screen.wait_for("Attach an image or a PDF")
+        await screen.wait_for("Attach an image, video or PDF")
         screen.app.screen.query_one(Input).value = "a [b].pdf"
         await screen.press("enter")
         await screen.wait_for("with a [b].pdf")

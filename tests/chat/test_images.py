@@ -63,10 +63,10 @@ def write_png(path: Path, color: tuple[int, int, int]) -> Path:
 
 async def attach(screen: Screen, path: Path | str) -> None:
     await screen.press("f8")
-    await screen.wait_for("Attach an image or a PDF (")
+    await screen.wait_for("Attach an image, video or PDF (")
     screen.app.screen.query_one(Input).value = str(path)
     await screen.press("enter")
-    await screen.wait_gone("Attach an image or a PDF (")
+    await screen.wait_gone("Attach an image, video or PDF (")
 
 
 def test_saved_chat_keeps_images_for_a_vision_model(
@@ -213,7 +213,7 @@ def test_plain_chat_continues_after_a_rejected_image(server: HostedServer, red: 
 @pytest.mark.parametrize(
     ("model", "name", "words"),
     [
-        (TEXT_MODEL, "red.png", f"{TEXT_MODEL} accepts text only, no images"),
+        (TEXT_MODEL, "red.png", f"{TEXT_MODEL} accepts no images"),
         ("pixtral_colors", "none.png", "No such file or directory"),
     ],
 )

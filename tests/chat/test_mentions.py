@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from mlxctl.chat.attachments import read_attachment
+from mlxctl.chat.conversation import ChatMessage
 from mlxctl.chat.mentions import MAX_FILE_BYTES, complete_path, read_mentions
+from mlxctl.chat.messages_json import from_messages, to_messages
 from mlxctl.chat.tools.toolbox import ToolBox
 from mlxctl.chat.tools.workspace import WorkspaceTools
-from mlxctl.ir import ToolCallPart
+from mlxctl.ir import ImagePart, Message, ToolCallPart, VideoPart
 from mlxctl.ir.errors import StoreError
 
 from .screen_driver import Screen, drive
@@ -50,7 +52,20 @@ def test_fence_is_longer_than_any_in_the_file() -> None:
 
 def test_image_files_are_attached() -> None:
     found = read_mentions("What is on @red.png ?")
-    assert (found.text, [image.data for image in found.attachments]) == ("What is on @red.png ?", [PNG])
+    assert found.text == "What is on @red.png ?"
+    assert found.attachments == (ImagePart(data=PNG, media_type="image/png"),)
+
+
+def test_videos_and_animations_are_attached(directory: Path) -> None:
+    mp4, frame = b"\0\0\0\x18ftypisom", b"!\xf9\x04"
+    (directory / "clip.mp4").write_bytes(mp4)
+    (directory / "moving.gif").write_bytes(b"GIF89a" + 2 * frame)
+    (directory / "still.gif").write_bytes(b"GIF89a" + frame)
+    found = read_mentions("What happens in @clip.mp4 @moving.gif @still.gif ?").attachments
+    assert [isinstance(one, VideoPart) for one in found] == [True, True, False]
+    messages = to_messages([ChatMessage(message=Message(role="user", parts=found[:1]))])
+    _, (read,) = from_messages(messages)
+    assert read.message.parts[0] == found[0]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +89,8 @@ def test_pasted_text_names_no_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("src", "is a directory"), ("blob", "is not a text, image, audio or PDF file")]
+    ("name", "reason"),
+    [("src", "is a directory"), ("blob", "is not a text, image, video, audio or PDF file")],
 )
 def test_unreadable_file_is_an_error(directory: Path, name: str, reason: str) -> None:
     (directory / "blob").write_bytes(b"\x00\x01")

@@ -351,10 +351,10 @@ def test_attached_image_is_sent_and_returns_on_edit(tmp_path: Path) -> None:
         await screen.wait_for("ready")
         for name in ("b.png", "a.png"):
             await screen.press("f8")
-            await screen.wait_for("Attach an image or a PDF (")
+            await screen.wait_for("Attach an image, video or PDF (")
             screen.app.screen.query_one(Input).value = str(tmp_path / name)
             await screen.press("enter")
-            await screen.wait_gone("Attach an image or a PDF (")
+            await screen.wait_gone("Attach an image, video or PDF (")
         await screen.wait_for("with 1 image")
         await screen.ask("What is it?")
         assert "[1 image]" in await screen.wait_for("A dot.")

@@ -13,7 +13,7 @@ from mlxctl.engine import EngineClient
 from mlxctl.engine.generation.loading import load_text_model
 from mlxctl.engine.vision.language_model import VisionLanguageModel
 from mlxctl.formats.adapters import PreparedInput
-from mlxctl.ir import CacheOptions, ImagePart, TextPart
+from mlxctl.ir import CacheOptions, ImagePart, TextPart, VideoPart
 from mlxctl.ir.errors import SequenceFailed
 from mlxctl.ir.tokens import common_tokens, image_salts, pack
 from mlxctl.library import read_model
@@ -106,6 +106,28 @@ def test_next_turn_about_an_image_does_not_encode_it_again(
     assert output.num_cached == len(second.token_ids) - len(asked(QUESTION).token_ids) - 1
     monkeypatch.undo()
     assert [output.token_ids] == cold([second])
+
+
+def test_clip_is_not_encoded_again_in_the_next_turn_and_after_a_restart(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model = tiny_models.trained("qwen2_5_vl_colors")
+    frames = (image(RED), image(RED), image(BLUE), image(BLUE))
+    clip = VideoPart(files=tuple(frame.data for frame in frames), has_frames=True)
+    first, slower = (prepared(model, STORY, each, QUESTION) for each in (clip, replace(clip, fps=0.5)))
+    assert first.token_ids == slower.token_ids
+
+    async def ask(prompt: PreparedInput) -> Output:
+        on_disk = {"cache_dir": tmp_path, "cache_disk_bytes": 1 << 30, "cache_min_free_bytes": 0}
+        async with seeing_engine(model, **on_disk) as client:
+            return await answer(client, prompt)
+
+    cold_answer = asyncio.run(ask(first))
+    # The second group is at another time.
+    assert asyncio.run(ask(slower)).num_cached == first.images[1].start
+    monkeypatch.setattr(VisionLanguageModel, "encode", fail_encoding)
+    second = next_turn(first, cold_answer.token_ids, following=prepared(model, QUESTION))
+    assert asyncio.run(ask(second)).num_cached >= first.images[1].end
 
 
 def fail_encoding(*_: object) -> None:

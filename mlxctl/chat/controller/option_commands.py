@@ -16,8 +16,9 @@ from mlxctl.chat.option_values import DEFAULT, describe_options, set_option
 from mlxctl.ir.errors import MlxctlError
 
 _ATTACH = do.AskPath(
-    "Attach an image or a PDF (Enter attaches, Esc cancels)",
-    hint="PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF, HEIC or PDF. Leave empty to remove attached files.",
+    "Attach an image, video or PDF (Enter attaches, Esc cancels)",
+    hint="PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF, HEIC, MP4, MOV, WebM or PDF. Leave empty to remove "
+    "attached files.",
 )
 
 
@@ -107,7 +108,7 @@ def show_statistics(chat: ChatState, _: str) -> Effects:
 
 
 def attach(chat: ChatState, name: str) -> Effects:
-    """Attach an image or a PDF; without a file remove all."""
+    """Attach an image, video or PDF; without a file remove all."""
     path: Path | None = Path(name) if name else (yield _ATTACH)
     if path is None:
         chat.attachments = ()

@@ -23,8 +23,10 @@ from mlxctl.ir import (
     TextPart,
     ToolCallPart,
     ToolSpec,
+    VideoPart,
 )
 from mlxctl.ir.errors import InvalidRequest
+from mlxctl.ir.images import image_media_type, video_media_type
 
 
 def chat_body(request: GenerationRequest) -> dict[str, Any]:
@@ -103,8 +105,25 @@ def _part(part: object) -> dict[str, Any]:
             data = base64.b64encode(part.data).decode()
             name = {} if part.filename is None else {"filename": part.filename}
             return {"type": "file", "file": {**name, "file_data": f"data:application/pdf;base64,{data}"}}
+        case VideoPart():
+            return _video(part)
         case _:
             raise InvalidRequest(f"{type(part).__name__} cannot be sent to another server", param="messages")
+
+
+def _video(part: VideoPart) -> dict[str, Any]:
+    media_type = image_media_type if part.has_frames else video_media_type
+    urls = [
+        f"data:{media_type(data[:64]) or 'video/mp4'};base64,{base64.b64encode(data).decode()}"
+        for data in part.files
+    ]
+    body: dict[str, Any] = (
+        {"type": "video", "video": urls}
+        if part.has_frames
+        else {"type": "video_url", "video_url": {"url": urls[0]}}
+    )
+    options = {"fps": part.fps, "max_frames": part.max_frames}
+    return body | {name: value for name, value in options.items() if value is not None}
 
 
 def _sampling(sampling: SamplingOptions) -> dict[str, Any]:

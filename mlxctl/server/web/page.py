@@ -42,7 +42,7 @@ def _digest_source(text: str) -> str:
 # one inline script are allowed by their digests.
 _POLICY = (
     f"default-src 'none'; script-src 'self' {_digest_source(_LOADER)}; style-src {_digest_source(_STYLE)}; "
-    "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "img-src 'self' data: blob:; media-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
 _HEADERS = {

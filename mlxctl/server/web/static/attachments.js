@@ -1,19 +1,26 @@
-// Images of the next message: chosen, pasted or dropped, shown with a button to remove each.
+// Images and videos of the next message: chosen, pasted or dropped, shown with a button to remove each.
 
 import { el, size } from "./dom.js";
 
 const IMAGE_TYPES = ["image/png", "image/jpeg", "image/webp", "image/gif"];
-const MAX_IMAGE_BYTES = 8 * 1024 * 1024;
+const VIDEO_TYPES = ["video/mp4", "video/quicktime", "video/webm"];
+const MAX_BYTES = 8 * 1024 * 1024;
 
-/** The images attached to a composer: `urls` are kept outside, since a view is drawn anew. */
+/** An image or a video of a data URL. */
+export function shown(src, label, attributes = {}) {
+  return src.startsWith("data:video/") ? el("video", { src, controls: true, "aria-label": label.replace("image", "video") })
+    : el("img", { src, alt: label, ...attributes });
+}
+
+/** The images and videos attached to a composer: `urls` are kept outside, since a view is drawn anew. */
 export function attachments(urls, input) {
-  const file = el("input", { type: "file", accept: IMAGE_TYPES.join(), multiple: true, hidden: true, onchange: async () => {
+  const file = el("input", { type: "file", accept: [...IMAGE_TYPES, ...VIDEO_TYPES].join(), multiple: true, hidden: true, onchange: async () => {
     await add(file.files);
     file.value = "";
   } });
   const previews = el("div", { class: "attachments", hidden: true });
   const problem = el("span", { class: "muted", role: "status" });
-  const button = el("button", { type: "button", onclick: () => file.click() }, "Attach image");
+  const button = el("button", { type: "button", onclick: () => file.click() }, "Attach image or video");
   input.addEventListener("paste", (event) => take(event, event.clipboardData));
   input.addEventListener("dragover", (event) => { if (event.dataTransfer?.types.includes("Files")) event.preventDefault(); });
   input.addEventListener("drop", (event) => take(event, event.dataTransfer));
@@ -27,9 +34,11 @@ export function attachments(urls, input) {
   async function add(files) {
     const problems = [];
     for (const image of files) {
-      if (!IMAGE_TYPES.includes(image.type)) problems.push(`${image.name} is not a PNG, JPEG, WebP or GIF image`);
-      else if (image.size > MAX_IMAGE_BYTES) problems.push(`${image.name} is larger than ${size(MAX_IMAGE_BYTES)}`);
-      else if (!await isImage(image)) problems.push(`${image.name} cannot be read as an image`);
+      const isVideo = VIDEO_TYPES.includes(image.type);
+      if (!isVideo && !IMAGE_TYPES.includes(image.type)) {
+        problems.push(`${image.name} is not a PNG, JPEG, WebP or GIF image, or an MP4, MOV or WebM video`);
+      } else if (image.size > MAX_BYTES) problems.push(`${image.name} is larger than ${size(MAX_BYTES)}`);
+      else if (!isVideo && !await isImage(image)) problems.push(`${image.name} cannot be read as an image`);
       else urls.push(await dataUrl(image));
     }
     draw();
@@ -38,7 +47,7 @@ export function attachments(urls, input) {
 
   function draw() {
     previews.hidden = urls.length === 0;
-    previews.replaceChildren(...urls.map((src, index) => el("figure", {}, el("img", { src, alt: `attached image ${index + 1}` }),
+    previews.replaceChildren(...urls.map((src, index) => el("figure", {}, shown(src, `attached image ${index + 1}`),
       el("button", { type: "button", "aria-label": `Remove attached image ${index + 1}`, onclick: () => {
         urls.splice(index, 1);
         draw();

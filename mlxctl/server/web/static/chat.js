@@ -2,9 +2,9 @@
 
 import { answerView, scrollToEnd } from "./answer.js";
 import { get, stream, untilLoaded } from "./api.js";
-import { attachments } from "./attachments.js";
+import { attachments, shown } from "./attachments.js";
 import { chatsButton } from "./chats.js";
-import { beginChat, continueChat, imagesOf, messagesToSend, restored, save, state, textOf, titleOf } from "./conversation.js";
+import { beginChat, continueChat, imagesOf, messagesToSend, partOf, restored, save, state, textOf, titleOf } from "./conversation.js";
 import { el, notice } from "./dom.js";
 import { bodyOf, optionFields } from "./options.js";
 import { microphone, setAudioModels, stopReading } from "./voice.js";
@@ -202,7 +202,7 @@ function ask({ text, images }) {
   // Its fields for tool results go.
   if (last?.message.tool_calls) last.node = null;
   const content = images.length
-    ? [{ type: "text", text }, ...images.map((url) => ({ type: "image_url", image_url: { url } }))] : text;
+    ? [{ type: "text", text }, ...images.map(partOf)] : text;
   state.entries.push({ message: { role: "user", content } });
   state.answered = answer();
 }
@@ -264,7 +264,7 @@ function entryNode(entry) {
   if (message.role === "user") {
     return el("article", { class: "message user" }, el("h3", {}, "You"), el("div", { class: "body", dir: "auto" }, textOf(message)),
       // An image has its height once it is decoded.
-      ...imagesOf(message).map((src) => el("img", { src, alt: "attached image", onload: () => { if (state.running) scrollToEnd(); } })),
+      ...imagesOf(message).map((src) => shown(src, "attached image", { onload: () => { if (state.running) scrollToEnd(); } })),
       el("div", { class: "actions" }, el("button", { type: "button", class: "rewind", onclick: () => chat.edit(entry) }, "Edit")));
   }
   if (message.role === "tool") {

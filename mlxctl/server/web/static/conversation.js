@@ -24,7 +24,12 @@ export function textOf(message) {
 }
 
 export function imagesOf(message) {
-  return typeof message.content === "string" ? [] : message.content.slice(1).map((part) => part.image_url.url);
+  return typeof message.content === "string" ? [] : message.content.slice(1).map((part) => (part.image_url ?? part.video_url).url);
+}
+
+/** The content part of a data URL. */
+export function partOf(url) {
+  return url.startsWith("data:video/") ? { type: "video_url", video_url: { url } } : { type: "image_url", image_url: { url } };
 }
 
 /** The conversation for the server: without answers that have no text, and their questions, and without calls that have no results. */
