@@ -1,4 +1,7 @@
-"""Recipes of models that take audio, with random weights. `gemma4_seer` is one too."""
+"""Recipes of models that take audio, with random weights.
+
+`gemma4_seer` is one too.
+"""
 
 from dataclasses import replace
 
