@@ -28,9 +28,9 @@ _SIGNATURES = (
 
 
 def audio_media_type(data: bytes) -> str | None:
-    """Return the media type of an audio file by its first 12 bytes.
+    """Return the media type of an audio file by its start.
 
-    None for what is no audio file; a container may have video too.
+    That is 12 bytes. None for what is no audio file; a container may have video too.
     """
     if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
         return "audio/wav"

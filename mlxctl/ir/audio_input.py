@@ -1,4 +1,4 @@
-"""How audio of a prompt is preprocessed for a language model. Pure values."""
+"""How audio of a prompt is preprocessed. Pure values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AudioRecipe:
-    """How a language model's audio is preprocessed, by the rules of its `family`.
+    """How a model's audio is preprocessed, by the rules of its `family`.
 
     `sizes` are the family's numbers, by their names in the models' files.
     """

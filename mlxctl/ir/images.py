@@ -1,4 +1,4 @@
-"""Images and audio of a prompt, and the preprocessing of images. Pure values."""
+"""Images and audio of a prompt, preprocessed. Pure values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -44,7 +44,10 @@ NO_TEXT_OPTIONS = TextModelOptions()
 
 
 class TextGenerationTask(msgspec.Struct, frozen=True, kw_only=True, tag="text_generation"):
-    """Text from text and, with recipes of `vision` and `audio`, from images and audio."""
+    """Text from text, and from images and audio.
+
+    `vision` and `audio` are their recipes, None for what the model does not take.
+    """
 
     vision: VisionRecipe | None = None
     audio: AudioRecipe | None = None

@@ -85,7 +85,7 @@ class ModelFacts:
         return self.vision, self.vision_problem, self.audio, self.audio_problem
 
     def without_encoders(self, problem: str | None) -> "ModelFacts":
-        """Return the facts of the model without images and audio, if there is a problem."""
+        """Return the facts without images and audio, if there is a problem."""
         if problem is None:
             return self
         return replace(

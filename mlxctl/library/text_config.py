@@ -7,7 +7,10 @@ _PARTS = ("text_config", "llm_config", "language_config")
 
 
 def whole_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration with the part for understanding of a model that also speaks."""
+    """Return the configuration, merged over its part that understands.
+
+    Models that also speak have such a part.
+    """
     thinker = config.get("thinker_config")
     return {**thinker, **config} if isinstance(thinker, Mapping) else dict(config)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mlxctl.formats.vision.family import UnclearError, VisionFiles
-from mlxctl.formats.vision.registry import vision_family_of
+from mlxctl.formats.vision.registry import REFUSED, vision_family_of
 from mlxctl.ir import VisionRecipe
 from mlxctl.ir.errors import BrokenModel
 from mlxctl.library.files import read_json_object
@@ -42,7 +42,9 @@ def read_vision_recipe(path: Path, config: Mapping[str, Any]) -> VisionSupport:
     model_type = config.get("model_type")
     family = vision_family_of(model_type) if isinstance(model_type, str) else None
     if family is None:
-        return VisionSupport(problem=f"images of {model_type} models are not supported")
+        return VisionSupport(
+            problem=REFUSED.get(str(model_type), f"images of {model_type} models are not supported")
+        )
     if missing := missing_for("vision"):
         return VisionSupport(problem=f"images need {missing}")
     try:

@@ -55,7 +55,7 @@ async def check_audio_input(interview: Interview, known: ModelCapabilities) -> t
 
 
 async def _heard(hear: Callable[[bytes, str], Awaitable[Exchange]]) -> tuple[Finding, ...]:
-    """Return the finding on the texts that a model hears in the sentences."""
+    """Return the finding on what a model hears in the sentences."""
     synthesizer = find_synthesizer()
     if synthesizer is None:
         return (_unknown(NO_SYNTHESIZER),)

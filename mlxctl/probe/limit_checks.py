@@ -27,7 +27,7 @@ async def check_limits(interview: Interview, known: ModelCapabilities) -> tuple[
 
 
 def check_cache(kind: str, limits: str | None) -> Finding:
-    """Return the finding on the kind of cache, and on what it is not used for."""
+    """Return the finding on the cache and its limits."""
     can_be_cut = kind == "plain"
     return Finding(
         question="trimmable_cache",

@@ -101,7 +101,7 @@ def test_text_model_rejects_images_and_continues(server: HostedServer, red: Path
     async def interact(screen: Screen) -> None:
         await screen.wait_for(f"{TEXT_MODEL} is ready")
         await attach(screen, red)
-        await screen.wait_for("accepts text only")
+        await screen.wait_for("accepts no images")
         assert "with 1 image" not in screen.text()
         await screen.ask("Hello")
         await screen.wait_for("The answer was cut at 8 tokens")
@@ -113,7 +113,7 @@ def test_attached_images_stay_when_the_model_rejects_them(server: HostedServer, 
     async def interact(screen: Screen) -> None:
         await screen.wait_for(f"{TEXT_MODEL} is ready")
         await screen.ask("Hello")
-        await screen.wait_for("accepts text only")
+        await screen.wait_for("accepts no images")
         assert "with 1 image" in screen.text()
         await attach(screen, "")
         await screen.wait_gone("with 1 image")

@@ -28,7 +28,7 @@ STORY = "The sea is wide, and the hills are old. " * 4
 
 @pytest.fixture(scope="module")
 def model_server() -> Iterator[HostedServer]:
-    """A server for two vision models, one that also hears, and a text model."""
+    """A server for vision models, one that hears, and a text model."""
     vision_model, *others = (
         str(tiny_models.trained("pixtral_colors")),
         str(tiny_models.trained(QWEN)),

@@ -1,7 +1,12 @@
-"""Recipes of models that take audio, with random weights. `gemma4_seer` is one too."""
+"""Recipes of models that take audio, with random weights.
+
+`gemma4_seer` is one too.
+"""
+
+from dataclasses import replace
 
 from .families import Family, attention
-from .seers import seer
+from .seers import gemma4, seer
 
 _AUDIO_TOKENS = ("<|audio_start|>", "<|audio_pad|>", "<|audio_end|>")
 _VISION_TOKENS = ("<|vision_start|>", "<|image_pad|>", "<|video_pad|>", "<|vision_end|>")
@@ -12,7 +17,30 @@ _OMNI_TEXT = attention(
     rope_scaling={"type": "default", "mrope_section": [2, 3, 3]},
 )  # fmt: skip
 
+_GEMMA4 = gemma4(
+    "gemma4_unified",
+    hidden_size_per_layer_input=0, num_kv_shared_layers=0, attention_k_eq_v=False,
+    num_global_key_value_heads=2, use_double_wide_mlp=False, use_bidirectional_attention=None,
+)  # fmt: skip
+
 HEARERS: tuple[Family, ...] = (
+    replace(
+        _GEMMA4,
+        config={
+            **_GEMMA4.config,
+            "model_type": "gemma4_unified",
+            "audio_config": {"model_type": "gemma4_unified_audio"},
+            "vision_config": {
+                "model_type": "gemma4_unified_vision", "mm_embed_dim": 32, "output_proj_dims": 32,
+                "mm_posemb_size": 16, "patch_size": 8, "model_patch_size": 16, "pooling_kernel_size": 2,
+            },
+        },
+        beside={
+            "processor_config.json": {
+                **_GEMMA4.beside["processor_config.json"], "processor_class": "Gemma4UnifiedProcessor",
+            }
+        },
+    ),
     seer(
         "qwen3_omni_moe",
         {

@@ -105,7 +105,7 @@ def try_caches(model: Any, create_caches: Callable[[], kv.Caches], *, vocabulary
 
 
 def _succeeds(attempt: Callable[[], bool]) -> bool:
-    """Return what the attempt does; False if a class has no such operation, or fails in it."""
+    """Return what the attempt finds; False if it raises."""
     try:
         return attempt()
     except FOREIGN_ERRORS:

@@ -1,4 +1,4 @@
-"""Loads a model that generates text, with its encoders of images and audio.
+"""Loads a text model with its encoders of images and audio.
 
 MLX thread only.
 """

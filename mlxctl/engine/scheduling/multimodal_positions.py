@@ -17,7 +17,7 @@ Positions = np.ndarray[Any, np.dtype[np.int32]]
 
 
 class PromptSegment(NamedTuple):
-    """Prompt tokens `start` to `end`, of text or of one image or audio."""
+    """Prompt tokens `start` to `end`: text, one image, or audio."""
 
     start: int
     end: int

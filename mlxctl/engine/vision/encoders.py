@@ -54,7 +54,7 @@ class _RecordedLayer(nn.Module):  # type: ignore[misc]
 
 
 class MediaEncoder(ABC):
-    """Encodes images or audio for a language model; the base of all families.
+    """Encodes images or audio; the base of all families.
 
     `model` is mlx-vlm's, without its text layers. `recorder` has the layers on which the last result depends.
     """
@@ -72,9 +72,9 @@ class MediaEncoder(ABC):
 
     @abstractmethod
     def encode(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:
-        """Return the features of an image or audio; `token_ids` (tokens,) are its tokens.
+        """Return the features of an image or audio.
 
-        The result is lazy.
+        `token_ids` (tokens,) are its tokens. The result is lazy.
         """
 
     def in_cells(self, states: mx.array, token_ids: mx.array) -> mx.array:
@@ -142,7 +142,10 @@ class FrameEncoder(MediaEncoder):
 
     @abstractmethod
     def features(self, frames: mx.array, num_cells: int) -> mx.array:
-        """Return the features of the cells (cells, width) for frames (frames, numbers), float32."""
+        """Return the features of the cells (cells, width).
+
+        `frames` (frames, numbers) are float32.
+        """
 
 
 def create_encoders(

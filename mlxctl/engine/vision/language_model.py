@@ -154,10 +154,10 @@ def _grid(recipe: VisionRecipe) -> tuple[int, list[int]]:
 
 
 class MultimodalPrompt:
-    """The prefill of a prompt with images and audio, both called images here.
+    """The prefill of a prompt with images and audio.
 
-    An image is encoded when the first slice reaches it, and its features are held until its end. Images in a
-    cached prefix are never encoded.
+    Both are called images here. An image is encoded when the first slice reaches it, and its features are
+    held until its end. Images in a cached prefix are never encoded.
     """
 
     def __init__(

@@ -113,7 +113,7 @@ class BidirectionalImageLayer(nn.Module):  # type: ignore[misc]
 
 
 def keep_out_of_layers(decoder: Any, cell_ids: Sequence[int]) -> None:
-    """Make cells token 0 for the embeddings of a decoder's layers, if it has any."""
+    """Make cells token 0 for the embeddings of a decoder's layers."""
     if decoder.hidden_size_per_layer_input:
         decoder.embed_tokens_per_layer = TextEmbedding(decoder.embed_tokens_per_layer, cell_ids)
 

@@ -29,7 +29,7 @@ _COMMON_EFFORTS = ("low", "medium", "high")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFormats:
-    """Prompt writers, parsers, stop tokens, and placement of images and audio of one model.
+    """Prompt writers, parsers, stop tokens, and placement of media of one model.
 
     `writer` is for requests with tools, `plain_writer` for the others; both are None for a model without a
     chat template. `vision` and `audio` are None for a model without. `verdict` is what was detected.

@@ -85,7 +85,7 @@ class PromptEncoder:
         return tuple(token_ids), prompt.tail + prompt.opening[:num_opening_chars], opened
 
     def tokens(self, prompt: Prompt, request: GenerationRequest) -> PromptTokens:
-        """Return the tokens of a prompt with its images and audio. Raises InvalidRequest."""
+        """Return the tokens of a prompt with its media. Raises InvalidRequest."""
         return self.insert_media(self.encode(prompt, request)[0], request)
 
     def insert_media(self, token_ids: tuple[int, ...], request: GenerationRequest) -> PromptTokens:

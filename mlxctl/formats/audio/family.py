@@ -1,4 +1,4 @@
-"""What a family of models with audio input declares, and readers of its files."""
+"""What a family with audio input declares, and readers of its files."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
-"""Gemma 3n, 4 and 4 unified: spectrograms of a Universal Speech Model, or samples.
+"""Gemma 3n, 4 and 4 unified: spectrograms, or samples.
 
-Read by `Gemma3nAudioFeatureExtractor` and `Gemma4AudioFeatureExtractor` of transformers.
+Those of a Universal Speech Model, as by `Gemma3nAudioFeatureExtractor` and `Gemma4AudioFeatureExtractor` of
+transformers.
 """
 
 from typing import Any

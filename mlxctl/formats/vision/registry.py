@@ -30,6 +30,13 @@ VISION_MODEL_TYPES = tuple(sorted(_BY_MODEL_TYPE))
 """Values of `model_type` that can take images here."""
 
 
+REFUSED: Mapping[str, str] = {
+    "deepseekocr": "images of deepseekocr models are not supported: mlx-vlm's class takes one in a prompt",
+    "minicpmv4_6": "images of minicpmv4_6 models are not supported: each needs its number in the prompt",
+}
+"""Values of `model_type` with images that are not read, with the reason."""
+
+
 def vision_family_of(model_type: str) -> VisionFamily | None:
     """Return the family of an architecture. None for one that takes no images here."""
     return _BY_MODEL_TYPE.get(model_type)

@@ -178,7 +178,7 @@ class ModelLoader:
                 await self._preparation.unload(oldest)
 
     async def _match_engine(self, model: ServedModel, reader: AnswerReader) -> AnswerReader:
-        """Return a reader that accepts images and audio only if the engine does."""
+        """Return a reader that accepts media only if the engine does."""
         facts = model.facts.without_encoders(self._engine.loaded[model.name].encoder_problem)
         if facts.media != reader.facts.media:
             reader = await self._create_reader(replace(model, facts=facts))

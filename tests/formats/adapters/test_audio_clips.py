@@ -1,4 +1,4 @@
-"""Audio of a prompt: spectrograms as in the models' own extractors, places, and bad files."""
+"""Audio of a prompt: features as the models' own, places, bad files."""
 
 from dataclasses import replace
 from functools import cache

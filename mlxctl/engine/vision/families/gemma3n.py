@@ -1,4 +1,4 @@
-"""Gemma 3n: a square to a fixed number of tokens by convolutions, and audio likewise."""
+"""Gemma 3n: a square, or audio, to a fixed number of tokens."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ class Encoder(TileEncoder):
         return states / embedding_scale(model)
 
     def embeddings(self, token_ids: mx.array) -> mx.array:
-        """Return the embedding of the token after an image, which is not in the text model's table."""
+        """Return the embedding of the token after an image, of its own."""
         return _own_embeddings(self.model, self.model.embed_vision, token_ids)
 
 
@@ -38,7 +38,10 @@ class AudioEncoder(FrameEncoder):
         return [self.model.audio_tower.conformer]
 
     def features(self, frames: mx.array, num_cells: int) -> mx.array:
-        """Return the features of its cells; those after the audio are the embedding of its padding."""
+        """Return the features of its cells.
+
+        Those after the audio are the embedding of its padding.
+        """
         model = self.model
         states, _ = model.get_audio_features(frames[None], mx.zeros((1, frames.shape[0]), dtype=mx.bool_))
         padding = model.embed_audio(input_ids=mx.array([[model.vocab_size - 1]]))[0]
@@ -46,11 +49,12 @@ class AudioEncoder(FrameEncoder):
         return padded / embedding_scale(model)
 
     def embeddings(self, token_ids: mx.array) -> mx.array:
-        """Return the embedding of the token after audio, which is not in the text model's table."""
+        """Return the embedding of the token after audio, of its own."""
         return _own_embeddings(self.model, self.model.embed_audio, token_ids)
 
 
 def _own_embeddings(model: Any, table: Any, token_ids: mx.array) -> mx.array:
+    # Tokens of images and audio are not in the text model's table.
     inside = mx.minimum(mx.maximum(token_ids, table.vocab_offset), table.vocab_offset + table.vocab_size - 1)
     states: mx.array = table(input_ids=inside[None])[0] / embedding_scale(model)
     return states

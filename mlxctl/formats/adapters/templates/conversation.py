@@ -35,10 +35,11 @@ def template_messages(
     audio_placeholder: str | None = None,
     audio_problem: str | None = None,
 ) -> list[TemplateMessage]:
-    """Convert a conversation; the placeholders mark images and audio, None where these are not taken.
+    """Convert a conversation to the dictionaries of templates.
 
-    `shown` returns the text of an image or a clip, by default the placeholder. Images of tool results stay
-    there with `shows_in_results`; else a user message after the results shows them. `vision_problem` is why a
+    The placeholders mark images and audio, None where these are not taken; `shown` returns the text of an
+    image or a clip, by default the placeholder. Images of tool results stay there with `shows_in_results`;
+    else a user message after the results shows them. `vision_problem` is why a
     vision model does not take images, `audio_problem` the same of audio. Without vision a note replaces an
     image of a tool result, since a client cannot take that back. Raises InvalidRequest for other images and
     audio that the model cannot take.
