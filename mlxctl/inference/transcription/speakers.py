@@ -61,7 +61,7 @@ class Speakers:
         turns = [replace(turn, start=turn.start + offset, end=turn.end + offset) for turn in turns]
         turns = sorted([*self._turns, *turns], key=lambda turn: turn.end)
         self._turns = [turn for turn in turns if turn.end > seek / SAMPLE_RATE] or turns[-1:]
-        self._position = seek + len(samples) // SAMPLE_BYTES
+        self._position = max(start, seek + len(samples) // SAMPLE_BYTES)
 
     def divide(self, segment: SpeechSegment) -> Iterator[SpeechSegment]:
         """Yield the parts of a segment, each with its speaker.

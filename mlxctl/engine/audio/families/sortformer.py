@@ -24,7 +24,9 @@ _CACHE_FRAMES = 188
 
 
 def open_model(model: Any, path: Path) -> TranscriptionModel:  # noqa: ARG001 -- it has no further files
-    """Return the model, ready to find turns."""
+    """Return the model, ready to find turns. Raises ValueError for one that never fills its cache."""
+    if model.config.modules_config.spkcache_update_period < 1:
+        raise ValueError("its config.json has no spkcache_update_period")
     return _Sortformer(model)
 
 
