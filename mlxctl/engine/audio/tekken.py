@@ -13,7 +13,10 @@ _NUM_SPECIAL = 1000
 
 
 class Tekken:
-    """Encodes pieces of text, and decodes tokens. Special tokens have ids below the others."""
+    """Encodes pieces of text, and decodes tokens.
+
+    Special tokens have ids below the others.
+    """
 
     def __init__(self, path: Path, special_tokens: Sequence[str] = ()) -> None:
         """Read `tekken.json` of a model directory, which must have `special_tokens`.

@@ -127,7 +127,10 @@ class TranscriptionSegment(Struct):
 
 
 class DiarizedSegment(Struct, kw_only=True):
-    """Text of one speaker, also an event of a stream. Times in seconds."""
+    """Text of one speaker, also an event of a stream.
+
+    Times in seconds.
+    """
 
     type: Literal["transcript.text.segment"] = "transcript.text.segment"
     id: str
