@@ -98,7 +98,7 @@ class ModelFacts:
 
     @property
     def purpose(self) -> Purpose:
-        """The model's output: generated text, vectors, speech, or what it finds in audio."""
+        """The model's output: text, vectors, speech, or findings in audio."""
         if self.embedding is not None:
             return "embeddings"
         if self.speech is not None:

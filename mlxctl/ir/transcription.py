@@ -50,7 +50,10 @@ class WhisperTokens:
         return self.context_length // 2
 
     def start_of_transcript(self, language_id: int | None, task: SpeechTask) -> list[int]:
-        """Return the start, language and task tokens; a model with one language has only the first."""
+        """Return the start, language and task tokens.
+
+        A model with one language has only the first.
+        """
         task_id = self.translate if task == "translate" else self.transcribe
         return [self.start, *([] if language_id is None else [language_id, task_id])]
 

@@ -95,9 +95,9 @@ def detect(
 
 
 def _speech(model_type: str, config: Mapping[str, Any], name: str) -> DetectedKind | None:
-    hearing = find_other_family(config)
-    if hearing and (purpose := TRANSCRIPTION_FAMILIES[hearing].purpose) != "transcription":
-        return DetectedKind(purpose, f"model_type {hearing!r}")
+    audio = find_other_family(config)
+    if audio and (purpose := TRANSCRIPTION_FAMILIES[audio].purpose) != "transcription":
+        return DetectedKind(purpose, f"model_type {audio!r}")
     if model_type.startswith(_TEXT_TO_SPEECH):
         return DetectedKind("text-to-speech", f"model_type {model_type!r}")
     if model_type.startswith(_SPEECH_TO_TEXT):

@@ -24,11 +24,18 @@ OPTIONAL = {
     "mlxctl/formats/adapters/media/pdf_files.py": {"pypdfium2"},  # missing_for
     **{
         f"mlxctl/engine/audio/{name}.py": {"mlx_audio"}  # library/transcription_recipe.py
-        for name in ("transcription_model", "families/canary", "families/parakeet", "families/sensevoice")
+        for name in (
+            "transcription_model",
+            "families/canary",
+            "families/parakeet",
+            "families/sensevoice",
+            "families/sortformer",
+            "families/voxtral_realtime",
+        )
     },
     **{
         f"mlxctl/engine/audio/families/{name}.py": {"mlx_audio", "transformers"}  # mlx-audio requires it
-        for name in ("qwen3_asr", "qwen3_forced_aligner")
+        for name in ("qwen3_asr", "qwen3_forced_aligner", "voxtral")
     },
     "mlxctl/engine/audio/transcriber.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/audio/workload.py": {"mlx_audio"},  # models/transcription_recipe.py

@@ -163,7 +163,7 @@ def _build_sensevoice(directory: Path) -> None:
 
 
 def _build_sortformer(directory: Path) -> None:
-    """Write a streaming model with a cache of few frames, which long audio fills."""
+    """Write a streaming model."""
     encoder = {
         "hidden_size": _WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2,
         "intermediate_size": 64, "num_mel_bins": 16, "conv_kernel_size": 5, "subsampling_conv_channels": 8,
@@ -197,7 +197,10 @@ def _build_voxtral(directory: Path) -> None:
 
 
 def _build_voxtral_realtime(directory: Path) -> None:
-    """Write a model whose encoder hears two seconds at once; mlx-audio fixes the decoder's width."""
+    """Write a model whose encoder takes two seconds at once.
+
+    mlx-audio fixes the decoder's width.
+    """
     encoder = {
         "dim": 16, "n_layers": 2, "n_heads": 2, "head_dim": 8, "hidden_dim": 32, "n_kv_heads": 2,
         "sliding_window": 100,

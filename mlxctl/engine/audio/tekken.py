@@ -13,10 +13,16 @@ _NUM_SPECIAL = 1000
 
 
 class Tekken:
-    """Encodes pieces of text, and decodes tokens. Special tokens have ids below the others."""
+    """Encodes pieces of text, and decodes tokens.
 
-    def __init__(self, path: Path) -> None:
-        """Read `tekken.json` of a model directory. Raises ValueError for a malformed file."""
+    Special tokens have ids below the others.
+    """
+
+    def __init__(self, path: Path, special_tokens: Sequence[str] = ()) -> None:
+        """Read `tekken.json` of a model directory, which must have `special_tokens`.
+
+        Raises ValueError for a malformed file.
+        """
         content = json.loads((path / "tekken.json").read_text(encoding="utf-8"))
         try:
             size = int(content.get("config", {}).get("default_num_special_tokens", _NUM_SPECIAL))
@@ -26,6 +32,8 @@ class Tekken:
             }
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"its tekken.json is malformed: {error!r}") from error
+        if missing := [token for token in special_tokens if token not in self.special]:
+            raise ValueError(f"its tekken.json has no token {missing[0]!r}")
         self._num_special = size
         self._ranks = {data: rank for rank, data in enumerate(self._bytes)}
 

@@ -121,7 +121,7 @@ class Transcriber:
         return language_id
 
     def _prompt(self, window: AudioWindow, language_id: int | None) -> list[int]:
-        """Return the decoder's prompt: end of the previous text, language and task tokens.
+        """Return the decoder's prompt: previous text, language and task tokens.
 
         The previous text is cut, so that the context has room for the transcript.
         """

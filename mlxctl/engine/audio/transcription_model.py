@@ -144,8 +144,9 @@ def in_thread(work: Callable[[], T]) -> Generator[None, None, T]:
 
 
 def with_audio(embeddings: mx.array, is_audio: mx.array, states: mx.array) -> mx.array:
-    """Return a prompt's embeddings (1, length, width) with the states of audio in their places.
+    """Return a prompt's embeddings with states of audio among them.
 
+    The embeddings are (1, length, width).
     `is_audio` (length,) is true where they belong, `states` (places, width) are in order.
     """
     order = mx.maximum(mx.cumsum(is_audio.astype(mx.int32)) - 1, 0)

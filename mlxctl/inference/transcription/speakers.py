@@ -17,8 +17,9 @@ _REFERENCES = "known_speaker_references"
 
 
 class Speakers:
-    """Speaker labels of a transcript, by a diarization model that reads the audio once, in order.
+    """Speaker labels of a transcript, by a diarization model.
 
+    The model reads the audio once, in order.
     Enrolled speakers have their names; others are A, B and so on, as they come.
     """
 
@@ -51,9 +52,9 @@ class Speakers:
             self._names[found] = speaker.name
 
     async def read(self, samples: bytes, seek: int) -> None:
-        """Find the turns of the unread part of a window, which begins at sample `seek`.
+        """Find the turns of a window that begins at sample `seek`.
 
-        Turns before the window are forgotten, except the last.
+        What an earlier window had is not read again. Turns before the window are forgotten, except the last.
         """
         start = max(self._position, seek)
         turns = await self._run(samples[(start - seek) * SAMPLE_BYTES :])
@@ -61,7 +62,7 @@ class Speakers:
         turns = [replace(turn, start=turn.start + offset, end=turn.end + offset) for turn in turns]
         turns = sorted([*self._turns, *turns], key=lambda turn: turn.end)
         self._turns = [turn for turn in turns if turn.end > seek / SAMPLE_RATE] or turns[-1:]
-        self._position = seek + len(samples) // SAMPLE_BYTES
+        self._position = max(start, seek + len(samples) // SAMPLE_BYTES)
 
     def divide(self, segment: SpeechSegment) -> Iterator[SpeechSegment]:
         """Yield the parts of a segment, each with its speaker.

@@ -53,7 +53,7 @@ _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedTranscription:
-    """A parsed form; `file` and the samples of `known_speakers` are not decoded yet."""
+    """A parsed form; its audio files are not decoded yet."""
 
     file: bytes
     model: str

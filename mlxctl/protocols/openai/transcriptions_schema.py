@@ -37,8 +37,8 @@ class TranscriptionOptions(_Options, kw_only=True):
 
     `language` is the known one, `languages` are those that may be heard, `keywords` words that may be. Files
     are always divided as the `chunking_strategy` auto says. With `stream` the answer is events, and
-    `response_format` json, text or diarized_json. Segments of `known_speaker_references`, which are data URLs
-    of 2 to 10 seconds of audio, have their `known_speaker_names`.
+    `response_format` json, text or diarized_json. `known_speaker_names` label the speakers that are heard in
+    `known_speaker_references`, data URLs of 2 to 10 seconds of audio.
     """
 
     response_format: TranscriptionFormat = "json"
@@ -127,7 +127,10 @@ class TranscriptionSegment(Struct):
 
 
 class DiarizedSegment(Struct, kw_only=True):
-    """Text of one speaker, also an event of a stream. Times in seconds."""
+    """Text of one speaker, also an event of a stream.
+
+    Times in seconds.
+    """
 
     type: Literal["transcript.text.segment"] = "transcript.text.segment"
     id: str

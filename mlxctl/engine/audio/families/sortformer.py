@@ -1,4 +1,4 @@
-"""Sortformer: speaker diarization in windows, with a cache of what each speaker sounds like.
+"""Sortformer: speaker diarization in windows, with a speaker cache.
 
 arXiv:2409.06656, and arXiv:2507.18446 for the cache, whose size is bounded. Up to four speakers.
 """
@@ -24,7 +24,12 @@ _CACHE_FRAMES = 188
 
 
 def open_model(model: Any, path: Path) -> TranscriptionModel:  # noqa: ARG001 -- it has no further files
-    """Return the model, ready to find turns."""
+    """Return the model, ready to find turns.
+
+    Raises ValueError for one that never fills its cache.
+    """
+    if model.config.modules_config.spkcache_update_period < 1:
+        raise ValueError("its config.json has no spkcache_update_period")
     return _Sortformer(model)
 
 
@@ -63,7 +68,7 @@ class _Sortformer:
         return TranscribedWindow(turns=turns, state=_written(state))
 
     def _features(self, samples: Any) -> mx.array:
-        """Return the spectrogram (1, bins, steps), as mlx-audio computes that of a chunk."""
+        """Return the spectrogram (1, bins, steps) of mlx-audio's chunks."""
         from mlx_audio.vad.models.sortformer.sortformer import extract_mel_features
 
         processor = self._model.config.processor_config

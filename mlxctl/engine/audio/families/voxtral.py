@@ -23,16 +23,19 @@ from mlxctl.ir.transcription import SAMPLE_RATE
 PACKAGE = "mlx_audio.stt.models.voxtral"
 MODULES = (PACKAGE, "mlx_audio.lm.models.cache", "transformers.models.whisper.feature_extraction_whisper")
 
+_PROMPT_TOKENS = ("<s>", "[INST]", "[BEGIN_AUDIO]", "[/INST]", "[TRANSCRIBE]")
 _END_TOKENS = ("</s>", "[/INST]", "<pad>")
 
 
 def open_model(model: Any, path: Path) -> TranscriptionModel:
-    """Return the model, ready to transcribe. SEC: its hook may ask the hub, and is not called."""
+    """Return the model, ready to transcribe.
+
+    SEC: its hook may ask the hub, and is not called.
+    """
     from transformers import WhisperFeatureExtractor
 
-    return _Voxtral(
-        model, Tekken(path), WhisperFeatureExtractor.from_pretrained(str(path), local_files_only=True)
-    )
+    extractor = WhisperFeatureExtractor.from_pretrained(str(path), local_files_only=True)
+    return _Voxtral(model, Tekken(path, (*_PROMPT_TOKENS, *_END_TOKENS)), extractor)
 
 
 class _Voxtral:
@@ -75,9 +78,12 @@ class _Voxtral:
         return TranscribedWindow(token_ids=written, text=text, language=window.language)
 
     def _prompt(self, language: str | None, num_states: int) -> list[int]:
-        """Return the prompt of mistral-common's transcription request; without a language it is detected."""
-        special = self._tokenizer.special
-        before = [special["<s>"], special["[INST]"], special["[BEGIN_AUDIO]"]]
-        named = [*self._tokenizer.encode("lang"), *self._tokenizer.encode(f":{language}")] if language else []
+        """Return the prompt of mistral-common's transcription request.
+
+        Without a language the model detects it.
+        """
+        encode, special = self._tokenizer.encode, self._tokenizer.special
+        start, instruction, begin, end, transcribe = (special[token] for token in _PROMPT_TOKENS)
+        named = [*encode("lang"), *encode(f":{language}")] if language else []
         audio = [self._model.config.audio_token_id] * num_states
-        return [*before, *audio, special["[/INST]"], *named, special["[TRANSCRIBE]"]]
+        return [start, instruction, begin, *audio, end, *named, transcribe]

@@ -1,6 +1,7 @@
-"""Voxtral Realtime: a causal encoder, and a decoder that writes a token for each 80 ms of audio.
+"""Voxtral Realtime: a causal encoder and a synchronous decoder.
 
-The text comes a fixed delay after the audio, so that silence is added before and after a window.
+A token stands for 80 ms of audio. The text comes a fixed delay after the audio, so that silence is added
+before and after a window.
 """
 
 from collections.abc import Generator
@@ -18,7 +19,10 @@ MODULES = (PACKAGE, "mlx_audio.lm.models.cache")
 
 
 def open_model(model: Any, path: Path) -> TranscriptionModel:
-    """Return the model, ready to transcribe. The hook of this family reads files only."""
+    """Return the model, ready to transcribe.
+
+    The hook of this family reads files only.
+    """
     return _VoxtralRealtime(type(model).post_load_hook(model, path), Tekken(path))
 
 

@@ -1,4 +1,4 @@
-"""Voice activity detection by levels: the parts of audio that may hold speech. Pure.
+"""Voice activity detection by levels. Pure.
 
 Only levels are compared: speech, music and noises count alike. Parts of steady sound up to -35 dBFS hold no
 speech.
