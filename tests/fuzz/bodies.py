@@ -211,3 +211,11 @@ ADMIN_BODIES: dict[str, list[dict[str, Any]]] = {
     "POST /admin/keys/{key_id}/rotate": [{}],
     "DELETE /admin/keys/{key_id}": [{}],
 }
+
+_SPOKEN = {"input": "Hello world. The dog said hello.", "response_format": "pcm", "speed": 1.0, "seed": 7}
+SPEECH_BODIES: list[dict[str, Any]] = [
+    {"model": "pocket_tts", "voice": "ada", **_SPOKEN},
+    {"model": "soprano", "voice": {"id": "default"}, "instructions": "None", **_SPOKEN},
+    {"model": "pocket_tts", "voice": "alloy", "stream_format": "sse", **_SPOKEN},
+    {"model": "pocket_tts", "ref_audio": "UklGRg==", "ref_text": "Hello.", "language": None, **_SPOKEN},
+]

@@ -1,6 +1,7 @@
 """Strategies for invalid requests: mutated bodies, and bytes that are no JSON."""
 
 import json
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -63,10 +64,10 @@ class FuzzedRequest:
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> FuzzedRequest:
-    """Draw a fuzzed request."""
-    path = draw(st.sampled_from(sorted(BODIES)))
-    text = draw(bodies(BODIES[path]))
+def requests(draw: st.DrawFn, valid: Mapping[str, list[dict[str, Any]]] = BODIES) -> FuzzedRequest:
+    """Draw a fuzzed request; `valid` are bodies by path."""
+    path = draw(st.sampled_from(sorted(valid)))
+    text = draw(bodies(valid[path]))
     leaves = draw(st.integers(0, 9)) == 0
     return FuzzedRequest(path=path, body=text, headers=draw(_HEADERS), leaves_early=leaves)
 

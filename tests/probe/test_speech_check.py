@@ -41,6 +41,17 @@ def test_a_model_is_probed_by_its_recordings(store: CapabilityStore) -> None:
     assert found.value["real_time_factor"] > 0
 
 
+def test_spoken_words_are_understood_by_a_transcription_model(store: CapabilityStore) -> None:
+    listener = read_model(tiny_models.trained("whisper_words"))
+    (outcome,) = probed([target(tiny_models.trained("soprano_words"))], store, listener=listener)
+    assert outcome.record is not None, outcome.problem
+    found = outcome.record.finding("audio")
+    assert found is not None
+    assert (found.verdict, found.value["supports_tts"]) == ("yes", True)
+    heard = [exchange.output.partition("heard as ")[2] for exchange in found.exchanges]
+    assert heard == ["'please open the window'", "'my brother likes music'"]
+
+
 def test_noise_is_not_understood_by_a_transcription_model(store: CapabilityStore, tmp_path: Path) -> None:
     noisy, found = target(tiny_models.speech("soprano")), []
     listener = read_model(tiny_models.trained("whisper_words"))

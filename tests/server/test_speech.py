@@ -5,6 +5,7 @@ import re
 import shutil
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -13,6 +14,11 @@ import msgspec
 import openai
 import pytest
 import soundfile
+from fuzz.bodies import SPEECH_BODIES
+from fuzz.mutations import FuzzedRequest, requests
+from fuzz.volley import AT_ONCE, Volley
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from tests import tiny_models
 from tests.tiny_models.audio_samples import silence, speech_audio
@@ -23,6 +29,8 @@ from .openapi_validation import check_answer, check_stream
 from .process import wait_for
 
 VOICED, PLAIN = "pocket_tts", "soprano"
+# Trained with the same three sentences.
+SPEAKER, LISTENER = "soprano_words", "whisper_words"
 SPEECH = "/v1/audio/speech"
 TEXT = "Hello world. The quick brown fox jumps over the lazy dog. Hello again, the lazy dog said."
 # Its 12 MB are more than a connection holds whose client does not read.
@@ -32,12 +40,16 @@ SEED = {"seed": 7}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedServer]:
-    """A server for a chat model, `endless`, and two speech models."""
+    """A server for a chat model, `endless`, and models that speak and listen."""
     models = tmp_path_factory.mktemp("models")
     for name in (VOICED, PLAIN):
         shutil.copytree(tiny_models.speech(name), models / name)
+    for name in (SPEAKER, LISTENER):
+        shutil.copytree(tiny_models.trained(name), models / name)
     named = ("--model", str(tiny_models.model("endless")), "--name", "endless")
-    served = (option for name in (VOICED, PLAIN) for option in ("--model", str(models / name)))
+    served = (
+        option for name in (VOICED, PLAIN, SPEAKER, LISTENER) for option in ("--model", str(models / name))
+    )
     with hosting(None, *named, *served) as running:
         yield running
 
@@ -94,6 +106,15 @@ def test_events_carry_the_file_and_usage(server: HostedServer, sdk: openai.OpenA
     assert min(usage["input_tokens"], usage["output_tokens"]) > 0
     answered = httpx.post(f"{server.url}{SPEECH}", json=body | {"stream_format": "sse"}, timeout=60)
     check_stream(answered.text, SPEECH)
+
+
+@pytest.mark.parametrize("kind", ["wav", "mp3"])
+def test_spoken_words_are_heard(sdk: openai.OpenAI, kind: Any) -> None:
+    said = sdk.audio.speech.create(
+        model=SPEAKER, voice="alloy", input="Our garden is green.", response_format=kind
+    )
+    heard = sdk.audio.transcriptions.create(model=LISTENER, file=(f"said.{kind}", said.content))
+    assert heard.text == "our garden is green"
 
 
 def test_home_assistant_gets_its_file(sdk: openai.OpenAI) -> None:
@@ -227,6 +248,32 @@ def test_cancelled_speech_ends_its_stream_with_an_error(
             list(parts)
     assert caplog.text.count("a stream ended early: ") == 2
     assert "Traceback" not in caplog.text
+
+
+@pytest.fixture(scope="module")
+def volley(server: HostedServer) -> Iterator[Volley]:
+    sending = Volley(server.url)
+    yield sending
+    sending.close()
+
+
+def chat(server: HostedServer) -> str:
+    body = {"model": "endless", "messages": [{"role": "user", "content": "Hi."}], "max_tokens": 24}
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=body | {"temperature": 0}, timeout=60)
+    return str(answer.json()["choices"][0]["message"])
+
+
+@settings(max_examples=5, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(batch=st.lists(requests({SPEECH: SPEECH_BODIES}), min_size=AT_ONCE, max_size=AT_ONCE))
+def test_fuzzed_requests_are_spoken_or_refused_and_leave_chats_and_rows_alone(
+    server: HostedServer, volley: Volley, batch: list[FuzzedRequest]
+) -> None:
+    alone = chat(server)
+    with ThreadPoolExecutor(1) as pool:
+        beside = pool.submit(chat, server)
+        volley.send(batch)
+    assert beside.result() == alone
+    assert not any(volley.leftovers().values())
 
 
 def cancel(server: HostedServer) -> None:

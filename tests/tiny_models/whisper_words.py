@@ -144,7 +144,7 @@ def _audio_window(text: str, dice: random.Random) -> tuple[Any, float, float]:
     )
     if not text:
         return window.astype(np.float32), 0.0, 0.0
-    said = _speech_samples(text)
+    said = speech_samples(text)
     speed = dice.uniform(0.92, 1.08)
     said = np.interp(np.arange(0, len(said) - 1, speed), np.arange(len(said)), said)[
         : int(_LONGEST_SECONDS * _RATE)
@@ -155,7 +155,7 @@ def _audio_window(text: str, dice: random.Random) -> tuple[Any, float, float]:
 
 
 @cache
-def _speech_samples(text: str) -> Any:
+def speech_samples(text: str) -> Any:
     """Return generated speech, 16,000 samples per second."""
     synthesize = find_synthesizer()
     assert synthesize is not None, "training needs generated speech: pip install 'mlxctl[audio]'"
