@@ -73,9 +73,7 @@ def test_first_sentences_of_docstrings_have_at_most_twelve_words() -> None:
                 sentence = first if others else re.split(r"(?<=[.:;!?]) ", first)[0]
                 if len(sentence.split()) > 12 or (others and others[0]):
                     long.append(f"{path.relative_to(ROOT)}: {first}")
-    assert long == [], (
-        "first sentences have at most 12 words; an empty line follows the first of several lines"
-    )
+    assert long == [], "first sentences have at most 12 words, and an empty line follows a first line"
 
 
 # What prints, and the modules that may use it: they escape what a terminal would obey.

@@ -13,8 +13,10 @@ from mlxctl.ir.errors import SettingsError, UsageError
 from mlxctl.terminal_text import echo, escape_line
 
 if TYPE_CHECKING:
-    from mlxctl.cli.inspector.served_policy import PolicyTarget
-    from mlxctl.server.policy.admin import KeyView
+    from mlxctl.cli.inspector.served_policy import ServedPolicy
+    from mlxctl.server.policy.admin import KeyView, PolicyAdmin
+
+    PolicyTarget = PolicyAdmin | ServedPolicy
 
 _SECONDS_A_DAY = 86_400
 

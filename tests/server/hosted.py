@@ -1,7 +1,7 @@
 """`mlxctl serve` in a thread of the tests.
 
 Listener, application, services and engine are those of the command; only the preparation of requests has
-processes of its own.
+processes, which are forks of one.
 """
 
 import asyncio
@@ -21,6 +21,8 @@ from mlxctl.server.hosted_application import HostedApplication
 from mlxctl.server.http.address import claim_address
 from mlxctl.server.http.listener import Listener
 from mlxctl.state.settings import Settings
+
+from .shared_fork_server import SharedForkServer
 
 _END_SECONDS = 60.0
 
@@ -92,6 +94,7 @@ def hosting(model: Path | None, *arguments: str, **environment: str) -> Iterator
     named = ["--model", str(model), "--name", "tiny"] if model else []
     settings = {name: value for name, value in environment.items() if name.startswith("MLXCTL_")}
     with tempfile.TemporaryDirectory() as state, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mlxctl.inference.preparation.model_workers.ForkServer", SharedForkServer)
         for name, value in {"XDG_STATE_HOME": state, "XDG_CACHE_HOME": state, **environment}.items():
             if name not in settings:
                 patch.setenv(name, value)

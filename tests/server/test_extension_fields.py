@@ -3,7 +3,6 @@
 import itertools
 import json
 import shutil
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from tests.tiny_models.adapters import random_adapter
 
 from .hosted import HostedServer, hosting
-from .process import ServerProcess, serving
 
 TURN = "very long " * 70
 _numbers = itertools.count()
@@ -69,9 +67,7 @@ STORES_THE_TTL = [path for path in BODIES if not path.startswith("/api/v")]
 ROUTES = pytest.mark.parametrize("path", BODIES)
 
 
-def post(
-    server: ServerProcess | HostedServer, path: str, *texts: str, request_id: str = "", **fields: Any
-) -> httpx.Response:
+def post(server: HostedServer, path: str, *texts: str, request_id: str = "", **fields: Any) -> httpx.Response:
     """Send a conversation to a route, or to a new agent."""
     with httpx.Client(base_url=server.url, timeout=60) as client:
         agent_id = ""
@@ -83,7 +79,7 @@ def post(
         return client.post(url, json=body, headers={"x-request-id": request_id or "any"})
 
 
-def seen(server: ServerProcess | HostedServer, path: str, text: str, **fields: Any) -> dict[str, Any]:
+def seen(server: HostedServer, path: str, text: str, **fields: Any) -> dict[str, Any]:
     """Send a request and return its row in `GET /requests`."""
     request_id = f"request-{next(_numbers)}"
     post(server, path, text, request_id=request_id, **fields).raise_for_status()
@@ -92,7 +88,7 @@ def seen(server: ServerProcess | HostedServer, path: str, text: str, **fields: A
     return row
 
 
-def stats(server: ServerProcess | HostedServer) -> dict[str, Any]:
+def stats(server: HostedServer) -> dict[str, Any]:
     figures: dict[str, Any] = httpx.get(f"{server.url}/stats").json()
     return figures
 
@@ -163,7 +159,7 @@ def test_overflow_policy_shortens_a_stored_chat_of_lm_studio(short: HostedServer
 
 
 def test_requests_that_store_nothing_leave_memory_and_disk_empty(short_model: Path, tmp_path: Path) -> None:
-    with serving(short_model, "--cache-dir", str(tmp_path / "cache")) as server:
+    with hosting(short_model, "--cache-dir", str(tmp_path / "cache")) as server:
         for path in BODIES:
             post(server, path, f"{path} is a secret. " * 8, cache_mode="off").raise_for_status()
         for path in STORES_THE_TTL:
@@ -171,7 +167,6 @@ def test_requests_that_store_nothing_leave_memory_and_disk_empty(short_model: Pa
         assert stats(server)["prompt_cache"]["entries"] == 0
         post(server, "/v1/messages", "This one is kept. " * 8).raise_for_status()
         assert stats(server)["prompt_cache"]["entries"] == 1
-        server.stop(signal.SIGTERM)
     disk = DiskInspector.open(tmp_path / "cache")
     assert len(disk.entries()) == 1
     disk.close()

@@ -15,7 +15,9 @@ from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner, Result
 
+from mlxctl.cli import app
 from mlxctl.server.http.address import claim_address
 from mlxctl.server.http.disconnect import Receive, Scope, Send
 from mlxctl.server.http.listener import Listener
@@ -27,10 +29,9 @@ from .process import END_SECONDS, ServerProcess, is_alive, serving, wait_for
 BODY = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 20_000}
 
 
-def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
+def serve(*arguments: str) -> Result:
     """Run a server that is expected to fail at the start."""
-    command = [sys.executable, "-m", "mlxctl", "serve", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return CliRunner().invoke(app, ["serve", *arguments])
 
 
 def engine_sockets() -> set[str]:
@@ -201,7 +202,7 @@ def test_port_in_use_is_one_error_line(endless_model: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
         run = serve("--model", str(endless_model), "--port", str(port))
-    assert (run.returncode, run.stdout) == (1, "")
+    assert (run.exit_code, run.stdout) == (1, "")
     assert run.stderr == (
         f"mlxctl: port {port} on 127.0.0.1 is already in use; choose another with --port, or stop the "
         f"program that holds it (`mlxctl models ps --url http://127.0.0.1:{port}` answers if it is mlxctl)\n"
@@ -231,7 +232,7 @@ def test_two_servers_never_share_a_port(endless_model: Path) -> None:
 )
 def test_configuration_errors_are_one_line(arguments: list[str], message: str) -> None:
     run = serve("--port", "0", *arguments)
-    assert run.returncode in (1, 2)
+    assert run.exit_code in (1, 2)
     assert run.stderr.startswith("mlxctl: ")
     assert run.stderr.count("\n") == 1
     assert message in run.stderr
@@ -239,7 +240,7 @@ def test_configuration_errors_are_one_line(arguments: list[str], message: str) -
 
 def test_model_that_does_not_fit_is_one_error_line(endless_model: Path) -> None:
     run = serve("--port", "0", "--model", str(endless_model), "--memory-limit", "10KB")
-    assert run.returncode == 1
+    assert run.exit_code == 1
     assert run.stderr.startswith("mlxctl: ")
     assert "memory limit" in run.stderr
     assert run.stderr.count("\n") == 1

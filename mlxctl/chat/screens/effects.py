@@ -262,13 +262,6 @@ class ScreenEffects:
             case "quit":
                 self._app.exit()
 
-    def _set_theme(self, name: str) -> None:
-        if name in self._app.available_themes:
-            self._app.theme = name
-        else:
-            text = f"No theme {name!r}. /theme lists the themes."
-            self._screen.notify(text, severity="warning", markup=False)
-
     def _edit_outside(self) -> None:
         """Write the question in $VISUAL or $EDITOR. Raises StoreError."""
         text, failure = self._composer.question, None

@@ -151,8 +151,8 @@ def reachable(
 class Scanner:
     """Searches the first match in a text that grows.
 
-    `match` is it, once no further text can change it. `pending_start` is where it may have begun, None if
-    nowhere. With `is_anchored` it begins at the text's start, or `is_dead`.
+    `match` is it, once no further text can change it. With `is_anchored` it begins at the text's start, or
+    `is_dead`.
     """
 
     def __init__(self, pattern: LinearPattern, *, is_anchored: bool = False) -> None:
@@ -164,14 +164,6 @@ class Scanner:
         # Where each began, its place in the program and its borders; the preferred first.
         self._threads: list[tuple[int, int, _Borders]] = []
         self._found: tuple[int, int, _Borders] | None = None
-
-    @property
-    def pending_start(self) -> int | None:
-        """Where a match may have begun that is not final yet."""
-        if self.match is not None:
-            return None
-        starts = [start for start, *_ in self._threads]
-        return min([*starts, *([self._found[0]] if self._found else [])], default=None)
 
     @property
     def is_dead(self) -> bool:
