@@ -206,9 +206,9 @@ class RealtimeSession:
         await self._send("conversation.item.done", previous_item_id=before, item=shown(item))
 
     def _add(self, item: Item, *, after: str | None = None) -> str | None:
-        """Add an item, and begin to transcribe its audio, which the account has.
+        """Add an item, and begin to transcribe its audio.
 
-        Returns the id of the item before it. Raises InvalidRequest.
+        The account has counted it. Returns the id of the item before it. Raises InvalidRequest.
         """
         parts = item.content if isinstance(item, MessageItem) else []
         num_bytes = sum(len(part.audio or b"") for part in parts)
