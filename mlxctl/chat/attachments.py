@@ -72,7 +72,7 @@ def is_pdf(data: bytes) -> bool:
 
 
 def attached_to(parts: Iterable[Part]) -> tuple[Attachment, ...]:
-    """Return the images, videos and PDF files among the parts of a message."""
+    """Return the images, videos and PDF files of a message."""
     return tuple(part for part in parts if isinstance(part, Attachment))
 
 

@@ -345,7 +345,7 @@ def _prepare_conversation(adapter: ModelAdapter, request: NormalizedRequest) -> 
 
 
 def _without_image_bytes(request: GenerationRequest) -> GenerationRequest:
-    """Return the request with a digest in place of each image and clip."""
+    """Return the request with digests in place of images and clips."""
     if not any(message.num_images for message in request.messages):
         return request
     return replace(request, messages=tuple(map(_without_bytes, request.messages)))
