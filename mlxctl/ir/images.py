@@ -53,14 +53,15 @@ class Clip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessedImage:
-    """One preprocessed image, group of frames or audio: `num_tokens` of a prompt from `start` on.
+    """One preprocessed image, group of frames or audio.
 
-    `tiles` are height and width of each picture that the encoder gets, and `pixels` their bytes of red,
-    green, blue, row by row. With `is_audio` there is one tile, of frames and the numbers of each, and
-    `pixels` are these as float32. Positions after it continue `num_positions` after its start, which for some
-    models is less than its number of tokens. With `is_whole` its tokens attend to each other in both
-    directions, so they are prefilled together. `time` is added to their positions in time. `digest` is a hash
-    of sizes, pixels and time: the token ids of all images are the same.
+    It is `num_tokens` of a prompt from `start` on. `tiles` are height and width of each picture that the
+    encoder gets, and `pixels` their bytes of red, green, blue, row by row. With `is_audio` there is one tile,
+    of frames and the numbers of each, and `pixels` are these as float32. Positions after it continue
+    `num_positions` after its start, which for some models is less than its number of tokens. With `is_whole`
+    its tokens attend to each other in both directions, so they are prefilled together. `time` is added to
+    their positions in time. `digest` is a hash of sizes, pixels and time: the token ids of all images are
+    the same.
     """
 
     start: int

@@ -34,7 +34,7 @@ class ImagePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoPart:
-    """A clip: an encoded file (MP4, GIF, …), or its frames as images.
+    """A clip: an encoded file (MP4, GIF, …), or frames as images.
 
     Never a path or a URL. `fps` frames a second are read, at most `max_frames`; that of `has_frames` is their
     rate. None leaves it to the server. `clip` has the frames once they are decoded.

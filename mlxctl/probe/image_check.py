@@ -1,4 +1,4 @@
-"""Test of vision with images of one color each, alone, in pairs and as a video.
+"""Test of vision with images of one color, pairs and a video.
 
 A model that guesses names one color right at most, and no order.
 """
@@ -30,7 +30,7 @@ _FRAMES_A_COLOR = 4
 
 
 async def check_vision(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Ask for the color of each image, then of two together, then of a video.
+    """Ask for the colors of images, of two together, and of videos.
 
     A color in the thinking counts, too.
     """
@@ -89,7 +89,7 @@ def _request(interview: Interview, question: str, *images: SeenPart) -> Generati
 
 
 def judge_pairs(results: list[TextResult], *, kind: str = "pairs") -> tuple[ProbeVerdict, str]:
-    """Return the verdict for the answers about two colors, as pairs of images or videos."""
+    """Return the verdict for the answers about two colors each."""
     num_right = 0
     for result, pair in zip(results, _PAIRS, strict=True):
         answer = (result.text or result.thinking).casefold()

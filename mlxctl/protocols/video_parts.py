@@ -26,9 +26,9 @@ Frames = Annotated[list[str], Meta(max_length=MAX_MESSAGES)]
 
 
 class VideoOptions(Struct, kw_only=True):
-    """How the frames of a clip are chosen: `fps` a second, at most `max_frames`.
+    """How the frames of a clip are chosen.
 
-    Frames that the client chose were `fps` a second.
+    `fps` a second, at most `max_frames`. Frames that the client chose were `fps` a second.
     """
 
     fps: Fps | None = None
@@ -52,7 +52,7 @@ class VideoUrlPart(VideoOptions, tag_field="type", tag="video_url"):
 
 
 class QwenVideoPart(VideoOptions, tag_field="type", tag="video"):
-    """A clip of a message, or its frames, as Qwen's clients send them."""
+    """A clip of a message, or its frames, as Qwen's clients send."""
 
     video: str | Frames
 
@@ -112,7 +112,10 @@ def video_from_data_url(url: str, path: str, options: VideoOptions) -> VideoPart
 
 
 def video_from_base64(data: str, media_type: str, path: str, options: VideoOptions) -> VideoPart:
-    """Return the clip of base64 `data`; `path` is that of its object. Raises InvalidRequest."""
+    """Return the clip of base64 `data`; `path` is that of its object.
+
+    Raises InvalidRequest.
+    """
     if not media_type.startswith(("video/", "image/")):
         raise InvalidRequest(
             f"{path}.media_type is {media_type!r}; it must be a video type such as 'video/mp4'",

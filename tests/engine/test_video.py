@@ -1,4 +1,4 @@
-"""Prompts and answers about clips equal those of mlx-vlm, with its own processors and generation."""
+"""Prompts and answers about clips equal those of mlx-vlm."""
 
 import io
 import json

@@ -54,10 +54,11 @@ class ImageCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipFormat:
-    """How a family reads clips: groups of frames, each in the place of a cell.
+    """How a family reads clips.
 
-    `write` returns a clip's text with {} for the cell of each group, and `cut` the groups. `tokens` are texts
-    that have to be tokens of the vocabulary, and with `has_own_cell` the recipe's `video_token_id` too.
+    A clip is groups of frames, each in the place of a cell. `write` returns a clip's text with {} for the
+    cell of each group, and `cut` the groups. `tokens` are texts that have to be tokens of the vocabulary,
+    and with `has_own_cell` the recipe's `video_token_id` too.
     """
 
     write: Callable[[Clip, VisionRecipe], str]
@@ -100,7 +101,7 @@ def image_token_id(files: VisionFiles, text: str = "") -> int:
 
 
 def video_token_id(files: VisionFiles) -> int | None:
-    """Return the id of the token of a clip's cells, None without one."""
+    """Return the id of the token of a clip's cells, or None."""
     found = files.config.get("video_token_id", files.config.get("video_token_index"))
     return found if isinstance(found, int) else None
 

@@ -60,7 +60,7 @@ def pixel_limits(
 
 
 def video_limits(files: VisionFiles, *, fewest: int, most: int) -> dict[str, int]:
-    """Return how many pixels all frames of a clip have, at least and at most.
+    """Return how many pixels all frames have, at least and at most.
 
     Also the number of frames in a group. Raises UnclearError. `fewest` and `most` are used where the files
     have no limits.
@@ -114,9 +114,9 @@ def _cut(image: Any, recipe: VisionRecipe) -> ImageCut:
 
 
 def frame_groups(clip: Clip, recipe: VisionRecipe) -> list[list[Any]]:
-    """Return the resized frames in groups; the last is filled up with its last frame.
+    """Return the resized frames in groups.
 
-    Raises InvalidRequest for frames that are too long.
+    The last group is filled up with its last frame. Raises InvalidRequest for frames that are too long.
     """
     size, number = recipe.sizes["temporal_patch_size"], len(clip.pictures)
     first = clip.pictures[0]

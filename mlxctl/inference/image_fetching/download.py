@@ -1,4 +1,4 @@
-"""One image or clip over HTTP, with bounds on time, bytes and redirects."""
+"""One image or clip over HTTP: bounds on time, bytes and redirects."""
 
 import ssl
 from collections.abc import Callable, Sequence

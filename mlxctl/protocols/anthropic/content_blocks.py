@@ -37,7 +37,7 @@ class Base64Source(Struct, tag_field="type", tag="base64"):
 
 
 class UrlSource(Struct, tag_field="type", tag="url"):
-    """The URL of an image or a clip; that of a document is refused."""
+    """The URL of an image or clip; refused for a document."""
 
     url: str
 
@@ -56,7 +56,10 @@ class AnthropicImage(Struct, tag_field="type", tag="image"):
 
 
 class AnthropicVideo(VideoOptions, tag_field="type", tag="video"):
-    """A video block of a request, or its frames; other servers take such ones."""
+    """A video block of a request, or its frames.
+
+    Other servers take such blocks.
+    """
 
     source: Base64Source | UrlSource | FileSource | None = None
     video: str | Frames | None = None

@@ -28,7 +28,7 @@ def gif(num_frames: int = 3, *, milliseconds: int = 500) -> bytes:
 
 @pytest.fixture(scope="module", params=["mp4v", "VP90"])
 def video(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A video of 3 seconds with 30 frames in red, green and blue."""
+    """Three seconds with 30 frames in red, green and blue."""
     path = tmp_path_factory.mktemp("clips") / ("a.mp4" if request.param == "mp4v" else "a.webm")
     writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*request.param), 10, (64, 48))
     for at in range(30):

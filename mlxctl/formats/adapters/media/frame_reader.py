@@ -34,7 +34,7 @@ class UnreadableError(Exception):
 
 
 class Frames:
-    """The chosen frames of a clip, in order, and when each is shown."""
+    """The chosen frames of a clip, and when each is shown."""
 
     def __init__(self, pictures: Iterator[Any], seconds: Sequence[float], duration: float) -> None:
         self.pictures = pictures
@@ -43,7 +43,10 @@ class Frames:
 
 
 def choose(num_frames: int, duration: float, fps: float, max_frames: int) -> list[int]:
-    """Return the numbers of evenly spaced frames: `fps` a second, an even number unless all."""
+    """Return the numbers of evenly spaced frames, `fps` a second.
+
+    An even number of them, unless all.
+    """
     most = min(max_frames, num_frames)
     number = int(min(max(duration * fps, min(_MIN_FRAMES, most)), most))
     number -= number % 2 if 1 < number < num_frames else 0
@@ -78,7 +81,7 @@ def read_animation(path: str, kind: str, fps: float, max_frames: int) -> Frames:
 
 
 def read_video(path: str, fps: float, max_frames: int) -> Frames:
-    """Return the frames of a video, decoded by macOS or by OpenCV's FFmpeg."""
+    """Return the frames of a video, decoded by macOS or FFmpeg."""
     os.environ |= {"OPENCV_LOG_LEVEL": "OFF", "OPENCV_FFMPEG_LOGLEVEL": "-8"}
     try:
         import cv2
@@ -143,7 +146,10 @@ def _check_size(width: float, height: float) -> None:
 
 
 def read(path: str, kind: str, fps: float, max_frames: int, max_pixels: int) -> tuple[Frames, list[Any]]:
-    """Return the frames and their pictures, of one size, with at most `max_pixels` together."""
+    """Return the frames, and their pictures of one size.
+
+    These have at most `max_pixels` together. Raises UnreadableError.
+    """
     frames = (
         read_animation(path, _ANIMATIONS[kind], fps, max_frames)
         if kind in _ANIMATIONS
@@ -176,9 +182,10 @@ def main(path: str, kind: str, fps: str, max_frames: str, max_pixels: str) -> No
     except Exception:
         # Decoders raise any exception for a damaged file.
         head = {"problem": "cannot be decoded: it is damaged, or too large"}
-    sys.stdout.buffer.write(json.dumps(head).encode() + b"\n")
-    for picture in pictures:
-        sys.stdout.buffer.write(picture.tobytes())
+    with os.fdopen(1, "wb") as output:
+        output.write(json.dumps(head).encode() + b"\n")
+        for picture in pictures:
+            output.write(picture.tobytes())
 
 
 if __name__ == "__main__":

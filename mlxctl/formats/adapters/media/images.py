@@ -104,13 +104,16 @@ class ImagePlacement:
         return ClipReader(most=self._max_frames, usual=self._clips.max_frames).read(messages)
 
     def shown(self, part: SeenPart) -> str:
-        """Return the text of an image or a clip in a message, with a cell for each image or group."""
+        """Return the text of an image or a clip in a message.
+
+        It has a cell for each image or group of frames.
+        """
         if isinstance(part, ImagePart):
             return self.placeholder
         return self._clips.write(_decoded(part), self._recipe).replace("{}", self._clip_cell)
 
     def insert(self, token_ids: Sequence[int], images: Sequence[SeenPart]) -> PromptTokens:
-        """Replace each cell by the tokens of its image or group of frames.
+        """Replace each cell by the tokens of its image or frames.
 
         Raises InvalidRequest for data that is no image, and for too much of it.
         """

@@ -98,7 +98,7 @@ def in_call_order(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def shown_images(messages: Sequence[Message]) -> list[SeenPart]:
-    """Return all images and clips of a conversation in the order of the prompt."""
+    """Return a conversation's images and clips in the order of the prompt."""
     contents = (
         (
             content
