@@ -248,12 +248,18 @@ def test_structured_output_follows_a_thought_that_the_prompt_closed(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "part", [ImagePart(data=b"", media_type="image/png"), AudioPart(data=b"", media_type="audio/wav")]
+    ("part", "param"),
+    [
+        (ImagePart(data=b"", media_type="image/png"), "messages.1"),
+        (AudioPart(data=b"", media_type="audio/wav", param="its place"), "its place"),
+    ],
 )
-def test_text_model_rejects_images_and_audio(qwen: ModelAdapter, part: ImagePart | AudioPart) -> None:
-    with pytest.raises(InvalidRequest, match="reads text only") as refusal:
+def test_text_model_rejects_images_and_audio(
+    qwen: ModelAdapter, part: ImagePart | AudioPart, param: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=r"cannot take (images|audio)") as refusal:
         qwen.prepare_input(ask(USER, Message(role="user", parts=(TextPart(text="Look"), part))))
-    assert refusal.value.param == "messages.1"
+    assert refusal.value.param == param
 
 
 def test_prompt_that_fills_the_context_raises_context_too_long(qwen: ModelAdapter) -> None:
