@@ -12,8 +12,8 @@ _PACKAGES = {
     "mlx-vlm": ("mlx_vlm", ("models",), ("utils.py",)),
     "mlx-audio": (
         "mlx_audio",
-        ("tts/models", "stt/models", "sts/models"),
-        ("tts/utils.py", "stt/utils.py", "sts/utils.py"),
+        ("tts/models", "stt/models", "sts/models", "vad/models"),
+        ("tts/utils.py", "stt/utils.py", "sts/utils.py", "vad/utils.py"),
     ),
     "mlx-embeddings": ("mlx_embeddings", ("models",), ("utils.py",)),
 }
