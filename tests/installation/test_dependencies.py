@@ -24,7 +24,7 @@ OPTIONAL = {
     "mlxctl/formats/adapters/media/pdf_files.py": {"pypdfium2"},  # missing_for
     **{
         f"mlxctl/engine/audio/{name}.py": {"mlx_audio"}  # library/transcription_recipe.py
-        for name in ("transcription_model", "families/canary", "families/parakeet", "families/sensevoice")
+        for name in ("families/canary", "families/parakeet", "families/sensevoice")
     },
     **{
         f"mlxctl/engine/audio/families/{name}.py": {"mlx_audio", "transformers"}  # mlx-audio requires it
@@ -32,7 +32,8 @@ OPTIONAL = {
     },
     "mlxctl/engine/audio/transcriber.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/audio/workload.py": {"mlx_audio"},  # models/transcription_recipe.py
-    "mlxctl/engine/speech/modules.py": {"mlx_audio", "transformers"},  # library/speech_recipe.py
+    "mlxctl/engine/loading/audio_modules.py": {"mlx_audio", "transformers"},  # library/speech_recipe.py
+    "mlxctl/engine/speech/streaming_state.py": {"mlx_audio"},  # library/speech_recipe.py
     "mlxctl/engine/speech/pocket_tts.py": {"mlx_audio"},  # library/speech_recipe.py
     "mlxctl/engine/speech/qwen3_tts.py": {"mlx_audio"},  # library/speech_recipe.py
     "mlxctl/engine/speech/soprano.py": {"mlx_audio"},  # library/speech_recipe.py
