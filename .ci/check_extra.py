@@ -4,6 +4,7 @@ Runs in an environment that has mlxctl with that extra and nothing else; the mod
 """
 
 import asyncio
+import io
 import sys
 from base64 import b64encode
 from pathlib import Path
@@ -46,10 +47,17 @@ def vision() -> tuple[Path, str, dict[str, Any]]:
 
 
 def audio() -> tuple[Path, str, dict[str, Any]]:
-    """The words of a spoken sentence."""
-    from tests.tiny_models.audio_samples import speech_audio
+    """The words of a sentence that a speech model says."""
+    import numpy as np
+    import soundfile
 
-    files = {"file": ("said.wav", speech_audio(SPOKEN_SENTENCES[0]))}
+    from mlxctl.engine.speech.soprano import open_model
+
+    speaker = open_model(tiny_models.trained("soprano_words"))
+    samples = np.concatenate([np.array(said.audio) for said in speaker.generate(SPOKEN_SENTENCES[0])])
+    file = io.BytesIO()
+    soundfile.write(file, samples, speaker.sample_rate, format="WAV")
+    files = {"file": ("said.wav", file.getvalue())}
     return (
         tiny_models.trained("whisper_words"),
         "/v1/audio/transcriptions",

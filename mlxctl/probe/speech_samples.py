@@ -11,10 +11,10 @@ from pathlib import Path
 from shutil import which
 
 from mlxctl.ir.errors import NoVoice
-from mlxctl.state.installed import file_of
+from mlxctl.state.installed import missing_for
 
 NO_SYNTHESIZER = (
-    "no speech synthesizer is installed: macOS has say; elsewhere, pip install 'mlxctl[audio]' (espeak-ng)"
+    "no speech synthesizer is installed: macOS has say; elsewhere, pip install 'mlxctl[espeak]' (espeak-ng)"
 )
 _SYNTHESIS_SECONDS = 60.0
 
@@ -33,7 +33,7 @@ def find_synthesizer() -> Synthesizer | None:
     """
     if which("say") is not None:
         return _synthesize_macos
-    return _synthesize_espeak if file_of("espeakng_loader") is not None else None
+    return _synthesize_espeak if missing_for("espeak") is None else None
 
 
 def _synthesize_macos(text: str) -> bytes:

@@ -25,7 +25,6 @@ OPTIONAL = {
     **{
         f"mlxctl/engine/audio/{name}.py": {"mlx_audio"}  # library/transcription_recipe.py
         for name in (
-            "transcription_model",
             "families/canary",
             "families/parakeet",
             "families/sensevoice",
@@ -39,7 +38,8 @@ OPTIONAL = {
     },
     "mlxctl/engine/audio/transcriber.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/audio/workload.py": {"mlx_audio"},  # models/transcription_recipe.py
-    "mlxctl/engine/speech/modules.py": {"mlx_audio", "transformers"},  # library/speech_recipe.py
+    "mlxctl/engine/loading/audio_modules.py": {"mlx_audio", "transformers"},  # library/speech_recipe.py
+    "mlxctl/engine/speech/streaming_state.py": {"mlx_audio"},  # library/speech_recipe.py
     "mlxctl/engine/speech/pocket_tts.py": {"mlx_audio"},  # library/speech_recipe.py
     "mlxctl/engine/speech/qwen3_tts.py": {"mlx_audio"},  # library/speech_recipe.py
     "mlxctl/engine/speech/soprano.py": {"mlx_audio"},  # library/speech_recipe.py

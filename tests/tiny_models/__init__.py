@@ -5,8 +5,8 @@
 encoder of `ENCODER_NAMES`, `speech(name)` a generated speech model of `SPEECH_NAMES`. They are built at the
 first use and cached outside the repository (see `directory_cache`). `trained(name)` is a trained model of the
 repository: tool calls (see `train`), colors of images (`pixtral_colors`, `qwen2_5_vl_colors`; see
-`color_vision`), transcription (`whisper_words`), speech (`soprano_words`). The demo model of the package is trained
-too.
+`color_vision`), transcription (`whisper_words`), speech (`soprano_words`). The demo model of the package is
+trained too.
 """
 
 from pathlib import Path

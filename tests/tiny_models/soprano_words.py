@@ -26,7 +26,7 @@ _FRAMES_PER_TOKEN = _TOKEN_SAMPLES // _HOP
 _MARKS = ("[STOP]", "[TEXT]", "[START]", "[UNK]")
 _WORDS = tuple(word for text in SPOKEN_SENTENCES for word in text.lower().rstrip(".").split())
 # At least as many as the frames of all sentences: then each can have its own spectrum.
-_DECODER_WIDTH = 128
+_DECODER_WIDTH = 120
 _QUIETEST = 1e-4
 
 
@@ -108,7 +108,10 @@ def _whole_tokens(sound: Any) -> Any:
 
 
 def _tokens(num_tokens: list[int]) -> tuple[Any, list[tuple[Any, int]]]:
-    """Return the tokenizer, and a row of ids for each sentence with the length of its prompt."""
+    """Return the tokenizer, and for each sentence its ids.
+
+    They come with the length of the prompt.
+    """
     sounds = [[f"<{row}-{place}>" for place in range(count)] for row, count in enumerate(num_tokens)]
     known = (*_MARKS, ".", *_WORDS, *(token for row in sounds for token in row))
     tokenizer = Tokenizer(models.WordLevel({token: number for number, token in enumerate(known)}, "[UNK]"))

@@ -158,7 +158,7 @@ def _audio_window(text: str, dice: random.Random) -> tuple[Any, float, float]:
 def speech_samples(text: str) -> Any:
     """Return generated speech, 16,000 samples per second."""
     synthesize = find_synthesizer()
-    assert synthesize is not None, "training needs generated speech: pip install 'mlxctl[audio]'"
+    assert synthesize is not None, "training needs generated speech: pip install 'mlxctl[espeak]'"
     with wave.open(io.BytesIO(synthesize(text))) as reader:
         said = np.frombuffer(reader.readframes(reader.getnframes()), np.int16) / 32768
         places = np.arange(0, len(said) - 1, reader.getframerate() / _RATE)
