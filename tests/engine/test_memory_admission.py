@@ -13,8 +13,8 @@ from mlxctl.ir.errors import MemoryShortage
 from mlxctl.state.settings import EngineSettings
 
 from .harness import finish, running_engine, submit
+from .scheduling.test_scheduler import PLENTY, make_scheduler, make_sequence, start_stream
 from .simulation import Machine, Simulation
-from .test_scheduler import PLENTY, make_scheduler, make_sequence, start_stream
 
 HOURS = 3600.0
 

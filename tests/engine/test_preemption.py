@@ -16,8 +16,8 @@ from mlxctl.library.lora_files import read_lora
 from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import GREEDY
+from tests.engine.speculation.test_speculation import OpenGate, Rehearsed
 from tests.engine.stepped_engine import SteppedEngine
-from tests.engine.test_speculation import OpenGate, Rehearsed
 from tests.engine.vision_harness import noise, prepared
 from tests.tiny_models.adapters import random_adapter
 from tests.tiny_models.mtp_heads import with_mtp_head

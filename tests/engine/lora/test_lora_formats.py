@@ -16,7 +16,7 @@ from mlxctl.ir.lora import LoraChoice, LoraSpec
 from mlxctl.library.lora_files import read_lora
 from tests import tiny_models
 from tests.engine.harness import running_engine
-from tests.engine.test_lora import PROMPT, SETTINGS, mount, run
+from tests.engine.lora.test_lora import PROMPT, SETTINGS, mount, run
 from tests.tiny_models import adapters
 
 NUM_TOKENS = 16

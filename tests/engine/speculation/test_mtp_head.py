@@ -29,7 +29,7 @@ from mlxctl.library.lora_files import read_lora
 from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import GREEDY, Output, finish, running_engine, submit
-from tests.engine.test_speculation import OpenGate, assert_same
+from tests.engine.speculation.test_speculation import OpenGate, assert_same
 from tests.tiny_models import adapters
 from tests.tiny_models.mtp_heads import separate_head, with_mtp_head
 
