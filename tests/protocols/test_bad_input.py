@@ -1012,8 +1012,9 @@ def test_deeply_nested_json_is_refused(protocol: str, path: str) -> None:
 
 
 def test_error_lists_the_supported_values() -> None:
-    assert "'audio_url', 'file', 'image_url', 'input_audio', 'input_video', 'text', 'video', 'video_url'" in str(
-        refusal("chat", with_value(CHAT, "messages[1].content[0].type", "movie"))
+    assert (
+        "'audio_url', 'file', 'image_url', 'input_audio', 'input_video', 'text', 'video', 'video_url'"
+        in str(refusal("chat", with_value(CHAT, "messages[1].content[0].type", "movie")))
     )
     assert "use one of: 'document', 'image', 'search_result', 'text', 'tool_result', 'video'" in str(
         refusal("messages", with_value(MESSAGES, "messages[0].content[0].type", "container_upload"))
