@@ -28,7 +28,7 @@ def test_answer_streams_with_thinking_and_token_counts(page: Page, server: Serve
     answer = page.locator(".assistant")
     expect(answer).to_contain_text("Hello! How can I help you?")
     expect(answer).to_contain_text("10 prompt tokens")
-    answer.get_by_text("Thought for").click()
+    answer.locator(".thinking summary").click()
     expect(answer).to_contain_text("The user greets me.")
     page.reload()
     expect(answer).to_contain_text(COMPLETE)

@@ -72,7 +72,10 @@ def test_exported_chat_opens_in_the_terminal_and_in_the_page(
 
 def test_file_that_is_no_chat_is_named(page: Page, server: ServerProcess) -> None:
     open_chat(page, server)
-    link = {"role": "user", "content": [{"text": "a"}, {"type": "image_url", "image_url": {"url": "http://b"}}]}
+    link = {
+        "role": "user",
+        "content": [{"text": "a"}, {"type": "image_url", "image_url": {"url": "http://b"}}],
+    }
     for document in ({"messages": []}, {"messages": [link]}, {"mlxctl": {"entries": [{"branches": [[]]}]}}):
         page.locator("#chats input[type=file]").set_input_files(
             {"name": "c.json", "mimeType": "application/json", "buffer": json.dumps(document).encode()}

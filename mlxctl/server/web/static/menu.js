@@ -18,7 +18,8 @@ export function menuButton(attributes, content, items) {
       if (list.contains(document.activeElement) || document.activeElement === document.body) button.focus();
       list.remove();
     } }, ...items().map((item) => menuItem(item, () => list.hidePopover())));
-    document.body.append(list);
+    // Beside the button, for screen readers: within its part of the page.
+    button.closest("main, aside, header").append(list);
     list.showPopover();
     place(list, button.getBoundingClientRect());
     (list.querySelector("[aria-checked=true]") ?? list.firstElementChild)?.focus();

@@ -22,7 +22,7 @@ export function sidebar() {
     link.prepend(icon(SECTION_ICONS[link.hash]));
     link.addEventListener("click", () => close());
   }
-  side.querySelector("footer").append(
+  document.getElementById("state").append(
     menuButton({ class: "quiet", "aria-label": "Theme", title: "Theme" }, [icon("auto")], () => Object.entries(THEMES).map(([theme, [label, name]]) => ({
       label, icon: name, isChecked: (root.dataset.theme ?? "") === theme, action: () => setTheme(theme),
     }))),
