@@ -34,13 +34,17 @@ ANSWER = f"""{MARKUP} <script>top.isRun = 1</script> <svg onload="top.isRun = 1"
 {MARKUP}
 ```
 
-$x^2$ $\\href{{javascript:top.isRun=1}}{{a}}$ $\\includegraphics{{https://evil.test/a.png}}$ $\\text{{{MARKUP}}}$
+$x^2$ $\\href{{javascript:top.isRun=1}}{{a}}$ $\\text{{{MARKUP}}}$
+$\\includegraphics{{https://evil.test/a.png}}$
 
 $$
 \\html{{{MARKUP}}} \\class{{b}}{{c}} \\def\\d{{\\d\\d}}\\d
 $$
 """
-_ACTIVE = "img, script, svg:not(.icon), [href]:not(a), iframe, object, embed, meta, base, style, link, video, [onerror], [onload]"
+_ACTIVE = (
+    "img, script, svg:not(.icon), [href]:not(a), iframe, object, embed, meta, base, style, link, video, "
+    "[onerror], [onload]"
+)
 
 
 def test_code_in_an_answer_stays_text(page: Page, server: ServerProcess) -> None:

@@ -57,7 +57,8 @@ ACCESS = {
         /api/v0/models /api/v0/models/{name:path} /api/v1/models
     """,
     "models:write": """
-        /models/load /models/unload /models/pin /models/unpin /downloads /downloads/{repository:path} /library/hub
+        /models/load /models/unload /models/pin /models/unpin /downloads /downloads/{repository:path}
+        /library/hub
         /api/v1/models/load /api/v1/models/unload /api/v1/models/download
         /api/v1/models/download/status/{job_id}
     """,

@@ -100,7 +100,8 @@ NO_TEXT = {
     "requests name models, adapters, files or places only": """
         /v1/models /models /v1/models/{name:path} /library /fit /api/tags /api/ps /api/show /api/pull
         /api/v0/models /api/v0/models/{name:path} /api/v1/models
-        /models/load /models/unload /models/pin /models/unpin /downloads /downloads/{repository:path} /library/hub
+        /models/load /models/unload /models/pin /models/unpin /downloads /downloads/{repository:path}
+        /library/hub
         /api/v1/models/load /api/v1/models/unload /api/v1/models/download
         /api/v1/models/download/status/{job_id} /v1/adapters /v1/adapters/{name} /v1/load_lora_adapter
         /v1/unload_lora_adapter /lora-adapters /props /tokenizer_info /v1/audio/voices /audio/voices

@@ -82,16 +82,13 @@ def page_files(root_path: str = "") -> dict[str, PageFile]:
 
 @lru_cache(maxsize=1)
 def _scripts() -> dict[str, PageFile]:
+    highlight, temml = ((_VENDORED / name).read_text() for name in ("highlight.min.js", "temml.min.js"))
     texts = {
         _SCRIPT_NAME: _with_imports("main.js", set()),
-        "highlight-worker.js": f"{_vendored('highlight.min.js')}\n{(_STATIC / 'highlight_worker.js').read_text()}",
-        "temml.min.js": f"{_vendored('temml.min.js')}\nexport default temml;\n",
+        "highlight-worker.js": f"{highlight}\n{(_STATIC / 'highlight_worker.js').read_text()}",
+        "temml.min.js": f"{temml}\nexport default temml;\n",
     }
     return {name: _page_file(name, text) for name, text in texts.items()}
-
-
-def _vendored(name: str) -> str:
-    return (_VENDORED / name).read_text()
 
 
 def _with_imports(name: str, included: set[str]) -> str:

@@ -42,11 +42,11 @@ class HubSearchResource:
 
         Raises InvalidRequest, and FeatureDisabled if the settings do not allow downloads.
         """
-        if not self._catalog.allows_downloads:
-            raise FeatureDisabled("GET /library/hub", "library.allow_downloads")
         text = (request.get_param("search") or "").strip()
         if not 1 <= len(text) <= _MAX_TEXT_LENGTH:
             raise InvalidRequest(f"search must have 1 to {_MAX_TEXT_LENGTH} characters", param="search")
+        if not self._catalog.allows_downloads:
+            raise FeatureDisabled("GET /library/hub", "library.allow_downloads")
         allowed = allowed_models(request)
         try:
             async with self._lock:

@@ -35,7 +35,7 @@ export function inline(text, make, hasRoom) {
 
 /** Return what reads the mark at a position as {node, end}, or null; positions never decrease. */
 function marksOf(text, make, hasRoom) {
-  const mathEnds = Object.fromEntries(Object.entries(MATH_END).map(([opening, end]) => [opening, searchIn(text, end)]));
+  const mathEnds = {};
   const labelEnd = searchIn(text, LABEL_END), targetEnd = searchIn(text, TARGET_END);
   let runs = null;
 
@@ -60,7 +60,7 @@ function marksOf(text, make, hasRoom) {
   }
 
   function math(at, opening) {
-    const start = at + opening.length, end = mathEnds[opening](start), after = end + opening.length;
+    const start = at + opening.length, end = (mathEnds[opening] ??= searchIn(text, MATH_END[opening]))(start), after = end + opening.length;
     if (end === Infinity || end === start) return null;
     // Prices and variables of a shell are no math.
     if (opening === "$" && (isSpace(text[start]) || isSpace(text[end - 1]) || isWord(text[after]))) return null;
@@ -83,7 +83,7 @@ function marksOf(text, make, hasRoom) {
 
   return (at, opening, begin) => {
     if (opening[0] === "`") return code(at, opening);
-    if (opening in mathEnds) return math(at, opening);
+    if (opening in MATH_END) return math(at, opening);
     if (opening === "[") return labelled(at);
     return opening in PAIRED ? paired(at, opening, begin) : bare(at);
   };
