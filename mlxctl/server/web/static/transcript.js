@@ -10,19 +10,22 @@ export function transcript(nodeOf, empty) {
   const node = el("section", { class: "transcript", "aria-label": "Conversation", "aria-live": "polite" });
   const earlier = el("button", { type: "button", class: "earlier", onclick: showEarlier }, "Earlier messages");
   let begin = 0;
-  new IntersectionObserver((seen) => { if (seen.at(-1).isIntersecting) showEarlier(); }, { rootMargin: "600px" }).observe(earlier);
+  const observer = new IntersectionObserver((seen) => { if (seen.at(-1).isIntersecting) showEarlier(); }, { rootMargin: "1000px" });
 
   function shown(from, end) {
     return state.entries.slice(from, end).map((entry) => entry.node ??= nodeOf(entry));
   }
 
   function showEarlier() {
-    const end = begin, height = document.documentElement.scrollHeight;
+    const end = begin, first = earlier.nextSibling, { top } = first.getBoundingClientRect();
     begin = Math.max(0, begin - NUM_SHOWN);
     earlier.after(...shown(begin, end));
     if (!begin) earlier.remove();
-    // Safari keeps no position by itself.
-    if (!CSS.supports("overflow-anchor", "auto")) scrollBy(0, document.documentElement.scrollHeight - height);
+    // What is read stays where it is.
+    scrollBy(0, first.getBoundingClientRect().top - top);
+    // It is seen again if it is still near.
+    observer.unobserve(earlier);
+    observer.observe(earlier);
   }
 
   return {
@@ -35,6 +38,7 @@ export function transcript(nodeOf, empty) {
       const old = [...node.children], same = wanted.findIndex((each, index) => each !== old[index]);
       for (const each of old.slice(same < 0 ? wanted.length : same)) each.remove();
       if (same >= 0) node.append(...wanted.slice(same));
+      observer.observe(earlier);
       if (!state.entries.length) node.append(empty());
     },
   };
