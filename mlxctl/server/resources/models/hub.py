@@ -16,7 +16,10 @@ _MAX_MODELS = 20
 
 
 class HubModelView(Struct):
-    """A repository of the hub; `downloads` are those of the last 30 days."""
+    """A repository of the hub.
+
+    `downloads` are those of the last 30 days.
+    """
 
     repository: str
     downloads: int

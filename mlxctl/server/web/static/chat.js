@@ -77,6 +77,8 @@ export async function chatView(root) {
       showOptions();
       state.model = picker.show(models, state.model) ?? state.model;
       scrollToEnd();
+      // The sidebar marks it.
+      dispatchEvent(new Event("chatshown"));
     },
     warn(problem) {
       unsaved.textContent = problem;
@@ -90,8 +92,7 @@ export async function chatView(root) {
   view.begin();
   models = (await get("/v1/models")).data;
   if (chat !== view) return;
-  const isNamed = picker.show(models, state.model);
-  state.model = isNamed;
+  state.model = picker.show(models, state.model);
   showOptions();
   if (!state.model) messages.node.append(notice("This server has no model for text. Start it with: mlxctl serve --model NAME", true));
   else if (isSubmitted) submit();

@@ -11,7 +11,7 @@ import { chatOf, deleteAllChats, deleteChat, onChatsChanged, pickFromChats, stor
 const SEARCH_MILLISECONDS = 150;
 const DAY_MILLISECONDS = 24 * 60 * 60 * 1000;
 
-/** Fill the sidebar's part for chats; `opened()` is called when one was chosen. */
+/** Fill the sidebar's part for chats and return its search field; `opened()` is called when a chat was chosen. */
 export function chatList(root, opened) {
   let summaries = [], found = null, timer = null;
   const search = el("input", { type: "search", placeholder: "Search chats", "aria-label": "Search chats", oninput: () => {
@@ -79,14 +79,14 @@ export function chatList(root, opened) {
         opened();
         if (chat.id !== state.stored.id) await openChat(await chatOf(chat.id));
         else if (location.hash.slice(1) !== "chat") location.hash = "chat";
-        draw();
       }) }, chat.isPinned ? icon("pin") : null, chat.title),
       menuButton({ class: "quiet", "aria-label": `Actions: ${chat.title}` }, [icon("more")], () => chatActions(chat.isPinned, () => chatOf(chat.id), attempt)));
   }
 
   onChatsChanged(load);
+  addEventListener("chatshown", draw);
   load();
-  return { search, refresh: draw };
+  return search;
 }
 
 /** The button of the actions of the shown chat. */

@@ -14,7 +14,7 @@ const NARROW = matchMedia("(max-width: 48rem)");
 const root = document.documentElement;
 const side = document.getElementById("sidebar");
 
-/** Fill the sidebar; returns {toggle, close, search}. */
+/** Fill the sidebar; returns {toggle, search}. */
 export function sidebar() {
   const back = el("div", { id: "drawer-back", onclick: () => close() });
   side.after(back);
@@ -27,7 +27,7 @@ export function sidebar() {
       label, icon: name, isChecked: (root.dataset.theme ?? "") === theme, action: () => setTheme(theme),
     }))),
     el("button", { type: "button", class: "quiet", "aria-label": "Keys", title: "Keys", onclick: showKeys }, icon("keyboard")));
-  const { search, refresh } = chatList(document.getElementById("chats"), () => close());
+  const search = chatList(document.getElementById("chats"), () => close());
   addSidebarButton(toggle);
   side.addEventListener("keydown", (event) => { if (event.key === "Escape" && NARROW.matches) toggle(); });
 
@@ -51,7 +51,7 @@ export function sidebar() {
   }
 
   return {
-    toggle, refresh,
+    toggle,
     /** Go to the search of chats. */
     search() {
       if (NARROW.matches ? !root.dataset.drawer : root.dataset.sidebar) toggle();
