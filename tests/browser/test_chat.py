@@ -1,6 +1,7 @@
 """The chat section of the web page."""
 
 import json
+from base64 import b64encode
 
 from playwright.sync_api import Page, Route, expect
 
@@ -27,8 +28,10 @@ def test_answer_streams_with_thinking_and_token_counts(page: Page, server: Serve
     answer = page.locator(".assistant")
     expect(answer).to_contain_text("Hello! How can I help you?")
     expect(answer).to_contain_text("10 prompt tokens")
-    answer.get_by_text("Thinking").click()
+    answer.locator(".thinking summary").click()
     expect(answer).to_contain_text("The user greets me.")
+    page.reload()
+    expect(answer).to_contain_text(COMPLETE)
 
 
 def test_message_sent_before_the_models_are_known_is_answered(page: Page, server: ServerProcess) -> None:
@@ -59,7 +62,7 @@ def test_conversation_survives_other_sections_and_a_reload(page: Page, server: S
     expect(page.locator(".assistant")).to_contain_text("Hello! How can I help you?")
 
 
-def test_edited_message_replaces_what_follows_once_it_is_sent(page: Page, server: ServerProcess) -> None:
+def test_edited_message_is_another_version_beside_the_former(page: Page, server: ServerProcess) -> None:
     open_chat(page, server)
     ask(page, "Hello!")
     ask(page, "Count to ten, please.")
@@ -72,21 +75,48 @@ def test_edited_message_replaces_what_follows_once_it_is_sent(page: Page, server
     send(page, "Hello again!")
     expect(page.locator(".assistant")).to_contain_text(COMPLETE)
     expect(page.locator(".user .body")).to_have_text("Hello again!")
+    page.reload()
+    page.get_by_role("button", name="Former version").click()
+    expect(page.locator(".user .body")).to_have_text(["Hello!", "Count to ten, please."])
 
 
-def test_answer_with_later_messages_is_tried_again_after_a_confirmation(
+def test_answer_that_is_tried_again_keeps_the_former_one_and_what_followed(
     page: Page, server: ServerProcess
 ) -> None:
-    asked: list[str] = []
-    page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept()))
     open_chat(page, server)
     ask(page, "Hello!")
-    page.get_by_role("button", name="Try again").click()
     ask(page, "Count to ten, please.")
-    assert asked == []
     page.get_by_role("button", name="Try again").first.click()
+    expect(page.locator(".branches")).to_have_text("2/2")
     expect(page.locator(".message")).to_have_count(2)
-    assert asked == ["This also removes what comes after this answer (2 messages)."]
+    page.get_by_role("button", name="Former version").click()
+    expect(page.locator(".branches")).to_have_text("1/2")
+    expect(page.locator(".message")).to_have_count(4)
+
+
+def test_fork_continues_a_copy(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    ask(page, "Hello!")
+    ask(page, "Count to ten, please.")
+    page.get_by_role("button", name="Fork").first.click()
+    expect(page.locator(".message")).to_have_count(2)
+    expect(page.locator(".chats .title")).to_have_text(["Hello! (fork)", "Hello!"])
+
+
+def test_stopped_answer_is_continued(page: Page, locked_server: ServerProcess) -> None:
+    open_locked_chat(page, locked_server, KEY)
+    send(page, "Go on")
+    body = page.locator(".assistant > .body")
+    expect(body).not_to_be_empty()
+    page.keyboard.press("Escape")
+    begun = body.inner_text()
+    with page.expect_request("**/v1/chat/completions") as sent:
+        page.get_by_role("button", name="Continue", exact=True).click()
+    assert sent.value.post_data_json["continue_final_message"] is True
+    expect(page.locator(".message")).to_have_count(2)
+    expect(body).not_to_have_text(begun)
+    page.keyboard.press("Escape")
+    assert body.inner_text().startswith(begun.rstrip())
 
 
 def test_message_sent_during_an_answer_waits_for_its_end(page: Page, server: ServerProcess) -> None:
@@ -121,7 +151,7 @@ def test_stopped_answer_returns_queued_messages_to_the_input(
 
 def test_options_are_sent_and_named(page: Page, server: ServerProcess) -> None:
     open_chat(page, server)
-    page.get_by_text("Options").click()
+    page.get_by_role("button", name="Options", exact=True).click()
     page.get_by_label("System prompt").fill("Be brief.")
     page.get_by_label("Top p").fill("0.9")
     page.get_by_label("Top k").fill("40")
@@ -130,7 +160,7 @@ def test_options_are_sent_and_named(page: Page, server: ServerProcess) -> None:
     body = sent.value.post_data_json
     assert (body["top_p"], body["top_k"], "min_p" in body) == (0.9, 40, False)
     assert body["messages"][0] == {"role": "system", "content": "Be brief."}
-    expect(page.locator("summary").first).to_have_text("Options: system prompt, top p 0.9, top k 40")
+    expect(page.get_by_role("button", name="Options: system prompt, top p 0.9, top k 40")).to_be_visible()
 
 
 def claim_vision(route: Route) -> None:
@@ -141,7 +171,7 @@ def claim_vision(route: Route) -> None:
 
 
 def attach(page: Page, *images: tuple[str, str, bytes]) -> None:
-    page.locator("input[type=file]").set_input_files(
+    page.locator(".composer input[type=file]").set_input_files(
         [{"name": name, "mimeType": kind, "buffer": content} for name, kind, content in images]
     )
 
@@ -152,20 +182,17 @@ def test_attached_images_are_shown_and_can_be_removed(page: Page, server: Server
     shown = page.locator(".attachments img")
     expect(shown).to_have_count(2)
     green = shown.nth(1).get_attribute("src")
-    page.get_by_role("button", name="Remove attached image 1").click()
+    page.get_by_role("button", name="Remove attached file 1").click()
     expect(shown).to_have_count(1)
     assert shown.get_attribute("src") == green
 
 
-def test_files_that_are_no_images_are_named_and_not_attached(page: Page, server: ServerProcess) -> None:
+def test_files_that_cannot_be_read_are_named_and_not_attached(page: Page, server: ServerProcess) -> None:
     open_chat(page, server)
-    attach(page, ("a.bmp", "image/bmp", b"BM"), ("b.png", "image/png", b"text"))
-    problems = (
-        "a.bmp is not a PNG, JPEG, WebP or GIF image, or an MP4, MOV or WebM video; "
-        "b.png cannot be read as an image"
-    )
+    attach(page, ("a.bin", "", b"\xff\x00"), ("b.png", "image/png", b"text"))
+    problems = "a.bin is no text, no PDF file, no PNG, JPEG, WebP or GIF image, and no MP4, MOV or WebM video; b.png cannot be read as an image"
     expect(page.locator(".composer [role=status]")).to_have_text(problems)
-    expect(page.locator(".attachments")).to_be_hidden()
+    expect(page.locator(".box .attachments")).to_be_hidden()
 
 
 def test_attached_video_is_shown_and_sent(page: Page, server: ServerProcess) -> None:
@@ -183,11 +210,11 @@ def test_attached_video_is_shown_and_sent(page: Page, server: ServerProcess) -> 
 def test_image_for_a_text_model_is_refused_before_it_is_sent(page: Page, server: ServerProcess) -> None:
     open_chat(page, server)
     attach(page, ("red.png", "image/png", RED))
-    expect(page.locator(".attachments img")).to_have_count(1)
+    expect(page.locator(".box .attachments img")).to_have_count(1)
     send(page, "What color is this?")
     expect(page.locator(".composer [role=status]")).to_contain_text("mlxctl-demo does not read images")
     expect(page.locator(".message")).to_have_count(0)
-    page.get_by_role("button", name="Remove attached image 1").click()
+    page.get_by_role("button", name="Remove attached file 1").click()
     ask(page, "Hello!")
 
 
@@ -195,16 +222,39 @@ def open_vision_chat_with_image(page: Page, server: ServerProcess) -> None:
     page.route("**/v1/models", claim_vision)
     open_chat(page, server)
     attach(page, ("red.png", "image/png", RED))
-    expect(page.locator(".attachments img")).to_have_count(1)
+    expect(page.locator(".box .attachments img")).to_have_count(1)
+
+
+def test_text_and_pdf_files_are_parts_of_the_message(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    attach(page, ("notes.txt", "text/plain", b"a ``` b"), ("a.pdf", "application/pdf", b"%PDF-1.7"))
+    expect(page.locator(".attachments .file")).to_have_text(["notes.txt", "a.pdf"])
+    with page.expect_request("**/v1/chat/completions") as sent:
+        send(page, "What is this?")
+    _, text, pdf = sent.value.post_data_json["messages"][0]["content"]
+    assert text == {"type": "text", "text": "notes.txt:\n````\na ``` b\n````"}
+    assert pdf["file"] == {
+        "filename": "a.pdf",
+        "file_data": f"data:application/pdf;base64,{b64encode(b'%PDF-1.7').decode()}",
+    }
+
+
+def test_keys_of_an_input_method_neither_send_nor_stop(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    page.get_by_label("Message").fill("\u65e5\u672c")
+    page.get_by_label("Message").dispatch_event("keydown", {"key": "Enter", "keyCode": 229})
+    page.get_by_label("Message").dispatch_event("keydown", {"key": "Enter", "isComposing": True})
+    expect(page.get_by_label("Message")).to_have_value("\u65e5\u672c")
+    expect(page.locator(".message")).to_have_count(0)
 
 
 def test_edited_message_keeps_its_images(page: Page, server: ServerProcess) -> None:
     open_vision_chat_with_image(page, server)
     send(page, "What color is this?")
     expect(page.locator(".assistant")).to_contain_text("text only")
-    expect(page.locator(".attachments")).to_be_hidden()
+    expect(page.locator(".box .attachments")).to_be_hidden()
     page.get_by_role("button", name="Edit").click()
-    expect(page.locator(".attachments img")).to_have_count(1)
+    expect(page.locator(".box .attachments img")).to_have_count(1)
     expect(page.get_by_label("Message")).to_have_value("What color is this?")
 
 
@@ -221,13 +271,13 @@ def test_images_of_earlier_messages_are_not_sent_to_a_text_model(page: Page, ser
 
 def test_tool_call_is_shown_and_its_result_continues_the_answer(page: Page, server: ServerProcess) -> None:
     open_chat(page, server)
-    page.get_by_text("Options").click()
+    page.get_by_role("button", name="Options", exact=True).click()
     tools = page.locator("#tools")
     tools.fill('{"name": "get_weather"}')
-    page.keyboard.press("Tab")
+    page.get_by_label("System prompt").focus()
     assert "Expected an array" in tools.evaluate("field => field.validationMessage")
     tools.fill(json.dumps([WEATHER]))
-    page.keyboard.press("Tab")
+    page.get_by_label("System prompt").focus()
 
     ask(page, "What is the weather in Paris?")
     expect(page.locator(".assistant")).to_contain_text("Tool call: get_weather")
@@ -251,14 +301,14 @@ def test_stop_keeps_the_partial_answer(page: Page, locked_server: ServerProcess)
     page.keyboard.press("Escape")
     expect(answer).to_contain_text("Stopped.")
     expect(answer.locator(".body").last).not_to_be_empty()
-    expect(page.get_by_role("button", name="Send")).to_be_enabled()
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
 
 
 def test_lost_server_leaves_an_incomplete_answer_and_is_named(page: Page) -> None:
     with serving(model("endless")) as server:
         page.goto(f"{server.url}/")
         expect(page.locator("#status")).to_contain_text("ready")
-        expect(page.locator("#model option")).to_have_text(["tiny"])
+        expect(page.locator("#model .name")).to_have_text("tiny")
         send(page, "Go on")
         expect(page.locator(".assistant .body").last).not_to_be_empty()
         server.process.kill()

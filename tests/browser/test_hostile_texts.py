@@ -29,8 +29,22 @@ ANSWER = f"""{MARKUP} <script>top.isRun = 1</script> <svg onload="top.isRun = 1"
 ```{MARKUP}
 {MARKUP}
 ```
+
+```html
+{MARKUP}
+```
+
+$x^2$ $\\href{{javascript:top.isRun=1}}{{a}}$ $\\text{{{MARKUP}}}$
+$\\includegraphics{{https://evil.test/a.png}}$
+
+$$
+\\html{{{MARKUP}}} \\class{{b}}{{c}} \\def\\d{{\\d\\d}}\\d
+$$
 """
-_ACTIVE = "img, script, svg, iframe, object, embed, meta, base, style, link, video, [onerror], [onload]"
+_ACTIVE = (
+    "img, script, svg:not(.icon), [href]:not(a), iframe, object, embed, meta, base, style, link, video, "
+    "[onerror], [onload]"
+)
 
 
 def test_code_in_an_answer_stays_text(page: Page, server: ServerProcess) -> None:
@@ -40,6 +54,8 @@ def test_code_in_an_answer_stays_text(page: Page, server: ServerProcess) -> None
     open_chat(page, server)
     ask(page, "Hello!")
     body = page.locator(".assistant > .body")
+    expect(body.locator(".drawn").first).to_be_visible()
+    expect(body.locator("[class^=hl-]").first).to_be_visible()
     assert page.evaluate("window.isRun") is None
     assert body.locator(_ACTIVE).count() == 0
     assert set(body.locator("a").evaluate_all("links => links.map((link) => link.protocol)")) == {"https:"}

@@ -26,10 +26,16 @@ CASES = {
     "[here](https://a.test/x_(y)) [bad](javascript:alert(1))": None,
     "see https://a.test/b.": None,
     "``a`b`` and ``c`": "<p><code>a`b</code> and <code>`c</code></p>",
+    "- [ ] a": '<ul><li class="task"><input type="checkbox" disabled="" aria-label="to do">a</li></ul>',
+    "a[^1]\n\n[^1]: b": '<p>a<sup>1</sup></p><p class="footnote"><sup>1</sup> b</p>',
+    "$x_1$, \\(y\\)": '<p><span class="math">$x_1$</span>, <span class="math">\\(y\\)</span></p>',
+    "$5 and $6, $A:$B": "<p>$5 and $6, $A:$B</p>",
+    "so:\n$$\nx\n$$\n\\[ y": '<p>so:</p><div class="math">$$\nx\n$$</div><div class="math">\\[ y</div>',
     "`a *b ~~c d_e [f](g": "<p>`a *b ~~c d_e [f](g</p>",
     "# a\r\n- b\r\n---\r": "<h3>a\r</h3><ul><li>b\r</li></ul><hr>",
 }
 LISTS = (
+    "- [x] w\n- [ ] x[^1]\n\n[^1]: y\n$$\nz\n$$\n\\[ a\n\n$$b$$ c\n"
     "- a\n- b\n\n  more\n\n    code\n- c\n\n1. x\n   - y\n2. z\n\n> q\n> - r\n\ns\n--- t\n\n- - u\n* * *\n- v"
 )
 BLOCKS = "a\n# b\n\n#c\n| d |\n\n| e |\n| - |\n| `f` |\ng\n\n```js\nh\n\n``` i\n~~~\n```\n~~~\n**j\nk** [l](https://m.test)\n\n\n---\nn"
@@ -44,6 +50,10 @@ _UNITS = [
 ]
 RUNS = [
     *(("", unit, "") for unit in _UNITS),
+    *(
+        ("", unit, "")
+        for unit in ("$a ", "\\(a", "\\[a\n", "$$a\n", "$$a$$ b\n", "[^a]", "[^a]: b\n", "- [ ] a\n")
+    ),
     *(("x ", "`", ""), ("[", "[", "](http://b"), ("[a](http://", "b", ""), ("http://b", ".", " b")),
     *(("- ", "- ", "x"), ("```\n", " ", "x"), ("|", "|", "\n|-|")),
     *((mark, " ", f"{'x' * 9_000}\u2028y") for mark in "-#"),
@@ -133,7 +143,7 @@ def test_code_block_and_table_are_complete_at_any_cut(page: Page, server: Server
     assert "<th>a</th>" in whole
     assert "<td><strong>2</strong></td>" in whole
     # A fence that is still open is a code block already.
-    assert rendered[text[:20]].count("<pre>") == 1
+    assert rendered[text[:20]].count("</pre>") == 1
 
 
 def test_deep_nesting_ends_as_text(page: Page, server: ServerProcess) -> None:

@@ -40,6 +40,13 @@ def test_download_starts_from_the_page(page: Page, server: ServerProcess) -> Non
     expect(row).to_have_count(0)
 
 
+def test_hub_is_searched_from_the_page(page: Page, server: ServerProcess) -> None:
+    page.goto(f"{server.url}/#models")
+    page.get_by_label("Model to download").fill("slow")
+    page.get_by_role("button", name="Search the hub").click()
+    expect(page.get_by_role("button", name=f"Download {SLOW_REPOSITORY}")).to_be_visible()
+
+
 def test_failed_download_is_tried_again(page: Page, server: ServerProcess) -> None:
     httpx.post(f"{server.url}/downloads", json={"repo": "org/missing"}).raise_for_status()
     page.goto(f"{server.url}/#models")

@@ -175,6 +175,20 @@ def test_downloads_are_disabled_by_default(models: Path) -> None:
     assert app(models, allow_downloads=True).simulate_post("/downloads", body=body).status_code == 401
 
 
+def test_hub_is_searched_where_downloads_are_allowed(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    with running(TinyHub(files={"org/tiny": {}})) as hub:
+        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+        client = app(models, allow_downloads=True)
+        found = get(client, "/library/hub?search=tiny").json["models"]
+        assert found == [{"repository": "org/tiny", "downloads": 7, "updated_at": "2026-01-02"}]
+        assert "search=tiny" in hub.asked[-1]
+        assert get(client, "/library/hub").json["error"]["param"] == "search"
+    refused = get(app(models), "/library/hub?search=tiny")
+    assert "library.allow_downloads" in refused.json["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("body", "param"),
     [

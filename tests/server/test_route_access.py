@@ -27,7 +27,7 @@ SECRET = "the-safe-opens-with-493817 " * 3
 ACCESS = {
     "open": """
         / /health /v1/health /healthz /livez /readyz /api/hello
-        /ui /ui/index.html /ui/page.js
+        /ui /ui/index.html /ui/page.js /ui/highlight-worker.js /ui/temml.min.js
     """,
     "caller": """
         /openapi.json /props /tokenizer_info /version /api/version /requests/{request_id}
@@ -58,6 +58,7 @@ ACCESS = {
     """,
     "models:write": """
         /models/load /models/unload /models/pin /models/unpin /downloads /downloads/{repository:path}
+        /library/hub
         /api/v1/models/load /api/v1/models/unload /api/v1/models/download
         /api/v1/models/download/status/{job_id}
     """,

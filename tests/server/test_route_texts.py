@@ -101,6 +101,7 @@ NO_TEXT = {
         /v1/models /models /v1/models/{name:path} /library /fit /api/tags /api/ps /api/show /api/pull
         /api/v0/models /api/v0/models/{name:path} /api/v1/models
         /models/load /models/unload /models/pin /models/unpin /downloads /downloads/{repository:path}
+        /library/hub
         /api/v1/models/load /api/v1/models/unload /api/v1/models/download
         /api/v1/models/download/status/{job_id} /v1/adapters /v1/adapters/{name} /v1/load_lora_adapter
         /v1/unload_lora_adapter /lora-adapters /props /tokenizer_info /v1/audio/voices /audio/voices
@@ -109,7 +110,8 @@ NO_TEXT = {
     "texts are those of requests that it makes to other routes": "/v1/realtime /realtime",
     "requests have no text": """
         / /health /v1/health /healthz /livez /readyz /api/hello /load /version /api/version
-        /openapi.json /requests /requests/{request_id} /stats /metrics /ui /ui/index.html /ui/page.js
+        /openapi.json /requests /requests/{request_id} /stats /metrics
+        /ui /ui/index.html /ui/page.js /ui/highlight-worker.js /ui/temml.min.js
     """,
     "operators change the server with it": """
         /admin/audit /admin/keys /admin/keys/{key_id} /admin/keys/{key_id}/rotate /admin/limits

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from falcon.testing import TestClient
 
+from mlxctl.server import web
 from mlxctl.state.settings import ServerSettings
 from tests.server.conftest import unstarted_app
 
@@ -61,6 +62,15 @@ def test_the_policy_allows_no_foreign_or_inline_code(client: TestClient) -> None
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert f"{kind}-src {sources}'sha256-{digest}';" in policy
     assert not re.search(r"<script[^>]|style=|onclick=|https?://", answer.text)
+
+
+def test_vendored_scripts_are_those_that_their_list_names() -> None:
+    vendored = Path(web.__file__).parent / "static" / "vendored"
+    listed = dict(
+        re.findall(r"^\| `(\S+)` .* `(\w{64})` \|$", (vendored / "README.md").read_text(), re.MULTILINE)
+    )
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in vendored.glob("*.js")}
+    assert found == listed
 
 
 def test_an_unchanged_file_is_not_sent_again(client: TestClient) -> None:

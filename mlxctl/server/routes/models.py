@@ -10,6 +10,7 @@ from mlxctl.library.views import DownloadView, FitView
 from mlxctl.protocols.model_list import MAX_MODELS, Model, ModelList
 from mlxctl.protocols.problem import Problem
 from mlxctl.server.http.route import LOAD_ERRORS, Operation, Query, Route, RouteContext
+from mlxctl.server.resources.models.hub import HubModelList, HubSearchResource
 from mlxctl.server.resources.models.library import (
     DownloadList,
     DownloadRequest,
@@ -128,6 +129,21 @@ ROUTES = (
                 summary="List the models on this machine",
                 answer=LibraryList,
                 query=(Query(name="refresh", schema={"type": "string"}),),
+            ),
+        ),
+    ),
+    Route(
+        path="/library/hub",
+        resource=lambda context: HubSearchResource(context.services.catalog),
+        # The server sends a request to the hub.
+        access="models:write",
+        operations=(
+            Operation(
+                method="get",
+                summary="Search the hub for models in the MLX format",
+                answer=HubModelList,
+                query=(Query(name="search", schema={"type": "string"}),),
+                errors=(400, 403),
             ),
         ),
     ),

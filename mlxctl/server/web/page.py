@@ -24,8 +24,10 @@ HTML_NAME = "index.html"
 # An application may be mounted at several places.
 _MAX_ROOTS = 8
 _STATIC = Path(__file__).parent / "static"
+_VENDORED = _STATIC / "vendored"
 _SCRIPT_NAME = "page.js"
-_STYLE, _LOADER = (_STATIC / "app.css").read_text(), (_STATIC / "load.js").read_text()
+_STYLE = "".join((_STATIC / f"{name}.css").read_text() for name in ("base", "layout", "chat", "content"))
+_LOADER = (_STATIC / "load.js").read_text()
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w.]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
 
@@ -66,7 +68,8 @@ class PageFile(NamedTuple):
 def page_files(root_path: str = "") -> dict[str, PageFile]:
     """Return the files of the page by name.
 
-    The HTML and one script. The routes are below `root_path`.
+    The HTML, one script, and the vendored ones that it loads when an answer has code or a formula. The routes
+    are below `root_path`.
     """
     html = (_STATIC / HTML_NAME).read_text()
     # PERF: the first paint needs no second request. The script is requested after it: while it runs, a
@@ -74,8 +77,18 @@ def page_files(root_path: str = "") -> dict[str, PageFile]:
     html = html.replace("<!-- root -->", escape(root_path))
     html = html.replace("<!-- style -->", f"<style>{_STYLE}</style>")
     html = html.replace("<!-- loader -->", f"<script>{_LOADER}</script>")
-    script = _with_imports("main.js", set())
-    return {name: _page_file(name, text) for name, text in ((HTML_NAME, html), (_SCRIPT_NAME, script))}
+    return {HTML_NAME: _page_file(HTML_NAME, html), **_scripts()}
+
+
+@lru_cache(maxsize=1)
+def _scripts() -> dict[str, PageFile]:
+    highlight, temml = ((_VENDORED / name).read_text() for name in ("highlight.min.js", "temml.min.js"))
+    texts = {
+        _SCRIPT_NAME: _with_imports("main.js", set()),
+        "highlight-worker.js": f"{highlight}\n{(_STATIC / 'highlight_worker.js').read_text()}",
+        "temml.min.js": f"{temml}\nexport default temml;\n",
+    }
+    return {name: _page_file(name, text) for name, text in texts.items()}
 
 
 def _with_imports(name: str, included: set[str]) -> str:
@@ -92,7 +105,7 @@ def _with_imports(name: str, included: set[str]) -> str:
 
 
 class PageFileResource:
-    """One file of the page: the HTML, or the script."""
+    """One file of the page: the HTML, or a script."""
 
     def __init__(self, name: str) -> None:
         self._name = name

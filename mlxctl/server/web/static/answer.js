@@ -1,33 +1,36 @@
 // One answer on the page: thinking, text, tool calls and counts, while it is generated and afterwards.
 
+import { answerActions } from "./actions.js";
 import { state } from "./conversation.js";
-import { copyButton, count, el, notice } from "./dom.js";
+import { count, el, notice } from "./dom.js";
+import { countsOf, lineOf } from "./facts.js";
+import { highlight } from "./highlight.js";
+import { icon } from "./icons.js";
 import { markdown } from "./markdown.js";
-import { readAloudButton } from "./voice.js";
+import { showMath } from "./math.js";
+import { following } from "./scroll.js";
+import { resultFields, toolCard } from "./tool_call.js";
 
 // Drawing Markdown anew for every token would hold the page: it is drawn at most this often, and in a part of the time.
-const DRAW_MILLISECONDS = 60;
+const DRAW_MILLISECONDS = 50;
 const DRAW_SHARE = 0.2;
-const NEAR_END_PIXELS = 120;
-// Tokens that come within less time arrived together: their speed means nothing.
-const MIN_SPEED_SECONDS = 0.05;
 
-/** One answer; `again(entry)` and `continueWith(entry, results)` are what its buttons do. */
-export function answerView(entry, { again, continueWith }) {
+/** One answer; `does` has what its buttons do. */
+export function answerView(entry, does) {
   const body = el("div", { class: "body" });
   const thoughts = el("div", { class: "body", dir: "auto" });
-  const thinking = el("details", { hidden: true }, el("summary", {}, "Thinking"), thoughts);
-  const calls = el("div", {});
-  const facts = el("p", { class: "muted" });
-  const buttons = el("div", { class: "actions", hidden: true },
-    copyButton(() => text), readAloudButton(() => body.innerText, (message) => calls.after(notice(message, true))), el("button", { type: "button", class: "rewind", onclick: () => again(entry) }, "Try again"));
-  const node = el("article", { class: "message assistant" }, el("h3", {}, "Model"), thinking, body, calls, facts, buttons);
-  const tools = new Map();
-  const started = performance.now();
-  let text = "", thought = "", usage = null, first = null, reason = null, areCallsComplete = false;
-  let timer = null, waiting = null, clock = null, drawSeconds = 0;
+  const summary = el("span", {}, "Thinking");
+  const thinking = el("details", { class: "thinking", hidden: true }, el("summary", {}, icon("thought"), summary), thoughts);
+  const calls = el("div", { class: "calls" }), notices = el("div", {});
+  const facts = el("p", { class: "facts" });
+  const actions = el("div", { class: "actions", role: "group", "aria-label": "Actions", hidden: true });
+  const node = el("article", { class: "message assistant" }, el("h2", {}, entry.facts?.model ?? state.model ?? "Model"),
+    thinking, body, calls, notices, el("footer", {}, actions, facts));
+  const tools = new Map(), budget = {};
+  let text = "", thought = "", usage = null, reason = null, isOver = false, isComplete = false, areCallsComplete = false;
+  let started = performance.now(), first = null, thinkingSeconds = null, timer = null, waiting = null, clock = null, drawSeconds = 0;
   // The beginning of the text, and how many blocks of the body show it: more text does not change them.
-  let finalLength = 0, numFinal = 0, room;
+  let finalLength = 0, numFinal = 0, numFinished = 0, room;
 
   function draw() {
     const begun = performance.now();
@@ -35,8 +38,7 @@ export function answerView(entry, { again, continueWith }) {
     if (thoughts.textContent !== thought) thoughts.textContent = thought;
     thinking.hidden = !thought;
     drawText();
-    calls.replaceChildren(...[...tools.values()].map((call) => el("details", { open: true },
-      el("summary", {}, `Tool call: ${call.name}`), el("pre", {}, el("code", {}, call.arguments)))));
+    if (tools.size) calls.replaceChildren(...[...tools.values()].map((call) => toolCard(call)));
     drawSeconds = (performance.now() - begun) / 1000;
   }
 
@@ -53,25 +55,36 @@ export function answerView(entry, { again, continueWith }) {
       numFinal += last;
       room = starts[last].room;
     }
-  }
-
-  /** Fields for what the tools returned, under the last answer. */
-  function resultFields() {
-    const fields = [...tools.values()].map((call) => [call, el("input", { required: true, "aria-label": `Result of ${call.name}`, placeholder: `Result of ${call.name}` })]);
-    calls.append(el("form", { class: "results", onsubmit: (event) => {
-      event.preventDefault();
-      continueWith(entry, fields.map(([call, field]) => ({ role: "tool", tool_call_id: call.id, content: field.value })));
-    } }, ...fields.map(([, field]) => field), el("button", { class: "primary" }, "Send results")));
+    for (const end = isOver ? body.children.length : numFinal; numFinished < end; numFinished += 1) finishBlock(body.children[numFinished], budget);
   }
 
   function tick() {
-    const spent = `${((performance.now() - started) / 1000).toFixed(0)} s`;
+    const spent = seconds();
     const doing = thought && !text && !tools.size ? "Thinking" : "Answering";
-    facts.textContent = `${first === null ? waiting ?? "Waiting for the first token" : doing} · ${spent}`;
+    const speed = countsOf(usage, first, spent).speed;
+    facts.textContent = [first === null ? waiting ?? "Waiting for the first token" : doing, `${spent.toFixed(0)} s`,
+      usage && `${count(usage.completion_tokens)} tokens`, speed && `${speed.toFixed(1)} tokens/s`].filter(Boolean).join(" · ");
   }
 
-  return {
+  function seconds() {
+    return (performance.now() - started) / 1000;
+  }
+
+  /** Show the whole answer with what can be done with it. */
+  function conclude() {
+    isOver = true;
+    draw();
+    summary.textContent = entry.facts?.thinking >= 0.1 ? `Thought for ${entry.facts.thinking.toFixed(entry.facts.thinking < 10 ? 1 : 0)} s` : "Thinking";
+    for (const code of calls.querySelectorAll("code")) highlight(code);
+    if (areCallsComplete && state.entries.at(-1) === entry) calls.append(resultFields([...tools.values()], (results) => does.continueWith(entry, results)));
+    facts.textContent = entry.facts ? lineOf(entry.facts) : "";
+    actions.replaceChildren(...answerActions(entry, text, !isComplete && Boolean(text), does, view));
+    actions.hidden = false;
+  }
+
+  const view = {
     node,
+    words: () => body.innerText,
     get isEmpty() { return !text && !thought && !tools.size; },
     get asksForResults() { return areCallsComplete; },
     // Templates that keep thinking get it back, so that the next prompt begins with the same tokens.
@@ -79,9 +92,15 @@ export function answerView(entry, { again, continueWith }) {
       const called = [...tools.values()].map(({ id, name, arguments: given }) => ({ id, type: "function", function: { name, arguments: given } }));
       return { role: "assistant", content: text, reasoning_content: thought || undefined, tool_calls: areCallsComplete ? called : undefined };
     },
+    /** Begin, or continue what is shown. */
     start() {
       // Screen readers read the answer when it is complete.
       node.setAttribute("aria-busy", "true");
+      [started, first, usage, reason, waiting] = [performance.now(), null, null, null, null];
+      [isOver, actions.hidden, numFinished] = [false, true, numFinal];
+      notices.replaceChildren();
+      // Until it is complete, also when the page is closed meanwhile.
+      entry.facts = { ...entry.facts, model: state.model, reason: "incomplete" };
       tick();
       clock = setInterval(tick, 1000);
     },
@@ -89,10 +108,9 @@ export function answerView(entry, { again, continueWith }) {
       text = message.content;
       thought = message.reasoning_content ?? "";
       for (const [index, { id, function: called }] of (message.tool_calls ?? []).entries()) tools.set(index, { id, ...called });
-      draw();
       areCallsComplete = tools.size > 0;
-      if (areCallsComplete && state.entries.at(-1) === entry) resultFields();
-      buttons.hidden = false;
+      isComplete = ["stop", "tool_calls", undefined].includes(entry.facts?.reason);
+      conclude();
     },
     wait(message) {
       waiting = message;
@@ -106,7 +124,8 @@ export function answerView(entry, { again, continueWith }) {
       }
       const choice = chunk.choices?.[0];
       const delta = choice?.delta ?? {};
-      if (first === null && (delta.content || delta.reasoning_content || delta.tool_calls)) first = (performance.now() - started) / 1000;
+      if (first === null && (delta.content || delta.reasoning_content || delta.tool_calls)) first = seconds();
+      if (thought && thinkingSeconds === null && (delta.content || delta.tool_calls)) thinkingSeconds = seconds() - first;
       text += delta.content ?? "";
       thought += delta.reasoning_content ?? "";
       for (const call of delta.tool_calls ?? []) {
@@ -119,40 +138,25 @@ export function answerView(entry, { again, continueWith }) {
       reason = choice?.finish_reason ?? reason;
       timer ??= setTimeout(() => following(draw), Math.max(DRAW_MILLISECONDS, 1000 * drawSeconds / DRAW_SHARE));
     },
-    notify(message, isError = false) { following(() => calls.after(notice(message, isError))); },
+    notify(message, isError = false) { following(() => notices.append(notice(message, isError))); },
     finish() {
-      const total = (performance.now() - started) / 1000;
       clearTimeout(timer);
       clearInterval(clock);
       node.removeAttribute("aria-busy");
-      const parts = [];
-      if (usage) {
-        parts.push(`${count(usage.prompt_tokens)} prompt tokens (${count(usage.prompt_tokens_details?.cached_tokens ?? 0)} cached)`,
-          `${count(usage.completion_tokens)} completion tokens`);
-        if (first !== null && total - first > MIN_SPEED_SECONDS) parts.push(`${((usage.completion_tokens - 1) / (total - first)).toFixed(1)} tokens/s`);
-      }
-      if (first !== null) parts.push(`first token ${first.toFixed(2)} s`);
-      if (reason === "length") parts.push("stopped at the length limit");
-      following(() => {
-        draw();
-        areCallsComplete = reason === "tool_calls";
-        if (areCallsComplete) resultFields();
-        buttons.hidden = false;
-        facts.textContent = parts.join(" · ");
-      });
+      isComplete = reason !== null && reason !== "length";
+      areCallsComplete = reason === "tool_calls";
+      entry.facts = { model: state.model, thinking: thinkingSeconds ?? (thought && first !== null ? seconds() - first : entry.facts?.thinking),
+        reason: reason ?? "incomplete", ...countsOf(usage, first, seconds()) };
+      following(conclude);
     },
   };
+  return view;
 }
 
-export function scrollToEnd() {
-  scrollTo({ top: document.body.scrollHeight });
-}
-
-/** Change the page; a reader who is at its end stays there. */
-function following(change) {
-  const isAtEnd = innerHeight + scrollY >= document.body.scrollHeight - NEAR_END_PIXELS;
-  change();
-  if (isAtEnd) scrollToEnd();
+/** Color the code of a block that will not change, and draw its formulas. */
+function finishBlock(block, budget) {
+  for (const code of block.querySelectorAll(".code code")) highlight(code);
+  for (const math of [block, ...block.querySelectorAll(".math")]) if (math.matches(".math")) showMath(math, budget);
 }
 
 /** Replace the children after `numKept` that differ: a selection, a focus or a scrolled code block above them stays. */

@@ -1,120 +1,137 @@
-// The list of stored chats: search, open, rename, export and delete.
+// The stored chats in the sidebar: search, open, pin, rename, export, import and delete.
 
-import { imagesOf, save, state, textOf, titleOf } from "./conversation.js";
-import { el, notice } from "./dom.js";
-import { allChats, deleteAllChats, deleteChat, storeChat } from "./store.js";
+import { changeChat, newChat, openChat } from "./chat.js";
+import { readChat, saveAsJson, saveAsMarkdown } from "./chat_file.js";
+import { attachedTo, beginChat, messagesOf, save, state, textOf, titleOf } from "./conversation.js";
+import { el, iconButton, notice } from "./dom.js";
+import { icon } from "./icons.js";
+import { menuButton } from "./menu.js";
+import { chatOf, deleteAllChats, deleteChat, onChatsChanged, pickFromChats, storeChat } from "./store.js";
 
-const AUTHORS = { user: "You", assistant: "Model", tool: "Tool result" };
+const SEARCH_MILLISECONDS = 150;
+const DAY_MILLISECONDS = 24 * 60 * 60 * 1000;
 
-/** A button that opens the list; `open(chat)` continues a chat, `close()` leaves a deleted one. */
-export function chatsButton(open, close) {
-  const search = el("input", { type: "search", placeholder: "Search titles and messages", "aria-label": "Search chats", oninput: draw });
-  const list = el("ul", { class: "chats" });
-  const deleteAll = el("button", { type: "button", disabled: true, onclick: () => {
-    if (confirm("Delete all chats that this browser stores?")) change(async () => { await close(); await deleteAllChats(); });
-  } }, "Delete all");
-  const dialog = el("dialog", { class: "wide", "aria-labelledby": "chats-title", onclose: () => dialog.remove() },
-    el("h2", { id: "chats-title" }, "Chats"), search, list,
-    el("menu", {}, deleteAll, el("button", { type: "button", onclick: () => dialog.close() }, "Close")));
-  let chats = [];
+/** Fill the sidebar's part for chats and return its search field; `opened()` is called when a chat was chosen. */
+export function chatList(root, opened) {
+  let summaries = [], found = null, timer = null;
+  const search = el("input", { type: "search", placeholder: "Search chats", "aria-label": "Search chats", oninput: () => {
+    clearTimeout(timer);
+    timer = setTimeout(find, SEARCH_MILLISECONDS);
+  } });
+  const problem = el("div", {}), list = el("div", { class: "chats" });
+  const file = el("input", { type: "file", accept: ".json,application/json", hidden: true, onchange: async () => {
+    await attempt(async () => {
+      const chat = await readChat(file.files[0]);
+      await openChat(chat);
+      await save();
+    });
+    file.value = "";
+  } });
+  root.append(
+    el("button", { type: "button", class: "new", onclick: () => { newChat(); opened(); } }, icon("plus"), "New chat"),
+    el("div", { class: "search" }, icon("search"), search, file, menuButton({ class: "quiet", "aria-label": "All chats", title: "All chats" }, [icon("more")], () => [
+      { label: "Import a chat", icon: "upload", action: () => file.click() },
+      { label: "Delete all chats", icon: "trash", isDisabled: !summaries.length, action: () => {
+        if (confirm("Delete all chats that this browser stores?")) attempt(async () => { await changeChat(beginChat); await deleteAllChats(); });
+      } },
+    ])), problem, list);
 
-  async function load() {
-    try {
-      chats = await allChats();
-      draw();
-    } catch {
-      list.replaceChildren(notice("The browser does not let this page store chats.", true));
-    }
+  async function attempt(action) {
+    problem.replaceChildren();
+    try { await action(); } catch (error) { problem.replaceChildren(notice(error?.message ?? "The browser's storage is blocked.", true)); }
   }
 
-  async function change(action) {
+  /** Search titles and messages of all chats. */
+  async function find() {
+    const wanted = search.value.trim().toLowerCase();
     try {
-      await action();
-    } catch (error) {
-      list.replaceChildren(notice(`The browser did not change the chats: ${error?.message ?? "storage is blocked"}`, true));
-      return;
+      found = wanted ? new Set(await pickFromChats((chat) => (searchText(chat).includes(wanted) ? chat.id : null))) : null;
+      draw();
+    } catch { /* The list says that storage is blocked. */ }
+  }
+
+  async function load(id = null) {
+    try {
+      if (id === null) summaries = await pickFromChats(summaryOf);
+      else {
+        const chat = await chatOf(id);
+        summaries = [...summaries.filter((each) => each.id !== id), ...(chat ? [summaryOf(chat)] : [])];
+      }
+      summaries.sort((one, other) => Number(other.isPinned) - Number(one.isPinned) || other.changed - one.changed);
+      draw();
+    } catch {
+      problem.replaceChildren(notice("The browser does not let this page store chats.", true));
     }
-    search.value = "";
-    await load();
-    search.focus();
   }
 
   function draw() {
-    const wanted = search.value.trim().toLowerCase();
-    const found = chats.filter((chat) => searchText(chat).includes(wanted));
-    deleteAll.disabled = chats.length === 0;
-    list.replaceChildren(...found.map(item));
-    if (!found.length) list.append(el("li", { class: "muted" }, wanted ? "No chat contains this." : "No chats yet."));
+    // A focused row stays the focused one.
+    const focused = document.activeElement?.closest?.(".chats li")?.dataset.id;
+    const shown = summaries.filter((each) => !found || found.has(each.id));
+    list.replaceChildren(...[...Map.groupBy(shown, groupOf)].flatMap(([name, group]) => [el("h2", {}, name), el("ul", {}, ...group.map(item))]));
+    if (!shown.length) list.append(el("p", { class: "muted" }, found ? "No chat contains this." : "No chats yet."));
+    if (focused) list.querySelector(`li[data-id="${CSS.escape(focused)}"] .title`)?.focus();
   }
 
   function item(chat) {
-    const title = titleOf(chat.title, chat.messages) ?? "Untitled";
-    const small = (label, onclick) => el("button", { type: "button", "aria-label": `${label}: ${title}`, onclick }, label);
-    return el("li", { "aria-current": chat.id === state.stored.id && "true" },
-      el("button", { type: "button", class: "title", dir: "auto", onclick: () => {
-        dialog.close();
-        if (chat.id !== state.stored.id) open(chat);
-      } }, title),
-      el("span", { class: "muted" }, new Date(chat.changed).toLocaleString()),
-      el("span", { class: "actions" },
-        small("Rename", () => {
-          const name = prompt("Title of the chat", title)?.trim();
-          if (name) change(() => rename(chat, name));
-        }),
-        small("Markdown", () => download(`${fileName(title)}.md`, markdownOf(chat, title))),
-        small("JSON", () => download(`${fileName(title)}.json`, jsonOf(chat))),
-        small("Delete", () => {
-          if (!confirm(`Delete "${title}"?`)) return;
-          change(async () => {
-            if (chat.id === state.stored.id) await close();
-            await deleteChat(chat.id);
-          });
-        })));
+    return el("li", { "data-id": chat.id, "aria-current": chat.id === state.stored.id && "true" },
+      el("button", { type: "button", class: "title", dir: "auto", title: new Date(chat.changed).toLocaleString(), onclick: () => attempt(async () => {
+        opened();
+        if (chat.id !== state.stored.id) await openChat(await chatOf(chat.id));
+        else if (location.hash.slice(1) !== "chat") location.hash = "chat";
+      }) }, chat.isPinned ? icon("pin") : null, chat.title),
+      menuButton({ class: "quiet", "aria-label": `Actions: ${chat.title}` }, [icon("more")], () => chatActions(chat.isPinned, () => chatOf(chat.id), attempt)));
   }
 
-  return el("button", { type: "button", onclick: () => {
-    document.body.append(dialog);
-    search.value = "";
-    load();
-    dialog.showModal();
-  } }, "Chats");
+  onChatsChanged(load);
+  addEventListener("chatshown", draw);
+  load();
+  return search;
 }
 
-async function rename(chat, title) {
-  if (chat.id !== state.stored.id) {
-    await storeChat({ ...chat, title });
-    return;
-  }
-  state.title = title;
-  await save();
+/** The button of the actions of the shown chat. */
+export function chatMenu(shown) {
+  const attempt = async (action) => { try { await action(); } catch (error) { alert(error?.message ?? "The browser's storage is blocked."); } };
+  return menuButton({ class: "quiet", "aria-label": "Actions of this chat", title: "Actions of this chat" }, [icon("more")], () => chatActions(state.isPinned, async () => shown(), attempt));
+}
+
+function chatActions(isPinned, chatNow, attempt) {
+  const isShown = (chat) => chat.id === state.stored.id;
+  const change = (changes) => attempt(async () => {
+    const chat = await chatNow();
+    if (!isShown(chat)) { await storeChat({ ...chat, ...changes }); return; }
+    Object.assign(state, changes);
+    await save();
+  });
+  const doing = (action) => () => attempt(async () => action(await chatNow()));
+  return [
+    { label: isPinned ? "Unpin" : "Pin", icon: "pin", action: () => change({ isPinned: !isPinned }) },
+    { label: "Rename", icon: "edit", action: doing((chat) => {
+      const title = prompt("Title of the chat", titleOf(chat.title, messagesOf(chat.entries)))?.trim();
+      if (title) change({ title });
+    }) },
+    { label: "Save as Markdown", icon: "download", action: doing(saveAsMarkdown) },
+    { label: "Save as JSON", icon: "download", action: doing(saveAsJson) },
+    { label: "Delete", icon: "trash", action: doing(async (chat) => {
+      if (!confirm(`Delete "${titleOf(chat.title, messagesOf(chat.entries))}"?`)) return;
+      if (isShown(chat)) await changeChat(beginChat);
+      await deleteChat(chat.id);
+    }) },
+  ];
+}
+
+function summaryOf({ id, changed, isPinned, title, entries }) {
+  return { id, changed, isPinned: Boolean(isPinned), title: titleOf(title, messagesOf(entries)) ?? "Untitled" };
+}
+
+function groupOf({ isPinned, changed }) {
+  const days = (new Date().setHours(24, 0, 0, 0) - changed) / DAY_MILLISECONDS;
+  if (isPinned) return "Pinned";
+  if (days <= 2) return days <= 1 ? "Today" : "Yesterday";
+  return days <= 8 ? "Last 7 days" : "Earlier";
 }
 
 function searchText(chat) {
-  return [chat.title ?? "", ...chat.messages.map(textOf)].join("\n").toLowerCase();
-}
-
-function fileName(title) {
-  return title.replace(/[^\p{L}\p{N} ._-]+/gu, "").trim().slice(0, 60) || "chat";
-}
-
-/** The chat as OpenAI messages; `/load` of `mlxctl chat` opens it. */
-function jsonOf({ model, messages, options }) {
-  const system = options.system ? [{ role: "system", content: options.system }] : [];
-  return `${JSON.stringify({ model, messages: [...system, ...messages] }, null, 2)}\n`;
-}
-
-function markdownOf({ messages, options }, title) {
-  const parts = [`# ${title}`];
-  if (options.system) parts.push("## System prompt", options.system);
-  for (const message of messages) {
-    parts.push(`## ${AUTHORS[message.role]}`, textOf(message), ...imagesOf(message).map(() => "(image)"));
-    for (const { function: called } of message.tool_calls ?? []) parts.push(`Tool call \`${called.name}\`:`, `\`\`\`json\n${called.arguments}\n\`\`\``);
-  }
-  return `${parts.filter(Boolean).join("\n\n")}\n`;
-}
-
-function download(name, text) {
-  const href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
-  el("a", { href, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(href), 1000);
+  const attached = (message) => attachedTo(message).map((part) => part.text ?? part.file?.filename ?? "");
+  return [chat.title ?? "", ...messagesOf(chat.entries).flatMap((message) => [textOf(message), ...attached(message)])].join("\n").toLowerCase();
 }

@@ -1,15 +1,19 @@
-// The conversation of this tab: its messages, options and model, and how it is stored.
+// The conversation of this tab: its messages with their branches, options and model, and how it is stored.
 
 import { chatOf, newId, setTabValue, storeChat, tabValue } from "./store.js";
 
 const CURRENT = "mlxctl-chat-id";
 const TITLE_LENGTH = 60;
 
-// `stored` identifies the chat in the browser's storage. An entry is {message, node}. `queue` has the messages {text, images} that wait for the end of the answer.
+// `stored` identifies the chat in the browser's storage. An entry is {message, facts, branches, branch, node}: the counts
+// of an answer, and the entries from here on in each branch, null for the shown one, whose index is `branch`.
+// `queue` has the questions {text, attachments} that wait for the end of the answer.
 export const state = {
-  stored: { id: newId(), revision: 0 }, title: null, entries: [], options: {}, model: null,
-  draft: "", images: [], queue: [], editing: null, running: null, answered: null,
+  stored: { id: newId(), revision: 0 }, title: null, isPinned: false, entries: [], options: {}, model: null,
+  draft: "", attachments: [], queue: [], editing: null, running: null, answered: null,
 };
+// The branches of the next entry.
+let waitingBranches = {};
 let storing = Promise.resolve("");
 export const restored = restore();
 
@@ -23,13 +27,13 @@ export function textOf(message) {
   return typeof message.content === "string" ? message.content : message.content[0].text;
 }
 
-export function imagesOf(message) {
-  return typeof message.content === "string" ? [] : message.content.slice(1).map((part) => (part.image_url ?? part.video_url).url);
+/** Return what is attached to a question, as parts of its content. */
+export function attachedTo(message) {
+  return typeof message.content === "string" ? [] : message.content.slice(1);
 }
 
-/** The content part of a data URL. */
-export function partOf(url) {
-  return url.startsWith("data:video/") ? { type: "video_url", video_url: { url } } : { type: "image_url", image_url: { url } };
+export function messagesOf(entries) {
+  return entries.map((entry) => entry.message);
 }
 
 /** The conversation for the server: without answers that have no text, and their questions, and without calls that have no results. */
@@ -38,32 +42,80 @@ export function messagesToSend(readsImages) {
   for (const [index, { message }] of state.entries.entries()) {
     if (message.role === "user" && messages.at(-1)?.role === "user") messages.pop();
     const { tool_calls: calls, ...answer } = message;
-    if (message.role === "user" && !readsImages) messages.push({ role: "user", content: textOf(message) });
+    if (message.role === "user") messages.push(readsImages ? message : withoutImages(message));
     else if (message.role !== "assistant" || (calls && state.entries[index + 1]?.message.role === "tool")) messages.push(message);
     else if (answer.content) messages.push(answer);
   }
   return messages;
 }
 
+/** Whether a part is for models that read images. */
+export function isSeen(part) {
+  return ["image_url", "video_url"].includes(part.type);
+}
+
+function withoutImages(message) {
+  const parts = attachedTo(message).filter((part) => !isSeen(part));
+  return { role: "user", content: parts.length ? [message.content[0], ...parts] : textOf(message) };
+}
+
+export function addEntry(entry) {
+  state.entries.push(Object.assign(entry, waitingBranches));
+  waitingBranches = {};
+}
+
+/** Begin a branch at an entry: it and what follows are kept, unless it is an answer without text. */
+export function beginBranch(entry) {
+  const tail = state.entries.splice(state.entries.indexOf(entry)), { message, branches = [null], branch = 0 } = entry;
+  state.editing = null;
+  [entry.branches, entry.branch] = [];
+  const isKept = message.role !== "assistant" || message.content || message.tool_calls;
+  if (isKept) branches[branch] = tail;
+  if (branches.length > 1 || isKept) waitingBranches = { branches: isKept ? [...branches, null] : branches, branch: isKept ? branches.length : branch };
+}
+
+/** Show another branch of an entry; `step` is 1 or -1. */
+export function switchBranch(entry, step) {
+  const { branches, branch } = entry, tail = state.entries.splice(state.entries.indexOf(entry));
+  const next = (branch + step + branches.length) % branches.length, shown = branches[next];
+  state.editing = null;
+  [entry.branches, entry.branch] = [];
+  branches[branch] = tail;
+  branches[next] = null;
+  for (const each of shown) each.node = null;
+  Object.assign(shown[0], { branches, branch: next });
+  state.entries.push(...shown);
+}
+
 /** Begin an empty chat with the same model and options. */
 export function beginChat() {
-  Object.assign(state, { stored: { id: newId(), revision: 0 }, title: null, entries: [], editing: null });
+  Object.assign(state, { stored: { id: newId(), revision: 0 }, title: null, isPinned: false, entries: [], editing: null });
   setTabValue(CURRENT, null);
 }
 
+/** Continue a copy of this chat that ends with an entry. */
+export function forkChat(entry) {
+  const end = state.entries.indexOf(entry) + 1, title = `${titleOf(state.title, messagesOf(state.entries))} (fork)`;
+  const entries = structuredClone(state.entries.slice(0, end).map(withoutNode));
+  Object.assign(state, { stored: { id: newId(), revision: 0 }, title, isPinned: false, entries, editing: null });
+}
+
 /** Continue a stored chat. */
-export function continueChat({ id, revision, title, messages, model, options }) {
-  const entries = messages.map((message) => ({ message }));
-  Object.assign(state, { stored: { id, revision }, title, options, entries, editing: null });
+export function continueChat({ id, revision, title, isPinned, entries, model, options }) {
+  Object.assign(state, { stored: { id, revision }, title, isPinned, options, entries, editing: null });
   state.model = model ?? state.model;
   setTabValue(CURRENT, id);
 }
 
 /** Store the chat, after earlier changes; resolves to why it cannot be stored, or "". */
 export function save() {
-  const { stored, entries, title, model, options } = state;
-  if (entries.length) storing = storing.then(() => write(stored, { title, model, options, messages: entries.map((entry) => entry.message) }));
+  const { stored, entries, title, isPinned, model, options } = state;
+  if (entries.length) storing = storing.then(() => write(stored, { title, isPinned, model, options, entries: entries.map(withoutNode) }));
   return storing;
+}
+
+function withoutNode({ node, branches, ...entry }) {
+  return branches ? { ...entry, branches: branches.map((tail) => tail && tail.map(withoutNode)) } : entry;
 }
 
 async function write(stored, content) {

@@ -1,5 +1,7 @@
 // Elements from data. Text is always set as text, never parsed as HTML.
 
+import { icon } from "./icons.js";
+
 /** Create an element: `el("a", {href: "#x", class: "y", onclick: f}, "text", child, [children])`. */
 export function el(name, attributes = {}, ...children) {
   const node = document.createElement(name);
@@ -16,10 +18,15 @@ export function el(name, attributes = {}, ...children) {
   return node;
 }
 
+/** A button that shows an icon; its label is read aloud and shown under the pointer. */
+export function iconButton(name, label, onclick, attributes = {}) {
+  return el("button", { type: "button", "aria-label": label, title: label, ...attributes, class: `quiet ${attributes.class ?? ""}`.trim(), onclick }, icon(name));
+}
+
 /** A table; a column is {title, cell: row => text or node, number?: boolean}. */
 export function table(columns, rows, empty) {
   if (rows.length === 0) return el("p", { class: "muted" }, empty);
-  const head = columns.map((column) => el("th", { scope: "col", class: column.number && "number" }, column.title));
+  const head = columns.map((column) => (column.title ? el("th", { scope: "col", class: column.number && "number" }, column.title) : el("td")));
   const body = rows.map((row) => el("tr", {}, ...columns.map(
     (column) => el("td", { class: column.number && "number", "data-label": column.title }, column.cell(row) ?? "–"))));
   return el("div", { class: "scroll rows" },
@@ -32,13 +39,20 @@ export function notice(text, isError = false) {
 
 /** A button that copies a text; `text` is a function. Pages of other machines without TLS have no clipboard. */
 export function copyButton(text) {
-  const button = el("button", { type: "button", onclick: async () => {
+  const button = iconButton("copy", "Copy", async () => {
     let isCopied = true;
     try { await navigator.clipboard.writeText(text()); } catch { isCopied = false; }
-    button.textContent = isCopied ? "Copied" : "Not allowed here";
-    setTimeout(() => { button.textContent = "Copy"; }, 1500);
-  } }, "Copy");
+    button.replaceChildren(icon(isCopied ? "check" : "close"), isCopied ? "Copied" : "Not allowed here");
+    setTimeout(() => button.replaceChildren(icon("copy")), 1500);
+  });
   return button;
+}
+
+/** Let the user save a text as a file. */
+export function download(name, text) {
+  const href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+  el("a", { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 1000);
 }
 
 /** 1500 -> "1.5 kB", as the commands print sizes. */

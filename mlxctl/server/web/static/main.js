@@ -2,10 +2,13 @@
 
 import { get } from "./api.js";
 import { cacheView } from "./cache.js";
-import { chatView } from "./chat.js";
+import { chatView, newChat } from "./chat.js";
 import { el, notice } from "./dom.js";
 import { modelsView } from "./models.js";
 import { requestsView } from "./requests.js";
+import { listenToKeys } from "./shortcuts.js";
+import { sidebar } from "./sidebar.js";
+import { setTitle } from "./topbar.js";
 
 const VIEWS = { chat: chatView, models: modelsView, requests: requestsView, cache: cacheView };
 const view = document.getElementById("view");
@@ -17,10 +20,12 @@ async function show() {
   timers.forEach(clearInterval);
   timers = [];
   view.replaceChildren();
+  view.className = name;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  if (name !== "chat") setTitle(`${name[0].toUpperCase()}${name.slice(1)}`);
   const every = (milliseconds, refresh) => {
     let isBusy = false;
     timers.push(setInterval(async () => {
@@ -42,8 +47,10 @@ async function health() {
   try {
     const found = await get("/health");
     status.textContent = `mlxctl ${found.version}: ${found.problem ?? found.status}`;
+    status.dataset.state = found.status;
   } catch (error) {
     status.textContent = error.message;
+    status.dataset.state = "gone";
   }
 }
 
@@ -51,6 +58,7 @@ addEventListener("hashchange", () => {
   // The link past the navigation stays in its section.
   if (location.hash !== "#view") show();
 });
+listenToKeys({ newChat, ...sidebar() });
 show();
 health();
 setInterval(health, 5000);

@@ -1,11 +1,16 @@
 // Markdown of language models as elements: blocks, then inline marks. What is no mark stays visible text.
 // Answers may be long and repetitive: the time must be proportional to the length, also of marks that are never closed.
 
-import { copyButton, el } from "./dom.js";
+import { CODE_ELEMENTS, codeBlock } from "./code_block.js";
+import { el } from "./dom.js";
+import { inline } from "./inline.js";
 
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+/;
 const RULE = /^ {0,3}(?=([-*_])\s*\1\s*\1)(?:[-\s]+|[*\s]+|[_\s]+)$/;
 const BLOCK = /^ {0,3}(```|~~~|#{1,6}\s|>)/;
+const MATH = /^ {0,3}(?:\$\$|\\\[)/;
+const FOOTNOTE_TEXT = /^\[\^([\w-]{1,20})\]:\s/;
+const TASK = /^\[([ xX])\]\s+/;
 // Deeper lists and quotes are shown as text: the call stack has an end.
 const MAX_DEPTH = 10;
 // What follows in an answer is shown as text. Chromium on two busy cores laid out 25,000 list items in 1.3 s,
@@ -37,6 +42,11 @@ function make(name, attributes, ...children) {
   return el(name, attributes, ...children);
 }
 
+/** Return a line of text as nodes. */
+function marked(text) {
+  return inline(text, make, () => room > 0);
+}
+
 function blocksOf(lines, depth, begun = []) {
   if (depth > MAX_DEPTH) return [make("p", {}, lines.join("\n"))];
   const blocks = [];
@@ -53,12 +63,29 @@ function blocksOf(lines, depth, begun = []) {
       const code = [];
       for (i += 1; i < lines.length && !lines[i].trimStart().startsWith(fence[1]); i += 1) code.push(lines[i]);
       i += 1;
+      room -= CODE_ELEMENTS;
       blocks.push(codeBlock(code.join("\n"), fence[2]));
+      continue;
+    }
+    if (isMath(line)) {
+      const begin = i, end = mathEnd(line);
+      // LaTeX ends at an empty line, too.
+      for (let isOpen = !line.includes(end, line.search(/\S/) + 2); i + 1 < lines.length && isOpen && lines[i + 1].trim() !== ""; i += 1) {
+        isOpen = !lines[i + 1].trimEnd().endsWith(end);
+      }
+      i += 1;
+      blocks.push(make("div", { class: "math" }, lines.slice(begin, i).join("\n")));
+      continue;
+    }
+    const footnote = line.match(FOOTNOTE_TEXT);
+    if (footnote) {
+      blocks.push(make("p", { class: "footnote" }, make("sup", {}, footnote[1]), " ", marked(line.slice(footnote[0].length))));
+      i += 1;
       continue;
     }
     const heading = line.match(/^(#{1,6})\s+/);
     if (heading) {
-      blocks.push(make(`h${Math.min(6, heading[1].length + 2)}`, {}, inline(line.slice(heading[0].length))));
+      blocks.push(make(`h${Math.min(6, heading[1].length + 2)}`, {}, marked(line.slice(heading[0].length))));
       i += 1;
       continue;
     }
@@ -81,7 +108,11 @@ function blocksOf(lines, depth, begun = []) {
           if (!isInside && (isBlank || opensBlock(lines[i]))) break;
           inner.push(lines[i].slice(Math.min(indentOf(lines[i]), item[1].length + item[2].length + 1)));
         }
-        items.push(make("li", {}, unwrapped(blocksOf(inner, depth + 1))));
+        const task = inner[0].match(TASK);
+        if (task) inner[0] = inner[0].slice(task[0].length);
+        const isDone = task && task[1] !== " ";
+        items.push(make("li", { class: task && "task" }, task && make("input", { type: "checkbox", disabled: true, checked: isDone, "aria-label": isDone ? "done" : "to do" }),
+          unwrapped(blocksOf(inner, depth + 1))));
         while (lines[i]?.trim() === "" && ITEM.test(lines[i + 1] ?? "")) i += 1;
       }
       const isOrdered = /\d/.test(first[2]);
@@ -101,9 +132,9 @@ function blocksOf(lines, depth, begun = []) {
       continue;
     }
     if (line.trim() === "") { i += 1; continue; }
-    const parts = [inline(line)];
+    const parts = [marked(line)];
     for (i += 1; i < lines.length && lines[i].trim() !== "" && !opensBlock(lines[i]) && room > 0; i += 1) {
-      parts.push(make("br"), inline(lines[i]));
+      parts.push(make("br"), marked(lines[i]));
     }
     blocks.push(make("p", {}, parts.flat()));
   }
@@ -111,7 +142,18 @@ function blocksOf(lines, depth, begun = []) {
 }
 
 function opensBlock(line) {
-  return BLOCK.test(line) || RULE.test(line) || ITEM.test(line);
+  return BLOCK.test(line) || RULE.test(line) || ITEM.test(line) || FOOTNOTE_TEXT.test(line) || isMath(line);
+}
+
+/** Whether a line begins a formula of its own, and no text. */
+function isMath(line) {
+  if (!MATH.test(line)) return false;
+  const end = line.indexOf(mathEnd(line), line.search(/\S/) + 2);
+  return end < 0 || line.slice(end + 2).trim() === "";
+}
+
+function mathEnd(line) {
+  return line.trimStart().startsWith("$$") ? "$$" : "\\]";
 }
 
 function indentOf(line) {
@@ -132,111 +174,5 @@ function cellsOf(line) {
 }
 
 function rowOf(line, kind) {
-  return make("tr", {}, cellsOf(line).map((cell) => make(kind, {}, inline(cell.trim()))));
-}
-
-function codeBlock(code, language) {
-  return make("div", { class: "code" },
-    make("div", { class: "head" }, make("span", {}, language || "text"), copyButton(() => code)),
-    make("pre", {}, make("code", {}, code)));
-}
-
-// Where a mark may begin.
-const OPENING = /`+|\*\*?|_|~~|\[|https?:\/\//g;
-const PAIRED = { "**": "strong", "*": "em", _: "em", "~~": "s" };
-const LABEL_END = /\]/g;
-const TARGET = /\]\(https?:\/\//y;
-const TARGET_END = /[\s)]/g;
-const ADDRESS = /https?:\/\/[^\s<>"'`|]*[^\s<>"'`|.,;:!?)\]*_]/y;
-
-/** Return a line of text as nodes. */
-function inline(text) {
-  const nodes = [], markAt = marksOf(text);
-  // What precedes `begin` is in the nodes; no mark begins between it and `at`.
-  let begin = 0, at = 0;
-  for (let found; room > 0 && (found = matchFrom(OPENING, text, at)); ) {
-    const [opening] = found;
-    at = found.index;
-    const mark = markAt(at, opening, begin);
-    if (mark) {
-      if (at > begin) nodes.push(text.slice(begin, at));
-      nodes.push(mark.node);
-      begin = at = mark.end;
-    } else {
-      // A run of backticks that opens no code as a whole opens none from its middle.
-      at += opening[0] === "`" ? opening.length : 1;
-    }
-  }
-  if (begin < text.length) nodes.push(text.slice(begin));
-  return nodes;
-}
-
-/** Return what reads the mark at a position as {node, end}, or null; positions never decrease. */
-function marksOf(text) {
-  const labelEnd = searchIn(text, LABEL_END), targetEnd = searchIn(text, TARGET_END);
-  let runs = null;
-
-  function code(at, { length }) {
-    runs ??= Map.groupBy([...text.matchAll(/`+/g)].reverse(), ([run]) => run.length);
-    // The closing run has as many backticks; those that it lacks belong to the code.
-    for (let size = length; size > 0; size -= 1) {
-      const closing = runs.get(size) ?? [];
-      while (closing.at(-1)?.index < at + length) closing.pop();
-      if (closing.length) return { node: make("code", {}, text.slice(at + size, closing.at(-1).index)), end: closing.at(-1).index + size };
-    }
-    return null;
-  }
-
-  function paired(at, opening, begin) {
-    // Only `**` may have its character between the marks.
-    const start = at + opening.length, end = text.indexOf(opening === "~~" ? "~" : opening, start + 1);
-    if (end < 0 || !text.startsWith(opening, end) || text[start] === opening[0] || isSpace(text[start])) return null;
-    // snake_case is no emphasis.
-    if (opening === "_" && ((at > begin && isWord(text[at - 1])) || isWord(text[end + 1]))) return null;
-    return { node: make(PAIRED[opening], {}, inline(text.slice(start, end))), end: end + opening.length };
-  }
-
-  function labelled(at) {
-    const end = labelEnd(at + 1);
-    if (end === at + 1 || text[end + 1] !== "(" || !matchFrom(TARGET, text, end)) return null;
-    const start = TARGET.lastIndex, close = targetEnd(start);
-    return close > start && text[close] === ")" ? { node: link(text.slice(end + 2, close), text.slice(at + 1, end)), end: close + 1 } : null;
-  }
-
-  function bare(at) {
-    const found = matchFrom(ADDRESS, text, at);
-    return found && { node: link(found[0], found[0]), end: at + found[0].length };
-  }
-
-  return (at, opening, begin) => {
-    if (opening[0] === "`") return code(at, opening);
-    if (opening === "[") return labelled(at);
-    return opening in PAIRED ? paired(at, opening, begin) : bare(at);
-  };
-}
-
-function link(href, label) {
-  return make("a", { href, rel: "noreferrer", target: "_blank" }, label);
-}
-
-/** Return a search for the first match at or after a position; positions never decrease, so that nothing is searched twice. */
-function searchIn(text, pattern) {
-  let found = -1;
-  return (from) => {
-    if (found < from) found = matchFrom(pattern, text, from)?.index ?? Infinity;
-    return found;
-  };
-}
-
-function matchFrom(pattern, text, from) {
-  pattern.lastIndex = from;
-  return pattern.exec(text);
-}
-
-function isSpace(character) {
-  return character === undefined || /\s/.test(character);
-}
-
-function isWord(character) {
-  return character !== undefined && /\w/.test(character);
+  return make("tr", {}, cellsOf(line).map((cell) => make(kind, {}, marked(cell.trim()))));
 }

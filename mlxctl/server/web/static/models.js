@@ -7,16 +7,31 @@ const OPEN_DOWNLOADS = ["waiting", "running"];
 
 export async function modelsView(root, every) {
   const served = el("div"), library = el("div"), downloads = el("div"), message = el("div");
-  const repository = el("input", { "aria-label": "Model to download", placeholder: "qwen3:8b, ORGANIZATION/NAME or an address of the hub", required: true });
+  const repository = el("input", { "aria-label": "Model to download", placeholder: "qwen3:8b, ORGANIZATION/NAME, an address or words to search", required: true });
   const form = el("form", { class: "toolbar", onsubmit: (event) => {
     event.preventDefault();
     change(async () => {
       await post("/downloads", { repo: repository.value.trim() });
       repository.value = "";
     });
-  } }, repository, el("button", {}, "Download"));
+  } }, repository, el("button", { class: "primary" }, "Download"), el("button", { type: "button", onclick: search }, "Search the hub"));
+  const found = el("div", { role: "status" });
   root.append(message, el("h2", {}, "Served"), served, el("h2", {}, "On this machine"), library,
-    el("h2", {}, "Downloads"), form, downloads);
+    el("h2", {}, "Downloads"), form, found, downloads);
+
+  function search() {
+    if (!form.reportValidity()) return;
+    change(async () => {
+      const { models } = await get(`/library/hub?search=${encodeURIComponent(repository.value.trim())}`);
+      found.replaceChildren(table([
+        { title: "On the hub", cell: (model) => model.repository },
+        { title: "Downloads in 30 days", number: true, cell: (model) => count(model.downloads) },
+        { title: "Changed", cell: (model) => model.updated_at },
+        { title: "", cell: (model) => el("button", { type: "button", "aria-label": `Download ${model.repository}`,
+          onclick: () => change(() => post("/downloads", { repo: model.repository })) }, "Download") },
+      ], models, "The hub has no model in the MLX format with these words in its name."));
+    });
+  }
 
   async function change(action) {
     message.replaceChildren();
@@ -53,13 +68,13 @@ export async function modelsView(root, every) {
       { title: "", cell: (model) => el("span", {},
         modelButton(model.state === "loaded" ? "Unload" : "Load", model), " ", modelButton(model.pinned ? "Unpin" : "Pin", model)) },
     ], models, "No models are served."));
-    const found = (await get("/downloads")).downloads;
+    const listed = (await get("/downloads")).downloads;
     downloads.replaceChildren(table([
       { title: "Repository", cell: (download) => download.repo },
       { title: "State", cell: (download) => stateOf(download) },
       { title: "Progress", cell: (download) => progress(download) },
       { title: "", cell: (download) => downloadButtons(download) },
-    ], found, "No downloads yet. If this server does not allow them (library.allow_downloads), use a terminal: mlxctl models pull MODEL"));
+    ], listed, "No downloads yet. If this server does not allow them (library.allow_downloads), use a terminal: mlxctl models pull MODEL"));
   }
 
   await refresh();

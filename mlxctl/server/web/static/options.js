@@ -23,42 +23,41 @@ export function bodyOf(options) {
   };
 }
 
-/** The folded fields for `options`; its summary names those that differ from the model's. */
-export function optionFields(options, changed) {
-  const summary = el("summary");
+/** Return the names of the options that are set, as "top p 0.9". */
+export function setOptions(options) {
+  const numbers = Object.entries(NUMBERS).filter(([name]) => options[name] !== undefined).map(([name, [label]]) => `${label.toLowerCase()} ${options[name]}`);
+  return [options.system && "system prompt", ...numbers, options.thinking && `thinking ${options.thinking}`, options.tools && "tools"].filter(Boolean);
+}
+
+/** The fields for `options`; `defaults` are the values of the model. */
+export function optionFields(options, defaults, changed) {
   const change = (name, value) => {
     if (value === undefined) delete options[name];
     else options[name] = value;
-    summarize();
     changed();
   };
   const numbers = Object.entries(NUMBERS).map(([name, [label, limits]]) => {
-    const field = el("input", { type: "number", placeholder: "default", value: options[name], ...limits, onchange: () => {
+    const field = el("input", { type: "number", placeholder: defaults[name] ?? "default", value: options[name], ...limits, onchange: () => {
       if (field.reportValidity()) change(name, field.value === "" ? undefined : Number(field.value));
     } });
     return el("label", {}, label, field);
   });
-  const system = el("textarea", { id: "system", rows: 2, dir: "auto", onchange: () => change("system", system.value.trim() || undefined) }, options.system ?? "");
+  const system = el("textarea", { id: "system", rows: 5, dir: "auto", placeholder: "You are a helpful assistant.", onchange: () => change("system", system.value.trim() || undefined) }, options.system ?? "");
   const thinking = el("select", { onchange: () => change("thinking", thinking.value || undefined) },
     ...Object.entries(THINKING).map(([value, label]) => el("option", { value, selected: (options.thinking ?? "") === value }, label)));
-  const tools = el("textarea", { id: "tools", rows: 3, spellcheck: "false",
+  const tools = el("textarea", { id: "tools", rows: 4, spellcheck: "false",
     placeholder: '[{"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "properties": {}}}}]',
     oninput: () => tools.setCustomValidity(""),
     onchange: () => {
       tools.setCustomValidity(problemOfTools(tools.value.trim()));
       if (tools.reportValidity()) change("tools", tools.value.trim() || undefined);
     } }, options.tools ?? "");
-
-  function summarize() {
-    const set = Object.entries(NUMBERS).filter(([name]) => options[name] !== undefined).map(([name, [label]]) => `${label.toLowerCase()} ${options[name]}`);
-    const all = [options.system && "system prompt", ...set, options.thinking && `thinking ${options.thinking}`, options.tools && "tools"].filter(Boolean);
-    summary.textContent = all.length ? `Options: ${all.join(", ")}` : "Options";
-  }
-
-  summarize();
-  return el("details", { class: "options" }, summary, el("div", { class: "fields" },
-    el("label", { class: "wide" }, "System prompt", system), ...numbers, el("label", {}, "Thinking", thinking),
-    el("label", { class: "wide" }, "Tools (JSON array, as in the API). You enter what they return.", tools)));
+  return [
+    el("label", {}, "System prompt", system),
+    el("fieldset", {}, el("legend", {}, "Sampling"), el("div", { class: "pairs" }, ...numbers)),
+    el("label", {}, "Thinking", thinking),
+    el("label", {}, "Tools (JSON array, as in the API). You enter what they return.", tools),
+  ];
 }
 
 /** Return what is wrong with the text of the tools, or "". */

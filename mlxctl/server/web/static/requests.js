@@ -6,8 +6,8 @@ import { count, el, notice, seconds, size, table } from "./dom.js";
 const OPEN_REQUESTS = ["waiting", "reading", "answering"];
 
 export async function requestsView(root, every) {
-  const summary = el("p"), list = el("div"), message = el("div");
-  root.append(el("h2", {}, "Load"), summary, el("h2", {}, "Requests"), message, list);
+  const summary = el("dl", { class: "tiles" }), list = el("div"), message = el("div");
+  root.append(summary, el("h2", {}, "Open and recent"), message, list);
 
   async function cancel(number) {
     message.replaceChildren();
@@ -22,9 +22,10 @@ export async function requestsView(root, every) {
   async function refresh() {
     const stats = await get("/stats");
     const used = stats.cache_max_bytes ? Math.round((100 * stats.cache_bytes) / stats.cache_max_bytes) : 0;
-    summary.textContent = `${stats.num_decoding} decoding, ${stats.num_prefilling} prefilling, ${stats.num_waiting} waiting. `
-      + `Memory ${size(stats.resident_bytes)}. Prefix cache ${size(stats.cache_bytes)} (${used} %), `
-      + `${count(stats.cache_tokens_reused)} tokens reused.`;
+    summary.replaceChildren(...[
+      ["Decoding", stats.num_decoding], ["Prefilling", stats.num_prefilling], ["Waiting", stats.num_waiting], ["Memory", size(stats.resident_bytes)],
+      ["Prefix cache", `${size(stats.cache_bytes)} (${used} %)`], ["Tokens reused", count(stats.cache_tokens_reused)],
+    ].map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
     const found = (await get("/requests")).requests;
     list.replaceChildren(table([
       { title: "#", number: true, cell: (request) => String(request.number) },

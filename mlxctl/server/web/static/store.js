@@ -1,7 +1,11 @@
-// What this browser keeps: chats in IndexedDB, and a few values of the tab. Blocked storage leaves the values in memory.
+// What this browser keeps: chats in IndexedDB, and a few values. Blocked storage leaves the values in memory.
 
 const CHATS = "chats";
 const memory = new Map();
+const listeners = [];
+// Other tabs of this page.
+const tabs = "BroadcastChannel" in window ? new BroadcastChannel("mlxctl-chats") : null;
+if (tabs) tabs.onmessage = (event) => listeners.forEach((listener) => listener(event.data));
 let opened = null;
 
 /** A value of this tab, kept when the page is loaded again. */
@@ -19,10 +23,36 @@ export function setTabValue(name, value) {
   }
 }
 
-/** Return all chats, the last changed first. */
-export async function allChats() {
-  const chats = await inStore("readonly", (store) => store.getAll());
-  return chats.sort((one, other) => other.changed - one.changed);
+/** Set a value of this browser; null removes it. load.js reads it. */
+export function setBrowserValue(name, value) {
+  try {
+    if (value === null) localStorage.removeItem(name);
+    else localStorage.setItem(name, value);
+  } catch { /* It is lost with the page. */ }
+}
+
+/** Call `listener(id)` after a chat was stored or deleted, here or in another tab; the id of all chats is null. */
+export function onChatsChanged(listener) {
+  listeners.push(listener);
+}
+
+function announce(id) {
+  tabs?.postMessage(id);
+  listeners.forEach((listener) => listener(id));
+}
+
+/** Return what `pick` returns for each chat, without null. One chat is in memory at a time. */
+export async function pickFromChats(pick) {
+  const picked = [];
+  await inStore("readonly", (store) => {
+    store.openCursor().onsuccess = ({ target: { result: cursor } }) => {
+      if (!cursor) return;
+      const value = pick(cursor.value);
+      if (value !== null) picked.push(value);
+      cursor.continue();
+    };
+  });
+  return picked;
 }
 
 /** Return a chat, or undefined. */
@@ -31,23 +61,27 @@ export function chatOf(id) {
 }
 
 /** Store a chat and return it with its new revision. Another tab's later version stays: this one becomes a copy. */
-export function storeChat(chat) {
-  return inStore("readwrite", (store, done) => {
+export async function storeChat(chat) {
+  const stored = await inStore("readwrite", (store, done) => {
     const found = store.get(chat.id);
     found.onsuccess = () => {
       const isOther = found.result && found.result.revision !== chat.revision;
-      const stored = { ...chat, id: isOther ? newId() : chat.id, revision: chat.revision + 1, changed: Date.now() };
-      store.put(stored).onsuccess = () => done(stored);
+      const next = { ...chat, id: isOther ? newId() : chat.id, revision: chat.revision + 1, changed: chat.changed ?? Date.now() };
+      store.put(next).onsuccess = () => done(next);
     };
   });
+  announce(stored.id);
+  return stored;
 }
 
-export function deleteChat(id) {
-  return inStore("readwrite", (store) => store.delete(id));
+export async function deleteChat(id) {
+  await inStore("readwrite", (store) => store.delete(id));
+  announce(id);
 }
 
-export function deleteAllChats() {
-  return inStore("readwrite", (store) => store.clear());
+export async function deleteAllChats() {
+  await inStore("readwrite", (store) => store.clear());
+  announce(null);
 }
 
 /** An identifier that no other tab has. Pages without TLS have no crypto.randomUUID. */
@@ -70,8 +104,17 @@ async function inStore(mode, use) {
 
 function openDatabase() {
   return new Promise((resolve, reject) => {
-    const request = indexedDB.open("mlxctl", 1);
-    request.onupgradeneeded = () => request.result.createObjectStore(CHATS, { keyPath: "id" });
+    const request = indexedDB.open("mlxctl", 2);
+    request.onupgradeneeded = ({ oldVersion }) => {
+      if (oldVersion === 0) request.result.createObjectStore(CHATS, { keyPath: "id" });
+      else request.transaction.objectStore(CHATS).openCursor().onsuccess = ({ target: { result: cursor } }) => {
+        if (!cursor) return;
+        // Chats without branches.
+        const { messages, ...chat } = cursor.value;
+        cursor.update({ ...chat, entries: messages.map((message) => ({ message })) });
+        cursor.continue();
+      };
+    };
     request.onsuccess = () => {
       // The user deleted the data of this page.
       request.result.onclose = () => { opened = null; };

@@ -2,7 +2,8 @@
 
 import { post, request, untilLoaded } from "./api.js";
 import { dataUrl } from "./attachments.js";
-import { el } from "./dom.js";
+import { iconButton } from "./dom.js";
+import { icon } from "./icons.js";
 
 const SPEECH_RATE = 16000;
 const WAV_HEADER_BYTES = 44;
@@ -27,10 +28,10 @@ export function setAudioModels(models) {
 /** A button that records; `insert(text)` gets what was said, `problem` shows what went wrong. */
 export function microphone(insert, problem) {
   let recorder = null;
-  const button = el("button", { type: "button", hidden: true, onclick: () => recorder ? recorder.stop() : record() }, "Record");
+  const button = iconButton("microphone", "Record", () => recorder ? recorder.stop() : record(), { hidden: true });
 
   function show(label, isDisabled) {
-    button.textContent = label;
+    setButton(button, recorder ? "stop" : "microphone", label);
     button.disabled = isDisabled;
   }
 
@@ -80,7 +81,7 @@ export function microphone(insert, problem) {
     update() {
       button.hidden = transcriptionModel === null;
       button.disabled = !navigator.mediaDevices;
-      button.title = button.disabled ? NOT_SECURE : "";
+      if (button.disabled) button.title = NOT_SECURE;
     },
   };
 }
@@ -109,11 +110,17 @@ async function wavOf(recorded) {
 
 /** A button that reads a text aloud, or stops; `text` is a function, `notify(message)` shows an error. */
 export function readAloudButton(text, notify) {
-  const button = el("button", { type: "button", class: "speak", onclick: () => {
+  const button = iconButton("speaker", "Read aloud", () => {
     if (reading?.button === button) stopReading();
     else readAloud(button, text(), notify);
-  } }, "Read aloud");
+  }, { class: "speak" });
   return button;
+}
+
+function setButton(button, name, label) {
+  button.replaceChildren(icon(name));
+  button.title = label;
+  button.setAttribute("aria-label", label);
 }
 
 export function stopReading() {
@@ -129,7 +136,7 @@ async function readAloud(button, text, notify) {
   const context = new AudioContext();
   signal.addEventListener("abort", () => context.close(), { once: true });
   addEventListener("hashchange", stopReading, { once: true });
-  button.textContent = "Stop reading";
+  setButton(button, "stop", "Stop reading");
   try {
     let coming = soundOf(parts[0], context, signal);
     for (const next of [...parts.slice(1), null]) {
@@ -143,7 +150,7 @@ async function readAloud(button, text, notify) {
     if (!signal.aborted) notify(error.message);
   } finally {
     if (reading === running) reading = null;
-    button.textContent = "Read aloud";
+    setButton(button, "speaker", "Read aloud");
     running.abort.abort();
   }
 }
