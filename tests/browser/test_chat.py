@@ -190,7 +190,10 @@ def test_attached_images_are_shown_and_can_be_removed(page: Page, server: Server
 def test_files_that_cannot_be_read_are_named_and_not_attached(page: Page, server: ServerProcess) -> None:
     open_chat(page, server)
     attach(page, ("a.bin", "", b"\xff\x00"), ("b.png", "image/png", b"text"))
-    problems = "a.bin is no text, no PDF file, no PNG, JPEG, WebP or GIF image, and no MP4, MOV or WebM video; b.png cannot be read as an image"
+    problems = (
+        "a.bin is no text, no PDF file, no PNG, JPEG, WebP or GIF image, and no MP4, MOV or WebM video; "
+        "b.png cannot be read as an image"
+    )
     expect(page.locator(".composer [role=status]")).to_have_text(problems)
     expect(page.locator(".box .attachments")).to_be_hidden()
 
@@ -265,7 +268,9 @@ def test_images_of_earlier_messages_are_not_sent_to_a_text_model(page: Page, ser
     page.unroute("**/v1/models")
     page.reload()
     page.get_by_role("button", name="Try again").click()
-    expect(page.locator(".assistant")).to_contain_text("does not read images: those of earlier messages")
+    expect(page.locator(".assistant")).to_contain_text(
+        "does not read images and videos: those of earlier messages"
+    )
     expect(page.locator(".assistant")).to_contain_text("Hello! How can I help you?")
 
 
