@@ -204,7 +204,7 @@ def describe_request(view: "RequestView") -> list[str]:
         "protocol": view.protocol,
         "agent": view.agent,
         "adapter": view.adapter,
-        "route": view.route,
+        "route": "" if view.route == "local" else view.route,
         "id": view.request_id,
     }
     speed = view.prefill_tokens_per_second

@@ -30,7 +30,7 @@ _MAX_QUEUED = 16
 
 
 class SentContent:
-    """The body that a remote got, and the text of its answer; implements `RequestContent`."""
+    """What a remote got and answered; implements `RequestContent`."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
