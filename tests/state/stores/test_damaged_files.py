@@ -89,6 +89,7 @@ WRITERS = {
     "cli/speak.py": "an audio file, which mlxctl never reads",
     "cli/transcribe.py": "a transcript, which mlxctl never reads",
     "formats/adapters/media/audio_decoders.py": "audio that macOS decodes, in a temporary file",
+    "formats/adapters/media/clips.py": "a clip that another process decodes, in a temporary directory",
     "formats/adapters/media/image_files.py": "an image that macOS decodes, in a temporary directory",
     "inference/preparation/process.py": "nothing: it discards the output of a process",
     "inference/remote/results.py": "nothing: it encodes audio in memory",
