@@ -1,17 +1,22 @@
 """Test of transcription: a model passes only if it transcribes synthesized speech."""
 
+import asyncio
 import shutil
 import stat
 from pathlib import Path
 
 import pytest
 
-from mlxctl.probe import audio_check
-from mlxctl.probe.audio_check import judge
+from mlxctl.ir import ModelCapabilities
+from mlxctl.library import read_model
+from mlxctl.probe import NullObserver, audio_check
+from mlxctl.probe.audio_check import check_audio_input, judge
+from mlxctl.probe.interview import Interview
 from mlxctl.probe.questions import SPOKEN_SENTENCES
 from mlxctl.probe.speech_samples import find_synthesizer
 from mlxctl.state.stores import CapabilityStore, Finding
 from tests import tiny_models
+from tests.engine.vision_harness import seeing_engine
 
 from .conftest import probed, target
 
@@ -116,3 +121,18 @@ RIGHT = ["Please open the window.", " my brother likes music", "Our garden is gr
 )
 def test_audio_needs_every_sentence(written: list[str], verdict: str) -> None:
     assert judge(written)[0] == verdict
+
+
+def test_language_model_that_repeats_no_word_is_deaf() -> None:
+    model = tiny_models.model("gemma4_seer")
+
+    async def run() -> tuple[Finding, ...]:
+        async with seeing_engine(model) as client:
+            interview = Interview(
+                client, "m", read_model(model), deadline_seconds=60.0, observer=NullObserver()
+            )
+            return await check_audio_input(interview, ModelCapabilities())
+
+    (finding,) = asyncio.run(run())
+    assert (finding.question, finding.verdict) == ("audio", "no")
+    assert finding.exchanges[0].prompt.count("<|audio|>") > 20
