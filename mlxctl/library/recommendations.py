@@ -37,7 +37,7 @@ class CatalogEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def is_for_cpu(self) -> bool:
-        """Whether a CPU is fast enough; a GPU has better ones that write."""
+        """Whether a CPU is fast enough; a GPU has better writers."""
         return self.bits_per_weight >= 16 and self.parameters * 1e9 <= CPU_MAX_PARAMETERS
 
     @property

@@ -134,7 +134,7 @@ def _languages(config: Mapping[str, Any], family: TranscriptionFamily) -> tuple[
 
 
 def _written_languages(config: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the languages of the pieces of a vocabulary, None if they do not tell."""
+    """Return the languages of a vocabulary, None if unknown."""
     parts = (config.get(name) for name in ("joint", "decoder"))
     found = (part.get("vocabulary") for part in parts if isinstance(part, Mapping))
     pieces = next((each for each in found if isinstance(each, list) and each), [])

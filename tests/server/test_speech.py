@@ -40,7 +40,7 @@ SEED = {"seed": 7}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedServer]:
-    """A server for a chat model, `endless`, and models that speak and listen."""
+    """A server with `endless`, and with models that speak and listen."""
     models = tmp_path_factory.mktemp("models")
     for name in (VOICED, PLAIN):
         shutil.copytree(tiny_models.speech(name), models / name)
