@@ -1,4 +1,4 @@
-"""Preparation processes of hosted servers, forked from one process per process of the tests.
+"""Preparation processes of hosted servers, all forked from one.
 
 Starting Python and importing the preparation takes a second of CPU time, which each server would spend.
 """
