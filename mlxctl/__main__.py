@@ -109,7 +109,10 @@ def _reporting_missing_packages() -> Iterator[None]:
 
 @contextmanager
 def _ending_at_interrupt() -> Iterator[None]:
-    """End without a stack trace at Ctrl-C in a class body. Python reports it as RuntimeError."""
+    """End without a stack trace at Ctrl-C in a class body.
+
+    Python reports it as RuntimeError.
+    """
     try:
         yield
     except RuntimeError as error:

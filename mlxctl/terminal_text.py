@@ -38,7 +38,10 @@ def escape_line(text: str) -> str:
 
 
 def escape_invisible_characters(text: str) -> str:
-    """Escape also zero-width, tag and other invisible characters. For what the user decides about."""
+    """Escape also zero-width, tag and other invisible characters.
+
+    For what the user decides about.
+    """
     return "".join(
         character if character.isprintable() or character in "\n\t" else _json_escape(character)
         for character in escape_control_characters(text)

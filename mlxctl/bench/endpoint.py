@@ -13,7 +13,10 @@ from mlxctl.state.certificates import client_context
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatEndpoint:
-    """The chat completions of one server. `base_url` ends in /v1; `api_key` is never shown."""
+    """The chat completions of one server.
+
+    `base_url` ends in /v1; `api_key` is never shown.
+    """
 
     base_url: str
     host: str

@@ -14,7 +14,10 @@ Sample = dict[str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One measured quantity of a scenario. A detail is stored and charted but not listed in the table."""
+    """One measured quantity of a scenario.
+
+    A detail is stored and charted but not listed in the table.
+    """
 
     name: str
     unit: Unit

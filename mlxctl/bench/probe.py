@@ -34,7 +34,10 @@ _STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeTimes:
-    """Duration of one probe in seconds: total, and by phase. `path` is the directory of the probed model."""
+    """Duration of one probe in seconds: total, and by phase.
+
+    `path` is the directory of the probed model.
+    """
 
     model: str
     path: Path
@@ -43,7 +46,10 @@ class ProbeTimes:
 
     @property
     def sample(self) -> Sample:
-        """Durations by figure name. `command` is the time outside all phases: starting Python and exiting."""
+        """Durations by figure name.
+
+        `command` is the time outside all phases: starting Python and exiting.
+        """
         phases = {figure_name(phase): seconds for phase, seconds in self.phases.items()}
         return {
             "probe": self.seconds,
@@ -68,7 +74,10 @@ class ProbeCommand:
         self._arguments = ("probe", model, "--force", "--json")
 
     async def run(self) -> ProbeTimes:
-        """Probe the model once. Raises SettingsError with the command's error message."""
+        """Probe the model once.
+
+        Raises SettingsError with the command's error message.
+        """
         with tempfile.TemporaryDirectory(prefix="mlxctl-bench-") as state:
             started = time.perf_counter()
             process = await asyncio.create_subprocess_exec(

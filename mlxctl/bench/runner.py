@@ -43,7 +43,10 @@ class Observer(Protocol):
 
 @dataclass(slots=True)
 class Rounds:
-    """Samples by target in order, and the client's cost. Only rounds that every target finished count."""
+    """Samples by target in order, and the client's cost.
+
+    Only rounds that every target finished count.
+    """
 
     samples: dict[str, list[Sample]]
     problem: str | None = None

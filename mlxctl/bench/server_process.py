@@ -22,7 +22,10 @@ _LISTENING = re.compile(rb"mlxctl \S+ on (http://\S+)")
 
 
 class ServerSubprocess:
-    """One server at a time, restarted with the same arguments and state. Event-loop thread only."""
+    """One server at a time, restarted with the same arguments and state.
+
+    Event-loop thread only.
+    """
 
     def __init__(self, arguments: Sequence[str], *, environment: Mapping[str, str] = os.environ) -> None:
         """`arguments` are options of `mlxctl serve`.

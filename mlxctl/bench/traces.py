@@ -61,7 +61,10 @@ class TraceRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSession:
-    """Requests of one agent, in order. Each waits for the answer, or the subagents, before it."""
+    """Requests of one agent, in order.
+
+    Each waits for the answer, or the subagents, before it.
+    """
 
     name: str
     steps: "tuple[TraceRequest | tuple[TraceSession, ...], ...]"

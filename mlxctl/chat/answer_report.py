@@ -46,7 +46,10 @@ class AnswerReport:
         return ", ".join([*parts, f"total {time.monotonic() - self._started:.2f} s"])
 
     def json(self) -> str:
-        """Return the answer with its statistics as one JSON object. Unknown values are null."""
+        """Return the answer with its statistics as one JSON object.
+
+        Unknown values are null.
+        """
         metrics = self._meter.metrics()
         usage = metrics.usage
         answer = self._collector.result().message if self._finished else None

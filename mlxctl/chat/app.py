@@ -32,7 +32,10 @@ class ChatApp(TerminalApp):
         return ChatScreen(self._setup)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """List what can be done now. Above a dialog these are only the application's own commands."""
+        """List what can be done now.
+
+        Above a dialog these are only the application's own commands.
+        """
         is_chat = isinstance(screen, ChatScreen)
         for command in COMMANDS:
             is_own = command.action.startswith("app.")

@@ -230,7 +230,10 @@ class Conversation:
         return bool(self._messages) and self._messages[-1].message.role != "user"
 
     def within(self, entry: ChatEntry, scope: Scope) -> tuple[ChatEntry, ...]:
-        """Return the entries that a deletion at this one removes. Tool results always go with their calls."""
+        """Return the entries that a deletion at this one removes.
+
+        Tool results always go with their calls.
+        """
         following = self.entries[entry.number :]
         if scope == "after":
             return following
@@ -288,7 +291,10 @@ def context_share(num_tokens: int | None, context_length: int | None) -> float:
 
 
 def turns(messages: Sequence[ChatMessage]) -> Iterator[tuple[ChatMessage | None, list[ChatMessage]]]:
-    """Yield each question with the messages after it. Messages before the first question come with None."""
+    """Yield each question with the messages after it.
+
+    Messages before the first question come with None.
+    """
     question: ChatMessage | None = None
     answer: list[ChatMessage] = []
     for item in messages:

@@ -164,7 +164,10 @@ def _as_text(argument: str) -> str:
 
 
 def join_prompt(prompt: str, piped: str) -> str:
-    """Return the argument with the piped text below it. Raises UsageError when both are empty."""
+    """Return the argument with the piped text below it.
+
+    Raises UsageError when both are empty.
+    """
     text = "\n\n".join(part for part in (prompt.strip(), piped.strip("\r\n")) if part.strip())
     if not text:
         raise UsageError("the prompt is empty: give a question as an argument or on standard input")

@@ -7,7 +7,10 @@ from mlxctl.chat.conversation import ChatMessage
 
 
 class QuestionSubmitted(Message):
-    """A question was sent from the input. `shown` is its text with a mark for each long paste."""
+    """A question was sent from the input.
+
+    `shown` is its text with a mark for each long paste.
+    """
 
     def __init__(self, text: str, *, shown: str) -> None:
         super().__init__()

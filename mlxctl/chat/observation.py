@@ -99,7 +99,10 @@ class Trends:
         self.read.append(read / seconds)
 
     def _first_token(self, now: Observation) -> float:
-        """Return the mean over requests with a new first token. Without one, the last value."""
+        """Return the mean over requests with a new first token.
+
+        Without one, the last value.
+        """
         answered = [view for view in now.requests if view.first_token_seconds is not None]
         fresh = [view.first_token_seconds or 0.0 for view in answered if view.number > self._num_seen]
         self._num_seen = max([self._num_seen, *(view.number for view in answered)])
@@ -179,7 +182,10 @@ def memory_summary(now: Observation) -> str:
 
 
 def models_summary(now: Observation) -> str:
-    """Return loaded models, KV formats and accepted draft tokens. Empty where they are unknown."""
+    """Return loaded models, KV formats and accepted draft tokens.
+
+    Empty where they are unknown.
+    """
     pool, formats = now.stats.get("pool") or {}, now.stats.get("kv_quant") or {}
     models = [
         f"{model['name']} {format_bytes(model['weights_bytes'])}{', pinned' if model['is_pinned'] else ''}"

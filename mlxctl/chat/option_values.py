@@ -12,13 +12,19 @@ from mlxctl.ir import ContextOverflow, sampling_ranges
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberOption:
-    """A numeric option. Its `range` is one of the annotated types that the server checks."""
+    """A numeric option.
+
+    Its `range` is one of the annotated types that the server checks.
+    """
 
     label: str
     range: Any
 
     def read(self, text: str) -> float | int | None:
-        """Return the number; None for an empty text. Raises ValueError with the range."""
+        """Return the number; None for an empty text.
+
+        Raises ValueError with the range.
+        """
         if not text.strip():
             return None
         kind, limits = get_args(self.range)
@@ -85,7 +91,10 @@ def with_tools(options: ChatOptions, choice: str) -> ChatOptions:
 
 
 def read_stop(text: str) -> tuple[str, ...]:
-    """Return the stop strings: a JSON list, or the text itself. Raises ValueError."""
+    """Return the stop strings: a JSON list, or the text itself.
+
+    Raises ValueError.
+    """
     if not text.strip():
         return ()
     if not text.lstrip().startswith("["):

@@ -134,7 +134,10 @@ class PlainTerminal:
         self._answers.flush()
 
     def end_answer(self, remark: str = "") -> None:
-        """End the line of the answer, where it has text. Then print the remark, if any."""
+        """End the line of the answer, where it has text.
+
+        Then print the remark, if any.
+        """
         self.progress.clear()
         if self._is_line_open:
             print(file=self._answers, flush=True)
@@ -143,7 +146,10 @@ class PlainTerminal:
             self.print_diagnostic(remark)
 
     def end_stopped_answer(self, remark: str) -> None:
-        """End the line, and print the remark. A terminal that echoed ^C has an open line as well."""
+        """End the line, and print the remark.
+
+        A terminal that echoed ^C has an open line as well.
+        """
         self._is_line_open = self._is_line_open or self._answers.isatty()
         self.end_answer(remark)
 

@@ -22,7 +22,10 @@ class ProgressLine:
         self._is_drawn = False
 
     def show(self, state: str) -> None:
-        """Show a state until `clear`. The seconds go on while its first word stays."""
+        """Show a state until `clear`.
+
+        The seconds go on while its first word stays.
+        """
         if state.split()[0] not in self._state.split()[:1]:
             self._since = time.monotonic()
         self._state = state

@@ -17,12 +17,18 @@ class QuestionReader:
         self._read = _line_reader(source, answers, diagnostics)
 
     async def next(self) -> str | None:
-        """Return the next question, None at the end. It may have several lines."""
+        """Return the next question, None at the end.
+
+        It may have several lines.
+        """
         return await _in_daemon_thread(lambda: _read_question(self._read))
 
 
 async def _in_daemon_thread(read: Callable[[], str | None]) -> str | None:
-    """Run `read` in a daemon thread. A read from a terminal cannot be cancelled at exit."""
+    """Run `read` in a daemon thread.
+
+    A read from a terminal cannot be cancelled at exit.
+    """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[str | None] = loop.create_future()
 

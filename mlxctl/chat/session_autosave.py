@@ -69,7 +69,10 @@ class SessionAutosave:
             )
 
     async def search(self, query: str = "") -> tuple[SessionSummary, ...]:
-        """Return the chats that contain the text, newest first. Raises StoreError."""
+        """Return the chats that contain the text, newest first.
+
+        Raises StoreError.
+        """
         return () if self._store is None else await asyncio.to_thread(self._store.search, query)
 
     async def load(self, chat_id: str) -> SavedChat:
@@ -90,7 +93,10 @@ class SessionAutosave:
         return await self.load(chats[0].id)
 
     async def delete(self, chat_id: str) -> None:
-        """Delete a chat; the current chat gets a new id. Raises StoreError."""
+        """Delete a chat; the current chat gets a new id.
+
+        Raises StoreError.
+        """
         if self._store is not None:
             await asyncio.to_thread(self._store.delete, chat_id)
         if chat_id == self._id:

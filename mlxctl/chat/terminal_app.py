@@ -44,7 +44,10 @@ def clipboard_command(
 
 
 def copy_with_command(command: list[str], text: str) -> bool:
-    """Pass the text to the command; return success. Blocks for two seconds at most."""
+    """Pass the text to the command; return success.
+
+    Blocks for two seconds at most.
+    """
     # pbcopy decodes its input with the locale, which may be unset.
     environment = {**os.environ, "LC_CTYPE": "UTF-8"} if command == ["pbcopy"] else None
     try:

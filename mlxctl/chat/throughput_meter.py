@@ -40,7 +40,10 @@ class _AnswerTimes:
 
 
 class ThroughputMeter:
-    """Measures the updates of one turn, answer by answer. The metrics are those of the latest answer."""
+    """Measures the updates of one turn, answer by answer.
+
+    The metrics are those of the latest answer.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -94,7 +94,10 @@ class MessagesDropped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoToolFailed:
-    """The demo model's tool call failed, which ends the turn. The demo model cannot correct a call."""
+    """The demo model's tool call failed, which ends the turn.
+
+    The demo model cannot correct a call.
+    """
 
 
 Update = (

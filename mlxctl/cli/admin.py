@@ -1,4 +1,7 @@
-"""`mlxctl admin`: API keys, limits and guardrails. Of a server, or of the policy store of this machine."""
+"""`mlxctl admin`: API keys, limits and guardrails.
+
+Of a server, or of the policy store of this machine.
+"""
 
 import time
 from collections.abc import Iterator

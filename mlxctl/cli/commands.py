@@ -103,7 +103,10 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that `args` names. An unknown one is a usage error."""
+        """Return the command that `args` names.
+
+        An unknown one is a usage error.
+        """
         names = self.list_commands(ctx)
         if args[0] not in names and not ctx.resilient_parsing:
             close = self._find_same(ctx, args[0], names) or _closest(args[0], names)
@@ -116,7 +119,10 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
     def _find_same(self, ctx: click.Context, name: str, names: list[str]) -> list[str]:
-        """Return the commands that `name` means. Of this group, of others, or under another word."""
+        """Return the commands that `name` means.
+
+        Of this group, of others, or under another word.
+        """
         word = _SAME_AS.get(name, name)
         if word in names:
             return [word]
@@ -144,7 +150,10 @@ class LazyCommand(NamedTuple):
 
 
 class LazyGroup(Group):
-    """A group that imports a command only when it is needed. To call it, or to show its own help."""
+    """A group that imports a command only when it is needed.
+
+    To call it, or to show its own help.
+    """
 
     def __init__(self, name: str, table: dict[str, LazyCommand], **attributes: Any) -> None:
         super().__init__(name, **attributes)

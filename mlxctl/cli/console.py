@@ -53,7 +53,10 @@ class _FileConsole(_EscapingConsole):
 
 
 def console(*, width: int = _WIDE, stderr: bool = False) -> Console:
-    """Return the console for standard output or standard error. `width` applies off a terminal."""
+    """Return the console for standard output or standard error.
+
+    `width` applies off a terminal.
+    """
     found = _EscapingConsole(stderr=stderr)
     return found if found.is_terminal else _FileConsole(width=width, stderr=stderr)
 

@@ -1,4 +1,7 @@
-"""Errors of a command. One line on standard error; exit code 2 for a wrong call, else 1."""
+"""Errors of a command.
+
+One line on standard error; exit code 2 for a wrong call, else 1.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,7 @@
-"""A log file that grows. Between two looks it may be replaced, or emptied and filled again."""
+"""A log file that grows.
+
+Between two looks it may be replaced, or emptied and filled again.
+"""
 
 import codecs
 import os
@@ -32,7 +35,10 @@ class FollowedLog:
         self._file.close()
 
     def new_text(self) -> str:
-        """Return what was written since the last call. Also by a server that has begun the file again."""
+        """Return what was written since the last call.
+
+        Also by a server that has begun the file again.
+        """
         data = b""
         if not self._continues(self._file):
             data = self._rest_of_older()
@@ -65,7 +71,10 @@ class FollowedLog:
         return b""
 
     def _is_replaced(self) -> bool:
-        """Return whether `path` is another file by now. False while there is none."""
+        """Return whether `path` is another file by now.
+
+        False while there is none.
+        """
         try:
             return not os.path.samestat(self._path.stat(), os.fstat(self._file.fileno()))
         except FileNotFoundError:

@@ -77,7 +77,10 @@ def print_qr_code(url: str) -> None:
 
 
 def qr_lines(url: str) -> list[str]:
-    """Return a QR code as half blocks. A line has two rows of modules."""
+    """Return a QR code as half blocks.
+
+    A line has two rows of modules.
+    """
     # PERF: only the server of a network needs it.
     import segno
 

@@ -21,7 +21,10 @@ def print_settings(found: "LiveSettings", *, as_json: bool) -> None:
 
 
 def read_changes(texts: Iterable[str]) -> dict[str, Any]:
-    """Return the values of NAME=VALUE texts by name. The server checks both. Raises UsageError."""
+    """Return the values of NAME=VALUE texts by name.
+
+    The server checks both. Raises UsageError.
+    """
     return dict(map(_change, texts))
 
 

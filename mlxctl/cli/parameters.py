@@ -120,7 +120,10 @@ def _click_type(kind: Any, declared: Argument) -> click.ParamType[Any]:
 
 
 def _as_list(context: click.Context, parameter: click.Parameter, values: Any) -> list[Any] | None:  # noqa: ARG001
-    """Return several values as a list; None without any. Then the value of the settings holds."""
+    """Return several values as a list; None without any.
+
+    Then the value of the settings holds.
+    """
     return list(values or ()) or None
 
 

@@ -176,7 +176,10 @@ def tell_servers(directories: Iterable[Path], settings: Settings) -> None:
 
 
 def running_servers(settings: Settings, api_key: str | None) -> list[RunningServer]:
-    """Return the servers that answer, that of the settings first. Says why others cannot be used."""
+    """Return the servers that answer, that of the settings first.
+
+    Says why others cannot be used.
+    """
     port = settings.server.port or 8080
     found = sorted(cards(), key=lambda card: urlsplit(card.url).port != port)
     servers = [_open(card.url, card, settings, api_key) for card in found]

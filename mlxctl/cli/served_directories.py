@@ -1,4 +1,7 @@
-"""Model directories of the library, and of running servers. Servers leave cards that name theirs."""
+"""Model directories of the library, and of running servers.
+
+Servers leave cards that name theirs.
+"""
 
 import os
 from pathlib import Path
@@ -23,7 +26,10 @@ def open_library(config: Path | None) -> "Library":
 
 
 def is_model_name(word: str) -> bool:
-    """Return whether `word` is the name or path of a model. Raises SettingsError."""
+    """Return whether `word` is the name or path of a model.
+
+    Raises SettingsError.
+    """
     if not word or len(word.split()) != 1:
         return False
     try:
@@ -81,7 +87,10 @@ def name_to_load(name: str, library: "Library", *, is_quiet: bool) -> str:
 
 
 def serves(card: "ServerCard", directory: Path) -> bool:
-    """Whether the server has a model of this directory. Its files may have changed."""
+    """Whether the server has a model of this directory.
+
+    Its files may have changed.
+    """
     resolved = str(directory.resolve())
     return any(model.path == resolved for model in card.models)
 

@@ -93,7 +93,10 @@ def current_backend() -> Backend:
 
 
 def describe_device() -> str:
-    """Return the name of the device that MLX computes on. MLX thread only."""
+    """Return the name of the device that MLX computes on.
+
+    MLX thread only.
+    """
     import mlx.core as mx
 
     info: dict[str, Any] = mx.device_info()

@@ -42,7 +42,10 @@ def _is_memory(error: BaseException) -> bool:
 
 
 def _limit_memory(num_bytes: int) -> None:
-    """Let allocations fail above the limit, on Linux. macOS does not enforce one."""
+    """Let allocations fail above the limit, on Linux.
+
+    macOS does not enforce one.
+    """
     if sys.platform == "linux":
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         limit = num_bytes if hard == resource.RLIM_INFINITY else min(num_bytes, hard)

@@ -1,4 +1,7 @@
-"""The models in the engine and the memory that they share. MLX thread only."""
+"""The models in the engine and the memory that they share.
+
+MLX thread only.
+"""
 
 import gc
 from typing import Protocol
@@ -93,7 +96,10 @@ class EngineMemory:
         return self._loading.num_bytes_read if self._loading else 0
 
     def begin_load(self, spec: ModelSpec, load: Loader) -> None:
-        """Begin to load a model, after evicting prefixes for its weights. `load_step` does the work."""
+        """Begin to load a model, after evicting prefixes for its weights.
+
+        `load_step` does the work.
+        """
         assert self._loading is None, "one model is loaded at a time"
         excess = self._used_bytes + spec.weights_bytes - self.limit_bytes
         if excess > 0:
@@ -140,7 +146,10 @@ class EngineMemory:
         return weights_bytes, before - int(mx.get_active_memory())
 
     def configure_cache(self, policy: CachePolicy) -> None:
-        """Change size, quantization and times to live of the prefix cache. A smaller size evicts at once."""
+        """Change size, quantization and times to live of the prefix cache.
+
+        A smaller size evicts at once.
+        """
         self.prefixes.configure(policy)
         self.make_room()
 
@@ -247,11 +256,17 @@ class EngineMemory:
 
     @property
     def preempted_bytes(self) -> int:
-        """Bytes of the caches of preempted rows. They are outside the budget of the prefix cache."""
+        """Bytes of the caches of preempted rows.
+
+        They are outside the budget of the prefix cache.
+        """
         return sum(caches.preempted_bytes for caches in self._working_caches.values())
 
     def release_working_caches(self) -> None:
-        """Free the working caches of all models. The prefix cache holds the same tokens."""
+        """Free the working caches of all models.
+
+        The prefix cache holds the same tokens.
+        """
         for caches in self._working_caches.values():
             caches.release_working_caches()
 

@@ -1,4 +1,7 @@
-"""The prefix caches of all models, in memory and on disk. MLX thread only."""
+"""The prefix caches of all models, in memory and on disk.
+
+MLX thread only.
+"""
 
 import time
 from collections.abc import Callable
@@ -61,7 +64,10 @@ class PrefixCaches:
         return self._packings[0]
 
     def of_model(self, spec: ModelSpec, layout: CacheLayout) -> PrefixCache:
-        """Return the prefix cache of a loaded model. Equal weights share it. Raises BrokenModel."""
+        """Return the prefix cache of a loaded model.
+
+        Equal weights share it. Raises BrokenModel.
+        """
         namespace_of = prefix_namespaces(spec)
         key, storage = namespace_of(None), self._storage(namespace_of)
         self._name(storage.namespace, spec.name)
@@ -71,7 +77,10 @@ class PrefixCaches:
         return self._caches[key][0]
 
     def configure(self, policy: CachePolicy) -> None:
-        """Change size, times to live and packing of new records. A smaller size evicts at once."""
+        """Change size, times to live and packing of new records.
+
+        A smaller size evicts at once.
+        """
         packing = Packing.of(policy)
         if packing != self.packing:
             earlier = [each for each in self._packings if each != packing]

@@ -26,7 +26,10 @@ _LONELY_SECONDS = 20.0
 
 
 def main(socket_path: str, settings_json: str, log_format: LogFormat) -> None:
-    """Connect to the front at `socket_path` and serve it. Until it stops or disconnects."""
+    """Connect to the front at `socket_path` and serve it.
+
+    Until it stops or disconnects.
+    """
     # The terminal and service managers signal the whole group; the front decides when the engine ends, and if
     # the front dies, the closed socket tells.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -50,7 +53,10 @@ def main(socket_path: str, settings_json: str, log_format: LogFormat) -> None:
 
 
 def run_engine(connection: socket.socket, settings: EngineSettings) -> None:
-    """Run the engine on this thread until the connection is closed. The thread becomes the MLX thread."""
+    """Run the engine on this thread until the connection is closed.
+
+    The thread becomes the MLX thread.
+    """
     blas = _blas(settings)
     import_mlx_lm()
     # The process has other memory as well.

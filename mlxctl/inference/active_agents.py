@@ -75,7 +75,10 @@ class ActiveAgents:
         return f"auto-{blake2b(content, key=self._secret, digest_size=5).hexdigest()}"
 
     def record(self, agent: str, recorded: RecordedPrompt, namespace: bytes, *, owner: str) -> None:
-        """Record a request of an agent. The least recently active agents are dropped."""
+        """Record a request of an agent.
+
+        The least recently active agents are dropped.
+        """
         key = (owner, namespace, agent)
         self._prompts[key] = LastPrompt(
             at=self._clock(),

@@ -1,4 +1,7 @@
-"""One answer in flight: converts the engine's tokens to events. Event-loop thread only."""
+"""One answer in flight: converts the engine's tokens to events.
+
+Event-loop thread only.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -83,7 +86,10 @@ class Generation:
 
     @property
     def prompt_usage(self) -> Usage:
-        """Token counts of the prompt. Cached tokens are known from the first events on."""
+        """Token counts of the prompt.
+
+        Cached tokens are known from the first events on.
+        """
         return self._processor.prompt_usage
 
     @property
@@ -108,7 +114,10 @@ class Generation:
         return replace(collector.result(), prefill_seconds=prefill_seconds, decode_seconds=decode_seconds)
 
     def nudge(self) -> None:
-        """Wake the waiting iteration. It gets an empty list if there is no event."""
+        """Wake the waiting iteration.
+
+        It gets an empty list if there is no event.
+        """
         self._tokens.nudge()
 
     def cancel(self) -> None:

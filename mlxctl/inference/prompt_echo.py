@@ -30,7 +30,10 @@ class PromptEcho:
     def of(
         cls, request: GenerationRequest, prepared: PreparedInput, reader: AnswerReader
     ) -> "PromptEcho | None":
-        """Create the echo for a prepared prompt. None unless the request asks for one."""
+        """Create the echo for a prepared prompt.
+
+        None unless the request asks for one.
+        """
         if not prepared.echo and not request.scores_prompt:
             return None
         describe = partial(reader.prompt_logprobs, prepared) if request.scores_prompt else None

@@ -31,7 +31,10 @@ class RequestLog:
         num_prompt_tokens: int,
         on_end: Callable[[], None] = lambda: None,
     ) -> RequestEntry:
-        """Add an entry, also to the record of its request. `on_end` is called once."""
+        """Add an entry, also to the record of its request.
+
+        `on_end` is called once.
+        """
         self._num_started += 1
         entry = RequestEntry(
             self._num_started,
@@ -46,12 +49,18 @@ class RequestLog:
         return entry
 
     def views(self, caller: str | None = None) -> list[RequestView]:
-        """Return open requests, then ended ones, newest first. Those of all callers, or of one."""
+        """Return open requests, then ended ones, newest first.
+
+        Those of all callers, or of one.
+        """
         entries = (*reversed(self._open.values()), *reversed(self._ended))
         return [entry.view() for entry in entries if caller in (None, entry.caller)]
 
     def find_open(self, request_id: str) -> list[RequestEntry]:
-        """Return the open entries of a request. By the entry's number or by the HTTP request's id."""
+        """Return the open entries of a request.
+
+        By the entry's number or by the HTTP request's id.
+        """
         if request_id.isascii() and request_id.isdecimal() and len(request_id) < 20:
             entry = self._open.get(int(request_id))
             if entry is not None:

@@ -17,7 +17,10 @@ VISION_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class RequestEnd(NamedTuple):
-    """How a request ended: state, finish reason and protocol. Empty where there is none."""
+    """How a request ended: state, finish reason and protocol.
+
+    Empty where there is none.
+    """
 
     state: str
     finish_reason: str

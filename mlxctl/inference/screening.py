@@ -1,4 +1,7 @@
-"""Applies the rules of a call to its texts. Event-loop thread only."""
+"""Applies the rules of a call to its texts.
+
+Event-loop thread only.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,7 +58,10 @@ class OutputRules:
 
 
 def output_rules(model: str, call: CallContext) -> OutputRules | None:
-    """Return the rules for what a model writes. `model` is the own name. None without rules."""
+    """Return the rules for what a model writes.
+
+    `model` is the own name. None without rules.
+    """
     if call.text_rules is None:
         return None
     rules = call.text_rules()

@@ -1,4 +1,7 @@
-"""Engine access to one loaded model, and its admission by memory. Event-loop thread only."""
+"""Engine access to one loaded model, and its admission by memory.
+
+Event-loop thread only.
+"""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
@@ -72,7 +75,10 @@ class ModelSession:
         request_id: str = "",
         fairness_key: str = "",
     ) -> TokenStream:
-        """Submit one prepared prompt of a request. Of the request, only its options are read."""
+        """Submit one prepared prompt of a request.
+
+        Of the request, only its options are read.
+        """
         eos_token_ids = frozenset() if request.ignore_eos else prepared.stop_token_ids
         command = partial(
             Submit,
@@ -96,7 +102,10 @@ class ModelSession:
     async def complete(
         self, request: GenerationRequest, prepared: PreparedInput, *, on_tokens: Callable[[int], None]
     ) -> tuple[list[int], FinishReason]:
-        """Submit one prompt and return all generated ids. `on_tokens` gets the number of each step's ids."""
+        """Submit one prompt and return all generated ids.
+
+        `on_tokens` gets the number of each step's ids.
+        """
         stream = self.submit(request, prepared)
         token_ids: list[int] = []
         try:
@@ -111,7 +120,10 @@ class ModelSession:
         raise EngineDied("the engine ended during the answer")
 
     async def wait_ready(self) -> None:
-        """Wait until the engine has the model, also after a restart. Raises ModelError, EngineDied."""
+        """Wait until the engine has the model, also after a restart.
+
+        Raises ModelError, EngineDied.
+        """
         await self._engine.wait_ready()
 
     def create_stream_processor(self, request: GenerationRequest, prepared: PreparedInput) -> StreamProcessor:
@@ -139,7 +151,10 @@ class ModelSession:
         return await self._engine.transcribe(window, request_id=request_id)
 
     def speak(self, command: Callable[..., Speak]) -> AsyncGenerator[Spoken, None]:
-        """Yield the samples of a text; `command` gets its id. Closing the iterator stops the work."""
+        """Yield the samples of a text; `command` gets its id.
+
+        Closing the iterator stops the work.
+        """
         return self._engine.speak(command)
 
     async def look_up(self, token_ids: Sequence[int], salts: Sequence[Salt]) -> LookedUp:

@@ -1,4 +1,7 @@
-"""Prefix-cache namespaces: which callers share cached prefixes. All are digests, stable across restarts."""
+"""Prefix-cache namespaces: which callers share cached prefixes.
+
+All are digests, stable across restarts.
+"""
 
 from hashlib import blake2b
 

@@ -1,4 +1,7 @@
-"""Tokens of a prompt that the prefix cache had and stored. Pure value."""
+"""Tokens of a prompt that the prefix cache had and stored.
+
+Pure value.
+"""
 
 from dataclasses import dataclass
 

@@ -24,7 +24,10 @@ class ClearToolUses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearThinking:
-    """Removal of the thinking of earlier answers. The last `num_kept` answers with thinking keep it."""
+    """Removal of the thinking of earlier answers.
+
+    The last `num_kept` answers with thinking keep it.
+    """
 
     num_kept: int = 1
 

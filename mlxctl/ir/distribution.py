@@ -28,5 +28,8 @@ class Distribution(msgspec.Struct, kw_only=True):
         self.total += value
 
     def cumulative(self) -> list[tuple[float, int]]:
-        """Return each bound with the number of values up to it. The last bound is infinite."""
+        """Return each bound with the number of values up to it.
+
+        The last bound is infinite.
+        """
         return list(zip((*self.bounds, float("inf")), accumulate(self.counts), strict=True))

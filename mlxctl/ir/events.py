@@ -107,7 +107,10 @@ class GeneratedTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDelta:
-    """More text of the answer. `logprobs` are those of the tokens that begin in this text, if requested."""
+    """More text of the answer.
+
+    `logprobs` are those of the tokens that begin in this text, if requested.
+    """
 
     text: str
     logprobs: tuple[TokenLogprob, ...] = ()

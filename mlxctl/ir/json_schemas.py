@@ -14,7 +14,10 @@ _MAX_STEPS = 64
 
 
 def kind_of(value: Any) -> str:
-    """Return the JSON type of a parsed value. A float is a number, also without a fraction."""
+    """Return the JSON type of a parsed value.
+
+    A float is a number, also without a fraction.
+    """
     match value:
         case None:
             return "null"
@@ -57,7 +60,10 @@ def pointer_keys(node: Any, pointer: str) -> SchemaKeys | None:
 
 
 def _walk(node: Any, steps: list[str]) -> SchemaKeys | None:
-    """Return the keys along a pointer's steps. A key may have a slash as it is."""
+    """Return the keys along a pointer's steps.
+
+    A key may have a slash as it is.
+    """
     if not steps:
         return () if isinstance(node, dict | bool) else None
     if isinstance(node, list):

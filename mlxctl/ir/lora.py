@@ -1,4 +1,7 @@
-"""LoRA adapters: what requests choose and the engine mounts. Pure values."""
+"""LoRA adapters: what requests choose and the engine mounts.
+
+Pure values.
+"""
 
 import hashlib
 from collections.abc import Iterable
@@ -58,6 +61,9 @@ class LoraSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stack_digest(chosen: Iterable[tuple[bytes, float]]) -> bytes:
-    """Return the digest of a request's adapters, empty for none. In order, by digest and scale."""
+    """Return the digest of a request's adapters, empty for none.
+
+    In order, by digest and scale.
+    """
     parts = [digest + scale.hex().encode() for digest, scale in chosen]
     return hashlib.sha256(b"".join(parts)).digest() if parts else b""

@@ -1,4 +1,7 @@
-"""How formats write a call's arguments. Pure values. Parsers declare them, grammars enforce them."""
+"""How formats write a call's arguments. Pure values.
+
+Parsers declare them, grammars enforce them.
+"""
 
 from dataclasses import dataclass
 

@@ -47,7 +47,10 @@ class PassMemory:
         )
 
     def largest_pass(self, context: int, *, maximum: int) -> int:
-        """Return the most tokens of one prompt after `context` tokens. At most `maximum`."""
+        """Return the most tokens of one prompt after `context` tokens.
+
+        At most `maximum`.
+        """
         if not self.max_bytes or not (self.bytes_per_token or self.bytes_per_score):
             return maximum
         before = context if self.window is None else min(context, self.window)

@@ -154,5 +154,8 @@ def _first(value: int | None, default: int | None) -> int | None:
 
 
 def is_model_allowed(globs: Sequence[str], model: str) -> bool:
-    """Whether a model's own name matches one of the globs. Without globs every model does."""
+    """Whether a model's own name matches one of the globs.
+
+    Without globs every model does.
+    """
     return not globs or any(fnmatchcase(model, glob) for glob in globs)

@@ -1,4 +1,7 @@
-"""Generation requests, the same for every protocol. Pure values. No wire names and no tokens."""
+"""Generation requests, the same for every protocol. Pure values.
+
+No wire names and no tokens.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -31,7 +34,10 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolChoice:
-    """Whether the model may, must not or must call. `named` forces the tool `name`."""
+    """Whether the model may, must not or must call.
+
+    `named` forces the tool `name`.
+    """
 
     mode: Literal["auto", "none", "required", "named"] = "auto"
     name: str | None = None

@@ -1,4 +1,7 @@
-"""Whole answers, folded from their events. So streamed and whole answers are the same."""
+"""Whole answers, folded from their events.
+
+So streamed and whole answers are the same.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -57,7 +60,10 @@ class TextResult:
 
 @dataclass(slots=True)
 class Collector:
-    """Folds events to a result: `add` each event, then `result()`. The stream has to be finished."""
+    """Folds events to a result: `add` each event, then `result()`.
+
+    The stream has to be finished.
+    """
 
     _parts: list[TextPart | ThinkingPart | ToolCallPart] = field(default_factory=list)
     _open_text: list[str] = field(default_factory=list)

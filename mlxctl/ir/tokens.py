@@ -66,12 +66,18 @@ def image_salts(images: Iterable[ProcessedImage]) -> tuple[Salt, ...]:
 
 
 def prompt_salts(namespace: bytes, images: Iterable[ProcessedImage]) -> tuple[Salt, ...]:
-    """Return a prompt's salts: the namespace, then the images. An empty namespace has none."""
+    """Return a prompt's salts: the namespace, then the images.
+
+    An empty namespace has none.
+    """
     return ((Salt(-1, 1, namespace),) if namespace else ()) + image_salts(images)
 
 
 def first_salt_difference(one: Sequence[Salt], other: Sequence[Salt], start: int, end: int) -> int:
-    """Return the first position where the salts differ, else `end`. From `start` on."""
+    """Return the first position where the salts differ, else `end`.
+
+    From `start` on.
+    """
     pairs = zip_longest(overlapping(one, start, end), overlapping(other, start, end))
     differing = (salt.start for pair in pairs if pair[0] != pair[1] for salt in pair if salt is not None)
     return max(start, min(differing, default=end))

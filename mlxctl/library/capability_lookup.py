@@ -234,7 +234,10 @@ def open_capability_lookup() -> CapabilityLookup:
 
 
 def open_store() -> CapabilityStore:
-    """Return the store of this machine. Its file is opened at the first use."""
+    """Return the store of this machine.
+
+    Its file is opened at the first use.
+    """
     return CapabilityStore(locations.state_directory() / "capabilities.sqlite")
 
 

@@ -101,7 +101,10 @@ class Catalog:
         )
 
     def described(self, name: str, path: Path) -> ModelDescription:
-        """Describe a served model in `path`. Cached, because its files do not change."""
+        """Describe a served model in `path`.
+
+        Cached, because its files do not change.
+        """
         with self._lock:
             if (name, path) not in self._described:
                 self._described[name, path] = describe_model(path, name=name)
@@ -112,7 +115,10 @@ class Catalog:
         return await asyncio.to_thread(self.described, name, path)
 
     def find(self, name: str, is_allowed: IsAllowed) -> ModelDescription:
-        """Describe a model of the library by name or alias. Raises ModelNotFoundOnDisk."""
+        """Describe a model of the library by name or alias.
+
+        Raises ModelNotFoundOnDisk.
+        """
         found = self.library.find_named(name)
         if not is_allowed(name, found.path):
             raise ModelNotFoundOnDisk(name, f"there is no model {name!r} in the library")

@@ -134,7 +134,10 @@ class Downloads:
         self._journal.forget(repository)
 
     def close(self) -> None:
-        """Cancel running and waiting downloads, without waiting. Complete files are kept."""
+        """Cancel running and waiting downloads, without waiting.
+
+        Complete files are kept.
+        """
         with self._lock:
             self._is_closed = True
             self._progress.cancel()

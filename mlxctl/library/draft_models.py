@@ -1,4 +1,7 @@
-"""What can draft for a model: its MTP head, other models. Only reads files."""
+"""What can draft for a model: its MTP head, other models.
+
+Only reads files.
+"""
 
 import json
 from collections.abc import Iterable
@@ -95,7 +98,10 @@ def _difference(tokens: dict[str, int], draft_tokens: dict[str, int]) -> str:
 
 
 def _tokens(directory: Path) -> dict[str, int]:
-    """Return the ids of all tokens by text. Empty if there is no readable file."""
+    """Return the ids of all tokens by text.
+
+    Empty if there is no readable file.
+    """
     file = directory / "tokenizer.json"
     try:
         if not file.is_file() or file.stat().st_size > _MAX_BYTES:

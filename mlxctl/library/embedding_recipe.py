@@ -69,7 +69,10 @@ def _check_model_type(path: Path, config: Mapping[str, Any]) -> None:
 
 
 def _check_widths(path: Path, dense: Sequence[DenseLayer], width: int | None, *, num_pooled: int) -> None:
-    """Raise BrokenModel if widths do not match. `width` is that of the states."""
+    """Raise BrokenModel if widths do not match.
+
+    `width` is that of the states.
+    """
     before = width * num_pooled if width else None
     for layer in dense:
         if before is not None and layer.num_inputs != before:

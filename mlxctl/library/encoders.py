@@ -90,7 +90,10 @@ def find_encoder(path: Path, config: Mapping[str, Any]) -> EncoderKind | None:
 
 
 def max_positions(kind: EncoderKind, config: Mapping[str, Any]) -> int | None:
-    """Return the number of positions in the position table. None without a table."""
+    """Return the number of positions in the position table.
+
+    None without a table.
+    """
     num_positions = whole_number(config, "max_position_embeddings")
     if num_positions is None or kind in ("modernbert", "gemma3_text", "llama_bidirec"):
         return None

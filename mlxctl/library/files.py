@@ -63,7 +63,10 @@ def missing_config(directory: Path, name: str) -> str:
 
 
 def read_json_object(directory: Path, name: str) -> dict[str, Any] | None:
-    """Return the JSON object in a file. None if it does not exist. Raises BrokenModel for anything else."""
+    """Return the JSON object in a file.
+
+    None if it does not exist. Raises BrokenModel for anything else.
+    """
     return _read_json(directory, name, dict, "object")
 
 
@@ -103,7 +106,10 @@ def missing_weight_files(directory: Path, found: Collection[str]) -> list[str]:
 
 
 def read_json_array(directory: Path, name: str) -> list[Any] | None:
-    """Return the JSON array in a file. None if it does not exist. Raises BrokenModel for anything else."""
+    """Return the JSON array in a file.
+
+    None if it does not exist. Raises BrokenModel for anything else.
+    """
     return _read_json(directory, name, list, "array")
 
 

@@ -140,7 +140,10 @@ def check_repository(repository: str) -> None:
 
 
 def plan_download(repository: str, *, cache: Path) -> DownloadPlan:
-    """List the files on the hub and check the free disk space. Raises DownloadFailed."""
+    """List the files on the hub and check the free disk space.
+
+    Raises DownloadFailed.
+    """
     check_repository(repository)
     from huggingface_hub import snapshot_download
 
@@ -240,7 +243,10 @@ def _counting_progress_class(progress: DownloadProgress) -> Any:
 
 @contextmanager
 def _plain_failures(repository: str) -> Iterator[None]:
-    """Turn the library's exceptions into a DownloadFailed of one line. The root cause counts."""
+    """Turn the library's exceptions into a DownloadFailed of one line.
+
+    The root cause counts.
+    """
     import httpx2
     from huggingface_hub.errors import DryRunError, EntryNotFoundError, RevisionNotFoundError
 

@@ -28,7 +28,10 @@ class CachedRepository(NamedTuple):
 
 
 def hub_cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the cache directory, by the variables of `huggingface_hub`. It need not exist."""
+    """Return the cache directory, by the variables of `huggingface_hub`.
+
+    It need not exist.
+    """
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if environment.get(variable):
             return expand_user(environment[variable])

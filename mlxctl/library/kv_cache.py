@@ -125,7 +125,10 @@ def _numbers_per_token(model_type: str, part: Mapping[str, Any]) -> tuple[int, i
 
 
 def scan_state_size(model_type: str, part: Mapping[str, Any]) -> int | None:
-    """Return how many numbers the scanned state of a Mamba layer has. None for other layers."""
+    """Return how many numbers the scanned state of a Mamba layer has.
+
+    None for other layers.
+    """
     if model_type not in _SCANNED:
         return None
     width, depth = whole_number(part, "intermediate_size", "d_inner"), whole_number(part, "state_size")

@@ -43,7 +43,10 @@ _FOREIGN = ("ssm_", "mamba_", "linear_", "conv_", "rwkv", "lru_", "attn_layer_")
 
 
 def plan_layers(model_type: str, config: Mapping[str, Any]) -> tuple[Kept, ...] | None:
-    """Return the kind of cache of each layer, None when unknown. `config` is the language model's part."""
+    """Return the kind of cache of each layer, None when unknown.
+
+    `config` is the language model's part.
+    """
     num_layers = whole_number(config, "num_hidden_layers", "n_layer", "num_layers", "n_layers")
     if not num_layers or num_layers > 10_000 or model_type in _OWN_RULES:
         return None
@@ -96,7 +99,10 @@ def _patterned(config: Mapping[str, Any], model_type: str, num_layers: int) -> t
 
 
 def _uniform(config: Mapping[str, Any], model_type: str, num_layers: int) -> tuple[Kept, ...] | None:
-    """Return a plan with full attention in all layers. None if a field contradicts."""
+    """Return a plan with full attention in all layers.
+
+    None if a field contradicts.
+    """
     is_open = (
         any(key.startswith(_FOREIGN) for key in config) or model_type in _WINDOWED - _WINDOW_ONLY_IF_NAMED
     )

@@ -166,7 +166,10 @@ class Library:
         return self.find_named(name if name in self.aliases else plain_name(name))
 
     def find_named(self, name: str) -> NamedDirectory:
-        """Return the directory for an alias or a name, never a path. Raises ModelNotFoundOnDisk."""
+        """Return the directory for an alias or a name, never a path.
+
+        Raises ModelNotFoundOnDisk.
+        """
         if name in self.aliases:
             path = self._target(name)
             return NamedDirectory(name=display_name(path) if is_pattern(name) else name, path=path)
@@ -275,7 +278,10 @@ def _subdirectories(directory: Path) -> list[Path]:
 
 
 def _is_model(directory: Path) -> bool:
-    """Whether a directory holds a model in any format. An unreadable one may."""
+    """Whether a directory holds a model in any format.
+
+    An unreadable one may.
+    """
     try:
         return (
             (directory / "config.json").is_file()

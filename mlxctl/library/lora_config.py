@@ -81,7 +81,10 @@ def read_json(directory: Path) -> dict[str, Any]:
 
 
 def read_lora_config(directory: Path, config: dict[str, Any], form: LoraFormat) -> LoraConfig:
-    """Return rank and scale of an adapter. Raises BrokenModel with the field in error."""
+    """Return rank and scale of an adapter.
+
+    Raises BrokenModel with the field in error.
+    """
     found = (_mlx_config if form == "mlx-lm" else _peft_config)(directory, config)
     if found.is_dora and not found.scale:
         raise broken(directory, "the scale of a DoRA adapter must not be 0")

@@ -72,7 +72,10 @@ def _check_base(directory: Path, config: dict[str, Any], base: Path) -> None:
 def _modules(
     directory: Path, lora_format: LoraFormat, tensors: list[Tensor], config: LoraConfig
 ) -> tuple[LoraModule, ...]:
-    """Return the adapted layers. Every tensor belongs to one, and has its rank."""
+    """Return the adapted layers.
+
+    Every tensor belongs to one, and has its rank.
+    """
     by_name = {tensor.name: tensor for tensor in tensors}
     modules = []
     for name in sorted(by_name):

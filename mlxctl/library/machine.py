@@ -88,7 +88,10 @@ def this_machine(*, memory_limit_bytes: int | None = None) -> Machine:
 
 
 def ask_metal() -> int:
-    """Return Metal's recommended working set in bytes, from a child process. 0 when unknown."""
+    """Return Metal's recommended working set in bytes, from a child process.
+
+    0 when unknown.
+    """
     answer = _answer([sys.executable, "-c", _ASK_METAL])
     return int(answer) if answer.isdigit() else 0
 

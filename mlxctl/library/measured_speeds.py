@@ -29,7 +29,10 @@ class MeasuredSpeeds:
         self._is_store_lost = False
 
     def of(self, path: Path, machine: Machine) -> MeasuredSpeed | None:
-        """Return the speed of the model in `path`. None if it was never measured here."""
+        """Return the speed of the model in `path`.
+
+        None if it was never measured here.
+        """
         try:
             return self._store.find(self._fingerprint(path), machine.label)
         except (BrokenModel, OSError):

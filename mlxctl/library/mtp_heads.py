@@ -52,7 +52,10 @@ def is_mtp_head(path: Path) -> bool:
 
 
 def find_mtp_tensors(path: Path) -> MtpTensors:
-    """Return the tensors of the head in a directory. Unreadable files count as empty."""
+    """Return the tensors of the head in a directory.
+
+    Unreadable files count as empty.
+    """
     is_alone = is_mtp_head(path)
     files: list[Path] = []
     names: dict[str, str] = {}

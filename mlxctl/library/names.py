@@ -1,4 +1,7 @@
-"""Display names of models. The repository, never the commit of a cache directory."""
+"""Display names of models.
+
+The repository, never the commit of a cache directory.
+"""
 
 import re
 from pathlib import Path
@@ -26,7 +29,10 @@ _OTHER_PAGES = frozenset(
 
 
 def is_repository(name: str) -> bool:
-    """Return whether `name` has the form of a hub repository. `NAME` or `ORGANIZATION/NAME`."""
+    """Return whether `name` has the form of a hub repository.
+
+    `NAME` or `ORGANIZATION/NAME`.
+    """
     return _REPOSITORY.fullmatch(name) is not None and ".." not in name and "--" not in name
 
 
@@ -52,7 +58,10 @@ def plain_name(text: str) -> str:
 
 
 def repository_of_folder(folder: str) -> str | None:
-    """Return the repository of a folder in the hub cache. None if it is not a model's."""
+    """Return the repository of a folder in the hub cache.
+
+    None if it is not a model's.
+    """
     if not folder.startswith(_FOLDER_PREFIX):
         return None
     name = folder.removeprefix(_FOLDER_PREFIX).replace("--", "/", 1)

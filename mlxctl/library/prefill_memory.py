@@ -141,7 +141,10 @@ def estimate_prefill_bytes(
 
 
 def _grown_bytes(config: Mapping[str, Any], context_tokens: int, float_bytes: int) -> int:
-    """Return the size of one layer's keys and values. They are copied while its cache grows."""
+    """Return the size of one layer's keys and values.
+
+    They are copied while its cache grows.
+    """
     part = text_part(config)
     if is_encoder(config) or set(_layers(config) or ("all",)) == {"state"}:
         return 0
@@ -180,7 +183,10 @@ def _num_heads(part: Mapping[str, Any]) -> int | None:
 
 
 def _inner_width(part: Mapping[str, Any]) -> int:
-    """Return the widest inner state of a layer per token. All active experts count."""
+    """Return the widest inner state of a layer per token.
+
+    All active experts count.
+    """
     dense = (
         whole_number(
             part, "intermediate_size", "n_inner", "ffn_hidden_size", "block_ff_dim", "intermediate_size_mlp"

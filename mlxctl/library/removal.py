@@ -19,7 +19,10 @@ def check_removable(entry: LibraryEntry) -> None:
 
 
 def remove_model(entry: LibraryEntry) -> None:
-    """Delete the entry's folder, but never the targets of its links. Raises BrokenModel when that fails."""
+    """Delete the entry's folder, but never the targets of its links.
+
+    Raises BrokenModel when that fails.
+    """
     check_removable(entry)
     try:
         if entry.origin == "hub cache":

@@ -43,13 +43,19 @@ They give the tokens of a prompt that is computed whole. Pools of deepseek_v4 de
 
 
 def text_package(model_type: str) -> str:
-    """Return the package with the class of a text model. mlx-vlm only where mlx-lm has none."""
+    """Return the package with the class of a text model.
+
+    mlx-vlm only where mlx-lm has none.
+    """
     packages = find_runtimes(model_type) or ()
     return "mlx-vlm" if "mlx-vlm" in packages and "mlx-lm" not in packages else "mlx-lm"
 
 
 def missing_runtime(model_type: str) -> str | None:
-    """Return why no package loads a text model, and the fix. None if one does."""
+    """Return why no package loads a text model, and the fix.
+
+    None if one does.
+    """
     packages = find_runtimes(model_type) or ()
     if "mlx-lm" in packages or "mlx-vlm" in packages:
         return None

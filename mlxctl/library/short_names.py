@@ -41,13 +41,19 @@ def repository_of_short_name(name: str) -> str | None:
 
 
 def spellings(repository: str, names: list[str]) -> list[str]:
-    """Return all short names of a repository. Those of the table, and those that follow from its own name."""
+    """Return all short names of a repository.
+
+    Those of the table, and those that follow from its own name.
+    """
     own = repository.rpartition("/")[2]
     return [*names, own, _FORMAT.sub("", own.lower()).removeprefix("meta-")]
 
 
 def full_name(name: str) -> str:
-    """Return the repository of a short name or a pasted address. Other names are returned unchanged."""
+    """Return the repository of a short name or a pasted address.
+
+    Other names are returned unchanged.
+    """
     name = plain_name(name)
     return repository_of_short_name(name) or name
 
@@ -81,7 +87,10 @@ def _families() -> dict[str, list[str]]:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Return the family of a name in normal form, and its size. The size is as written, or empty."""
+    """Return the family of a name in normal form, and its size.
+
+    The size is as written, or empty.
+    """
     found = _WITH_SIZE.fullmatch(name.lower())
     return (_normal(found[1]), found[2] or found[3] or "") if found else (_normal(name), "")
 

@@ -61,7 +61,10 @@ def read_speech_recipe(path: Path, config: Mapping[str, Any]) -> SpeechRecipe | 
 
 
 def speech_weights_bytes(path: Path) -> int:
-    """Return the size of the codec's weight files. A speech model may have them beside its own."""
+    """Return the size of the codec's weight files.
+
+    A speech model may have them beside its own.
+    """
     return sum(file.stat().st_size for file in path.glob(f"{CODEC_FOLDER}/*.safetensors"))
 
 
@@ -161,7 +164,10 @@ SPEECH_FAMILIES = tuple(_READERS)
 
 
 def _cache_bytes(path: Path, config: Mapping[str, Any], *, num_tokens: int) -> int:
-    """Return the bytes of keys and values. They have the type of the weights."""
+    """Return the bytes of keys and values.
+
+    They have the type of the weights.
+    """
     names = ("num_hidden_layers", "num_key_value_heads", "head_dim")
     layers, heads, width = (_size(path, config, name) for name in names)
     weights = sum_tensors(read_tensors(path), config)

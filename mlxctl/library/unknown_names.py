@@ -31,7 +31,10 @@ def describe_no_repository(name: str) -> str:
 
 
 def near_hint(name: str) -> str | None:
-    """Return the short names near an unknown one. None for a name with a slash, and if there are none."""
+    """Return the short names near an unknown one.
+
+    None for a name with a slash, and if there are none.
+    """
     near = near_short_names(name) if "/" not in name else []
     return f"short names near it: {', '.join(near)}" if near else None
 

@@ -16,7 +16,10 @@ V = TypeVar("V", bound=Hashable)
 
 @lru_cache(maxsize=1024)
 def shared(value: V) -> V:
-    """Return an equal value of an earlier chunk. Each request brings its caller's salt anew."""
+    """Return an equal value of an earlier chunk.
+
+    Each request brings its caller's salt anew.
+    """
     return value
 
 
@@ -35,7 +38,10 @@ class Checkpoint(Generic[P]):
 
 @dataclass(slots=True, eq=False)
 class SharedSegment(Generic[P]):
-    """Payload of leading tokens that several sibling chunks share. Its bytes count once."""
+    """Payload of leading tokens that several sibling chunks share.
+
+    Its bytes count once.
+    """
 
     num_tokens: int
     payload: P

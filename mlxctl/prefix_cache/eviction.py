@@ -1,4 +1,7 @@
-"""Eviction order of chunks and states, and the log of evicted chunks. Pure."""
+"""Eviction order of chunks and states, and the log of evicted chunks.
+
+Pure.
+"""
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
@@ -94,13 +97,19 @@ class CheckpointOrder(Generic[P]):
         self._states.move_to_end(id(state))
 
     def add_owner(self, state: Checkpoint[P], chunk: Chunk[P]) -> None:
-        """Let a chunk own the state, unless it has one there. A chunk has at most one state at a position."""
+        """Let a chunk own the state, unless it has one there.
+
+        A chunk has at most one state at a position.
+        """
         if not chunk.has_checkpoint_at(state.position):
             chunk.checkpoints = (*chunk.checkpoints, state)
             state.owners.append(chunk)
 
     def remove_owner(self, state: Checkpoint[P], chunk: Chunk[P]) -> bool:
-        """Take the state from a chunk. Returns whether it was the last owner."""
+        """Take the state from a chunk.
+
+        Returns whether it was the last owner.
+        """
         chunk.checkpoints = tuple(other for other in chunk.checkpoints if other is not state)
         state.owners.remove(chunk)
         if state.owners:

@@ -85,11 +85,17 @@ class PrefixIndex(Generic[P]):
 
     @property
     def depths(self) -> dict[int, int]:
-        """Number of chunks by depth. Depth is the position of a chunk's end, rounded up to a power of two."""
+        """Number of chunks by depth.
+
+        Depth is the position of a chunk's end, rounded up to a power of two.
+        """
         return {depth: number for depth, number in sorted(self._tree.depths.items()) if number}
 
     def oldest_seconds(self) -> float | None:
-        """Return the time since the last use of the oldest chunk. In seconds; None without a used one."""
+        """Return the time since the last use of the oldest chunk.
+
+        In seconds; None without a used one.
+        """
         oldest = next((chunk for chunk in self._tree.order if chunk.used_at), None)
         return max(self._clock() - oldest.used_at, 0.0) if oldest is not None else None
 
@@ -104,7 +110,10 @@ class PrefixIndex(Generic[P]):
         return len(self._tree.states)
 
     def match(self, namespace: bytes, tokens: Tokens, salts: Sequence[Salt] = ()) -> PrefixMatch[P]:
-        """Return the longest stored prefix of `tokens`. Does not count as a use."""
+        """Return the longest stored prefix of `tokens`.
+
+        Does not count as a use.
+        """
         return self._tree.match(namespace, tokens, salts, now=self._clock())
 
     def reusable_prefix(
@@ -235,7 +244,10 @@ class PrefixIndex(Generic[P]):
         _extend_expiry(chunk, math.inf)
 
     def unpin(self, key: Key) -> bool:
-        """Make a pinned chunk evictable again; it does not expire. False when not pinned."""
+        """Make a pinned chunk evictable again; it does not expire.
+
+        False when not pinned.
+        """
         chunk = self.find(key)
         if chunk is None or not chunk.is_pinned:
             return False
@@ -243,7 +255,10 @@ class PrefixIndex(Generic[P]):
         return True
 
     def lease(self, match: PrefixMatch[P]) -> None:
-        """Protect the chunks of the match from eviction until `release`. This is not a use."""
+        """Protect the chunks of the match from eviction until `release`.
+
+        This is not a use.
+        """
         for chunk in (*match.full, *(chunk for chunk, _ in match.partial)):
             chunk.num_leases += 1
 
@@ -294,7 +309,10 @@ class PrefixIndex(Generic[P]):
         return self._clear(list(self._tree.order))
 
     def drop(self, key: Key) -> int:
-        """Remove a chunk and its descendants as `clear` does. Returns how many chunks."""
+        """Remove a chunk and its descendants as `clear` does.
+
+        Returns how many chunks.
+        """
         chunk = self.find(key)
         return self._clear(chunk.with_descendants()[::-1]) if chunk is not None else 0
 
@@ -337,7 +355,10 @@ class PrefixIndex(Generic[P]):
         return iter(self._tree.order)
 
     def check_integrity(self) -> None:
-        """Recount all totals and check all links. An AssertionError is a bug in this package."""
+        """Recount all totals and check all links.
+
+        An AssertionError is a bug in this package.
+        """
         self._tree.check_integrity()
         assert all(chunk.expires_at >= self._next_expiry for chunk in self.chunks())
 

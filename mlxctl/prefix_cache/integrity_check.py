@@ -9,7 +9,10 @@ from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P
 def check_links(
     chunks: "Mapping[Key, Chunk[P]]", order: "Sequence[Chunk[P]]", states: "Sequence[Checkpoint[P]]"
 ) -> None:
-    """Compare chunks, states and the order of use. Raises AssertionError on a difference."""
+    """Compare chunks, states and the order of use.
+
+    Raises AssertionError on a difference.
+    """
     ranks = {chunk.key: rank for rank, chunk in enumerate(order)}
     assert ranks.keys() == chunks.keys()
     for chunk in chunks.values():
@@ -24,7 +27,10 @@ def check_links(
 def check_payloads(
     chunks: "Collection[Chunk[P]]", buffers_of: Callable[[P], int], num_bytes: int, num_buffers: int
 ) -> None:
-    """Recount bytes and buffers of all chunk payloads. Raises AssertionError on a difference."""
+    """Recount bytes and buffers of all chunk payloads.
+
+    Raises AssertionError on a difference.
+    """
     segments = {id(segment): segment for chunk in chunks for segment in chunk.shared_segments}.values()
     payloads = [chunk.payload for chunk in chunks] + [segment.payload for segment in segments]
     segment_bytes = sum(segment.num_bytes for segment in segments)

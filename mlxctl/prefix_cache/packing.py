@@ -40,7 +40,10 @@ class Packing:
 
     @property
     def label(self) -> str:
-        """Text for digests. It must stay the same for stored records."""
+        """Text for digests.
+
+        It must stay the same for stored records.
+        """
         groups = "" if self.group_size == _DEFAULT_GROUP_SIZE else f" by {self.group_size}"
         return f"{self.bits} bits{groups} after {self.exact_tokens}"
 

@@ -1,4 +1,7 @@
-"""Policy values of the prefix cache: reuse threshold, share of states, lifetimes. Pure."""
+"""Policy values of the prefix cache: reuse threshold, share of states, lifetimes.
+
+Pure.
+"""
 
 from dataclasses import dataclass
 from typing import Literal

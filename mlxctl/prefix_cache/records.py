@@ -59,7 +59,10 @@ class StateRecord:
 
 
 class CacheLayout:
-    """Which layers of a model can be cut, and in which groups. Layers of a group have the same shape."""
+    """Which layers of a model can be cut, and in which groups.
+
+    Layers of a group have the same shape.
+    """
 
     def __init__(self, caches: Sequence[Any]) -> None:
         kinds = [grows(layer) for layer in leaves(caches)]
@@ -166,7 +169,10 @@ class CacheLayout:
 
 
 def leaves(caches: Sequence[Any]) -> Iterator[Any]:
-    """Yield the layers of caches in order. A composite layer yields its parts."""
+    """Yield the layers of caches in order.
+
+    A composite layer yields its parts.
+    """
     for layer in caches:
         children = getattr(layer, "caches", None)
         if children is None:
@@ -234,7 +240,10 @@ def _takes_state(kind: type) -> bool:
 
 
 def growing_arrays(layer: Any) -> list[mx.array]:
-    """Return a layer's arrays that grow along the third axis. Empty before the first token."""
+    """Return a layer's arrays that grow along the third axis.
+
+    Empty before the first token.
+    """
     if layer.keys is None:
         return []
     return [*layer.keys, *layer.values] if isinstance(layer.keys, tuple) else [layer.keys, layer.values]

@@ -1,4 +1,7 @@
-"""Restore plan: which part of a prompt comes from the prefix cache. Pure."""
+"""Restore plan: which part of a prompt comes from the prefix cache.
+
+Pure.
+"""
 
 from dataclasses import dataclass
 from typing import Literal, TypeVar

@@ -77,7 +77,10 @@ def attach_segments(
 def _end_segment_at(
     source: "Chunk[P]", num_tokens: int, split: "SplitPayload[P]"
 ) -> "list[SharedSegment[P]]":
-    """Make a segment of the chunk end after `num_tokens` tokens. Returns segments created."""
+    """Make a segment of the chunk end after `num_tokens` tokens.
+
+    Returns segments created.
+    """
     position = 0
     for segment in source.shared_segments:
         if position < num_tokens < position + segment.num_tokens:

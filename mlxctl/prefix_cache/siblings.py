@@ -133,7 +133,10 @@ class Siblings(Generic[C]):
     def _closest_in_group(
         self, first: int, end: int, ids: bytes, salts: Sequence[Salt]
     ) -> Iterator[tuple[C, int]]:
-        """Walk both ways from the place of `ids`. The farther a chunk, the less it shares."""
+        """Walk both ways from the place of `ids`.
+
+        The farther a chunk, the less it shares.
+        """
         above = bisect_left(self._ordered, ids, first, end, key=_ids)
         below = above - 1
         num_below, num_above = (
@@ -157,7 +160,10 @@ class Siblings(Generic[C]):
             yield chunk, position
 
     def _num_common(self, index: int, first: int, end: int, ids: bytes) -> int:
-        """Return how many leading tokens a chunk shares. 0 for an index outside of the group."""
+        """Return how many leading tokens a chunk shares.
+
+        0 for an index outside of the group.
+        """
         if not first <= index < end:
             return 0
         return common_length(self._ordered[index].ids, ids) // ID_BYTES

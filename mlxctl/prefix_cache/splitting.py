@@ -1,4 +1,7 @@
-"""Records split in two along the token axis, and joined again. MLX thread only."""
+"""Records split in two along the token axis, and joined again.
+
+MLX thread only.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

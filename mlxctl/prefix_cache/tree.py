@@ -120,7 +120,10 @@ class ChunkTree(Generic[P]):
         return self.children_of(chunk.namespace, chunk.parent)
 
     def add(self, chunk: Chunk[P], reused: "ReusablePrefix[P] | None" = None) -> None:
-        """Add a chunk as the most recently used. Its payload starts after the `reused` tokens."""
+        """Add a chunk as the most recently used.
+
+        Its payload starts after the `reused` tokens.
+        """
         if chunk.parent is None:
             children = self._roots.setdefault(root_key(chunk.namespace), Siblings(0))
         else:
@@ -137,7 +140,10 @@ class ChunkTree(Generic[P]):
                 self._charge(chunk, 0, self._buffers_of(segment.payload))
 
     def add_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
-        """Add a state to the chunk and matching siblings. These have the same tokens up to its position."""
+        """Add a state to the chunk and matching siblings.
+
+        These have the same tokens up to its position.
+        """
         self.states.add(checkpoint)
         self._charge_state(chunk, checkpoint, 1)
         shared_ids = chunk.ids[: ID_BYTES * (checkpoint.position - chunk.start)]
@@ -152,7 +158,10 @@ class ChunkTree(Generic[P]):
                 self.states.add_owner(checkpoint, chunk)
 
     def drop_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
-        """Take a state from one chunk. Its payload is released with the last owner."""
+        """Take a state from one chunk.
+
+        Its payload is released with the last owner.
+        """
         if self.states.remove_owner(checkpoint, chunk):
             self._charge_state(chunk, checkpoint, -1)
             self._release(checkpoint.payload)
@@ -178,7 +187,10 @@ class ChunkTree(Generic[P]):
             self._drop_owner(segment, chunk)
 
     def check_integrity(self) -> None:
-        """Recount all totals and check all links. An AssertionError is a bug in this package."""
+        """Recount all totals and check all links.
+
+        An AssertionError is a bug in this package.
+        """
         check_links(self._chunks, list(self.order), list(self.states))
         check_payloads(self._chunks.values(), self._buffers_of, self._chunk_bytes, self._chunk_buffers)
         assert self.num_tokens == sum(chunk.num_tokens for chunk in self._chunks.values())

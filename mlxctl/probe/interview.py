@@ -40,7 +40,10 @@ _NUM_SHOWN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeTranscript:
-    """One generation, raw and parsed. `output` is the raw text with special tokens."""
+    """One generation, raw and parsed.
+
+    `output` is the raw text with special tokens.
+    """
 
     request: GenerationRequest
     prepared: PreparedInput
@@ -199,7 +202,10 @@ class Interview:
         )
 
     async def speak(self, command: Callable[..., Speak]) -> tuple[bytes, int]:
-        """Speak one text; return its samples and the number of audio tokens. Raises as `embed`."""
+        """Speak one text; return its samples and the number of audio tokens.
+
+        Raises as `embed`.
+        """
         await self._wait_for_engine()
         samples, num_tokens = [], 0
         try:

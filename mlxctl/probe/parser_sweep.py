@@ -54,7 +54,10 @@ class ParserResult:
 
 
 def read_with_all(answers: ToolAnswers, *, own_parser_id: str) -> list[ParserResult]:
-    """Parse with every parser. The model's own is first, then by least text left over."""
+    """Parse with every parser.
+
+    The model's own is first, then by least text left over.
+    """
     parser_ids = [parser_id for parser_id in answers.described.tool_ids if parser_id != "null"]
     results = [_read(answers, parser_id) for parser_id in parser_ids]
     return sorted(results, key=lambda parsed: (parsed.parser_id != own_parser_id, parsed.num_left_over))

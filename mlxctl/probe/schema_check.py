@@ -20,7 +20,10 @@ _CONSTRAINT = Constraint(kind="json_schema", value=SCHEMA, param="response_forma
 
 
 async def check_schema(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Ask in both ways. Constrained decoding decides; the prompt alone is reported beside it."""
+    """Ask in both ways.
+
+    Constrained decoding decides; the prompt alone is reported beside it.
+    """
     adapter = interview.adapter(known)
     request = GenerationRequest(
         model=interview.model,

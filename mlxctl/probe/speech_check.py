@@ -123,7 +123,10 @@ def record(sentence: str, samples: bytes, sample_rate: int, computing_seconds: f
 
 
 def judge(recordings: Sequence[Recording]) -> tuple[ProbeVerdict, str]:
-    """Return the verdict for the recordings. No two are of one sentence in one voice."""
+    """Return the verdict for the recordings.
+
+    No two are of one sentence in one voice.
+    """
     for recording in recordings:
         if (problem := recording.problem) is not None:
             return "no", f"a recording of {recording.sentence!r} is no speech: {problem}"

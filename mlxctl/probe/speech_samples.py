@@ -71,7 +71,10 @@ def _synthesize_espeak(text: str) -> bytes:
 
 @cache
 def _open_espeak() -> tuple[ctypes.CDLL, int]:
-    """Return the library and its sample rate; opens it once. Raises NoVoice."""
+    """Return the library and its sample rate; opens it once.
+
+    Raises NoVoice.
+    """
     import espeakng_loader
 
     try:

@@ -18,7 +18,10 @@ class ProbeTarget:
 
 
 def named_targets(names: Sequence[str], find: Callable[[str], NamedDirectory]) -> list[ProbeTarget]:
-    """Look up names or directories, each once, in order. `find` raises ModelNotFoundOnDisk."""
+    """Look up names or directories, each once, in order.
+
+    `find` raises ModelNotFoundOnDisk.
+    """
     return [_look_up(name, find) for name in dict.fromkeys(names)]
 
 
@@ -33,7 +36,10 @@ def all_targets(library: Library) -> list[ProbeTarget]:
 
 
 def find_listener(library: Library) -> ModelFacts | None:
-    """Return the smallest transcription model of the library. It hears what speech models say."""
+    """Return the smallest transcription model of the library.
+
+    It hears what speech models say.
+    """
     found = []
     for entry in library.entries():
         try:

@@ -47,7 +47,10 @@ class ToolAttempt:
 
 
 class ToolCheck:
-    """Offers tools in both ways until the model calls one. `known` are the capabilities found so far."""
+    """Offers tools in both ways until the model calls one.
+
+    `known` are the capabilities found so far.
+    """
 
     def __init__(self, interview: Interview, known: ModelCapabilities) -> None:
         self._interview = interview
@@ -55,7 +58,10 @@ class ToolCheck:
         self.own_parser_id = interview.adapter(self._known).verdict.tool_parser_id
 
     async def attempts(self) -> list[ToolAttempt]:
-        """Try the template, then the system prompt. The last attempt worked, if any did."""
+        """Try the template, then the system prompt.
+
+        The last attempt worked, if any did.
+        """
         attempts: list[ToolAttempt] = []
         for delivery in get_args(ToolDelivery):
             adapter = self._adapter_offering(delivery)
@@ -96,7 +102,10 @@ class ToolCheck:
         return judge(message, question) == "called"
 
     def _adapter_offering(self, delivery: ToolDelivery) -> ModelAdapter | None:
-        """Create the adapter that offers tools in this way. None if it cannot."""
+        """Create the adapter that offers tools in this way.
+
+        None if it cannot.
+        """
         parser_id = _ANY_PARSER if self.own_parser_id == "null" else self.own_parser_id
         adapter = self._adapter_serving(parser_id, delivery)
         return adapter if adapter.verdict.tool_delivery == delivery else None

@@ -1,4 +1,7 @@
-"""Findings from attempts to offer tools. Unparsed calls and unfinished answers are "unknown", not "no"."""
+"""Findings from attempts to offer tools.
+
+Unparsed calls and unfinished answers are "unknown", not "no".
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -112,13 +112,19 @@ class Encoder(Protocol):
 
     @property
     def begins_with_usage(self) -> bool:
-        """Whether the stream starts with the prompt's token counts. It then waits until they are known."""
+        """Whether the stream starts with the prompt's token counts.
+
+        It then waits until they are known.
+        """
 
     def start(self, start: AnswerStart) -> None:
         """Take what is known when the generation starts."""
 
     def begin(self, prompt: Usage) -> bytes:
-        """Return the start of the stream. `prompt` has the counts of the prompt only."""
+        """Return the start of the stream.
+
+        `prompt` has the counts of the prompt only.
+        """
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the bytes of an event of choice `number`."""
@@ -127,7 +133,10 @@ class Encoder(Protocol):
         """Return the end of the stream."""
 
     def on_error(self, error: MlxctlError, *, request_id: str | None = None) -> bytes:
-        """Return the end of a failed stream. Valid at any moment, also before `start`."""
+        """Return the end of a failed stream.
+
+        Valid at any moment, also before `start`.
+        """
 
     def ping(self) -> bytes:
         """Return a keep-alive; valid at any moment, also before `start`."""

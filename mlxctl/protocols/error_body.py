@@ -54,7 +54,10 @@ def error_headers(error: MlxctlError) -> dict[str, str]:
 
 
 def error_message(error: MlxctlError) -> str:
-    """Return the message for the caller. Paths and settings of the operator stay internal."""
+    """Return the message for the caller.
+
+    Paths and settings of the operator stay internal.
+    """
     if isinstance(error, (RequestError, CapacityError, EngineError)):
         return str(error)
     if isinstance(error, StoreUnavailable):

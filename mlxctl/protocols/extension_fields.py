@@ -115,7 +115,10 @@ def _cache_options(options: CacheOptions, fields: ExtensionFields) -> CacheOptio
 
 
 def _adapter_choices(fields: ExtensionFields) -> tuple[LoraChoice, ...] | None:
-    """Return the adapters that a body chooses. None if it sets neither field. Raises InvalidRequest."""
+    """Return the adapters that a body chooses.
+
+    None if it sets neither field. Raises InvalidRequest.
+    """
     adapter, lora = fields.adapter, fields.lora
     if adapter is not None and lora is not None:
         raise InvalidRequest("adapter and lora are both set; use one of them", param="adapter")

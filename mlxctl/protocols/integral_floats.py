@@ -19,7 +19,10 @@ _LAST_STEP = re.compile(rf"(?P<parent>.*)(?:{STEP.pattern})", re.DOTALL)
 
 
 def max_replacements(num_bytes: int) -> int:
-    """Return how many floats of a body are replaced. Each takes one more decoding."""
+    """Return how many floats of a body are replaced.
+
+    Each takes one more decoding.
+    """
     return min(_MAX_REPLACEMENTS, max(1, _MAX_DECODED_BYTES // num_bytes))
 
 

@@ -52,7 +52,10 @@ NumChoices = Annotated[int, Meta(ge=1, le=MAX_ANSWERS)]
 
 
 def answer_token_limit(value: int | None, param: str) -> int | None:
-    """Return the limit in the field `param`, None without one. Raises InvalidRequest for 0."""
+    """Return the limit in the field `param`, None without one.
+
+    Raises InvalidRequest for 0.
+    """
     if value == 0:
         raise InvalidRequest(f"{param} must be an integer >= 1, or -1 for no limit", param=param)
     return None if value == -1 else value

@@ -79,7 +79,10 @@ _SAME_NAMED = {field.name for field in dataclasses.fields(SamplingOptions)} & {
 
 
 def sampling_options(fields: SamplingFields, *, num_top_logprobs: int | None) -> SamplingOptions:
-    """Return the sampling options of a body. Raises InvalidRequest for combinations that cannot work."""
+    """Return the sampling options of a body.
+
+    Raises InvalidRequest for combinations that cannot work.
+    """
     options: dict[str, Any] = {name: getattr(fields, name) for name in _SAME_NAMED}
     options |= {"top_k": top_k_option(fields.top_k), "seed": seed_option(fields.seed)}
     return SamplingOptions(

@@ -51,7 +51,10 @@ def object_constraint(param: str) -> Constraint:
 
 
 def schema_constraint(schema: dict[str, Any] | None, *, param: str, is_strict: bool) -> Constraint:
-    """Return the constraint to a JSON schema, to any object without one. Raises InvalidRequest."""
+    """Return the constraint to a JSON schema, to any object without one.
+
+    Raises InvalidRequest.
+    """
     check_nesting(schema, param)
     value = _ANY_OBJECT if schema is None else schema
     return Constraint(kind="json_schema", value=value, param=param, is_strict=is_strict)

@@ -17,7 +17,10 @@ _MAX_THINKING_BYTES = 4 * 1024 * 1024
 
 
 def sign(thinking: str, *, carry: bool) -> str:
-    """Return the signature of `thinking`. A digest, or with `carry` the compressed text."""
+    """Return the signature of `thinking`.
+
+    A digest, or with `carry` the compressed text.
+    """
     text = thinking.encode()
     content = (
         _CARRIED + zlib.compress(text) if carry else _DIGEST + hashlib.blake2b(text, digest_size=24).digest()

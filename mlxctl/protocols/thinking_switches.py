@@ -14,7 +14,10 @@ _Value = TypeVar("_Value")
 
 
 def template_arguments(kwargs: Mapping[str, Any] | None) -> tuple[bool | None, dict[str, Any]]:
-    """Split `chat_template_kwargs` into its `enable_thinking` and the rest. Raises InvalidRequest."""
+    """Split `chat_template_kwargs` into its `enable_thinking` and the rest.
+
+    Raises InvalidRequest.
+    """
     others = dict(kwargs or {})
     check_nesting(others, "chat_template_kwargs")
     switch = others.pop("enable_thinking", None)

@@ -102,7 +102,10 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizeShape:
-    """Options of the tokenizer, and the shape of the answer. It is llama.cpp's if it `is_short`."""
+    """Options of the tokenizer, and the shape of the answer.
+
+    It is llama.cpp's if it `is_short`.
+    """
 
     adds_special: bool
     wants_pieces: bool
@@ -152,7 +155,10 @@ def parse_template_request(body: bytes) -> GenerationRequest:
 
 
 def parse_detokenize(body: bytes) -> tuple[str, "array[int]"]:
-    """Return the model's name, "" if not given, and the token ids. Raises InvalidRequest."""
+    """Return the model's name, "" if not given, and the token ids.
+
+    Raises InvalidRequest.
+    """
     decoded = decode_body(body, _DETOKENIZE)
     try:
         return decoded.model or "", array("I", decoded.tokens)

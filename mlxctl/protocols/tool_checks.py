@@ -7,7 +7,10 @@ from mlxctl.ir.errors import InvalidRequest
 
 
 def check_unique_names(names_with_paths: Sequence[tuple[str, str]]) -> None:
-    """Raise InvalidRequest if two (name, path) pairs have the same name. The error names the later path."""
+    """Raise InvalidRequest if two (name, path) pairs have the same name.
+
+    The error names the later path.
+    """
     seen: set[str] = set()
     for name, path in names_with_paths:
         if name in seen:

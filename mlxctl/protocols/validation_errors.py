@@ -104,7 +104,10 @@ def _choices(path: str, schema: type[Any], value: Any) -> list[str]:
 
 
 def _chosen(nodes: list[inspect.Type], value: Any) -> list[inspect.Type]:
-    """Return the object type with the tag of `value`. All if none matches."""
+    """Return the object type with the tag of `value`.
+
+    All if none matches.
+    """
     if not isinstance(value, dict):
         return nodes
     tagged = [node for node in nodes if isinstance(node, inspect.StructType) and node.tag_field]

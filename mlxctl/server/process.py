@@ -48,7 +48,10 @@ class Announcer(Protocol):
 
 
 def run(settings: Settings, announcer: Announcer) -> int:
-    """Serve until SIGINT, SIGTERM or SIGHUP and return the exit code. Raises SettingsError and ModelError."""
+    """Serve until SIGINT, SIGTERM or SIGHUP and return the exit code.
+
+    Raises SettingsError and ModelError.
+    """
     with logging_to_standard_error(settings.server):
         return asyncio.run(_serve(settings, announcer))
 
@@ -130,7 +133,10 @@ async def _becomes_ready_before(stop: asyncio.Event, inference: InferenceService
 
 
 def _tune_garbage_collection() -> None:
-    """Exclude loaded objects from garbage collection. Its full passes would pause all streams."""
+    """Exclude loaded objects from garbage collection.
+
+    Its full passes would pause all streams.
+    """
     gc.freeze()
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
 

@@ -1,4 +1,7 @@
-"""The card of this server, for commands of its user. Event-loop thread only."""
+"""The card of this server, for commands of its user.
+
+Event-loop thread only.
+"""
 
 import asyncio
 import logging
@@ -32,7 +35,10 @@ class PublishedCard:
         self._is_broken = False
 
     async def update(self) -> None:
-        """Write the card if it changed. A disk that does not take it is logged once."""
+        """Write the card if it changed.
+
+        A disk that does not take it is logged once.
+        """
         async with self._lock:
             if self._is_broken:
                 return

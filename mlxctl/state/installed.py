@@ -26,7 +26,10 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
 
 
 def version_of(package: str) -> str | None:
-    """Return the version of an installed package. None when it is not installed."""
+    """Return the version of an installed package.
+
+    None when it is not installed.
+    """
     # PERF: a server that starts must not wait for this import.
     from importlib.metadata import PackageNotFoundError, version
 
@@ -37,7 +40,10 @@ def version_of(package: str) -> str | None:
 
 
 def file_of(module: str) -> Path | None:
-    """Return the file of a module. None when it is not installed."""
+    """Return the file of a module.
+
+    None when it is not installed.
+    """
     from importlib.util import find_spec
 
     try:

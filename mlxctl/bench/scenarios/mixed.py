@@ -17,7 +17,10 @@ MIN_ANSWER_TOKENS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixed:
-    """`num_requests` per round by `num_clients` concurrent clients. Lengths are log-uniform."""
+    """`num_requests` per round by `num_clients` concurrent clients.
+
+    Lengths are log-uniform.
+    """
 
     num_requests: int = 32
     num_clients: int = 8

@@ -52,7 +52,10 @@ class AgentSession:
     result_tokens: int
 
     def messages(self, num_turns: int, *, agent: int = 0, uses_tools: bool) -> list[dict[str, Any]]:
-        """Return the conversation after `num_turns` calls. Agents share everything except their task."""
+        """Return the conversation after `num_turns` calls.
+
+        Agents share everything except their task.
+        """
         task = self.prompts.prose(f"task of agent {agent}", _TASK_TOKENS)
         head = [
             {"role": "system", "content": self._system(uses_tools)},

@@ -62,7 +62,10 @@ def ask_or_queue(
 
 
 def continue_queue(chat: ChatState, *, is_complete: bool) -> Effects:
-    """Ask the queued questions. After a stop or an error, they move into the input."""
+    """Ask the queued questions.
+
+    After a stop or an error, they move into the input.
+    """
     while chat.queue and not chat.is_busy:
         if not is_complete:
             yield from _restore_questions(chat)

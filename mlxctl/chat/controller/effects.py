@@ -72,7 +72,10 @@ class EditOptions(Effect, frozen=True):
 
 
 class AskPath(Effect, frozen=True):
-    """Ask for a file. Result: Path, or None. `proposal` may have the fields of `strftime`."""
+    """Ask for a file. Result: Path, or None.
+
+    `proposal` may have the fields of `strftime`.
+    """
 
     title: str
     hint: str

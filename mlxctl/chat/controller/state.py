@@ -114,7 +114,10 @@ class ChatState:
             raise StoreError(f"{reason}.{' /model chooses another model.' if is_of_model else ''}{hint}")
 
     def check_question(self, attached: tuple[Attachment, ...]) -> None:
-        """Check that a question with these files can be asked. Raises ValueError or StoreError."""
+        """Check that a question with these files can be asked.
+
+        Raises ValueError or StoreError.
+        """
         if len(self.queue) >= MAX_QUEUED:
             raise ValueError(f"{MAX_QUEUED} questions are queued already. Up takes the last one back.")
         if self.opened.is_set() and self.model is None:

@@ -44,7 +44,10 @@ def add_math(parser: MarkdownIt) -> None:
 
 
 def draw_math(token: Token) -> None:
-    """Replace the source of math by its text. What cannot be read stays as it was written."""
+    """Replace the source of math by its text.
+
+    What cannot be read stays as it was written.
+    """
     if token.type == "math_inline":
         token.content = math_text(token.content) or token.meta["written"]
     elif token.type == "math_block":

@@ -110,7 +110,10 @@ SUBSCRIPTS: Mapping[str, str] = dict(zip(*_SUB, strict=True))
 
 
 def in_alphabet(letter: str, alphabet: str) -> str:
-    """Return a letter or digit in an alphabet of Unicode. It is returned itself where Unicode has none."""
+    """Return a letter or digit in an alphabet of Unicode.
+
+    It is returned itself where Unicode has none.
+    """
     kind = "CAPITAL" if letter.isupper() else "SMALL"
     if not letter.isascii() or not letter.isalnum():
         return letter

@@ -85,7 +85,10 @@ def _with_children(tokens: Iterable[Token]) -> Iterator[Token]:
 
 
 def _draw_boxes(tokens: list[Token]) -> None:
-    """Replace `[ ]` at the start of list items by a box. It takes the place of a bullet."""
+    """Replace `[ ]` at the start of list items by a box.
+
+    It takes the place of a bullet.
+    """
     for item, inline in zip(tokens, tokens[2:], strict=False):
         first = inline.children[0] if item.type == "list_item_open" and inline.children else None
         match = _TASK.match(first.content) if first is not None and first.type == "text" else None

@@ -205,7 +205,10 @@ class ChatScreen(Screen[None]):
             self.notify("Press Ctrl-C again to quit.", timeout=_TWICE_SECONDS)
 
     async def action_go_back(self) -> None:
-        """End an edit or a selection. Pressed twice in an empty input: select a message."""
+        """End an edit or a selection.
+
+        Pressed twice in an empty input: select a message.
+        """
         if self._chat.edited is not None or self._selected is not None:
             await self._effects.run(leave_message(self._chat))
         elif self.query_one(Composer).text:

@@ -153,7 +153,10 @@ class MonitorScreen(Screen[None]):
         self._update()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Return whether a key works now. Some keys are for the table of requests only."""
+        """Return whether a key works now.
+
+        Some keys are for the table of requests only.
+        """
         return not (self._shows_entries and action in ("sort", "reverse", "cancel"))
 
     @property

@@ -123,7 +123,10 @@ async def _write_messages(
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Close the input of a process, then end its group. A cancellation kills it at once."""
+    """Close the input of a process, then end its group.
+
+    A cancellation kills it at once.
+    """
     assert process.stdin is not None, "it is a pipe"
     process.stdin.close()
     ended = asyncio.ensure_future(process.wait())

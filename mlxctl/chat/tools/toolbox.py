@@ -206,7 +206,10 @@ class ToolBox:
         )
 
     async def run(self, call: ToolCallPart) -> ToolResultPart:
-        """Run a call and return its result. An unknown tool is an error result that lists the known ones."""
+        """Run a call and return its result.
+
+        An unknown tool is an error result that lists the known ones.
+        """
         tool = self.find(call.name)
         if tool is None:
             known = ", ".join(self._tools) or "none"

@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 
 
 class StatisticsLine(Static):
-    """Tokens and times of an answer, below it. Hidden in a transcript that shows no statistics."""
+    """Tokens and times of an answer, below it.
+
+    Hidden in a transcript that shows no statistics.
+    """
 
     DEFAULT_CSS = """
     StatisticsLine { padding: 0 1 0 2; margin: 0 0 1 0; color: $text-muted; }

@@ -18,14 +18,20 @@ _GAP = 2
 
 
 class CacheTable(DataTable[Text]):
-    """One row per entry, the most recently used first. The last column has the start of its text."""
+    """One row per entry, the most recently used first.
+
+    The last column has the start of its text.
+    """
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 -- Textual API
         super().__init__(id=id, cursor_type="row", zebra_stripes=True)
         self._widths: tuple[int, ...] = ()
 
     def show(self, entries: "Sequence[CacheEntry]", *, now: float) -> None:
-        """Replace the rows; `now` is in unix seconds. The cursor stays in its row."""
+        """Replace the rows; `now` is in unix seconds.
+
+        The cursor stays in its row.
+        """
         cursor_row = self.cursor_row
         rows = [[cell(entry, now) for _, cell in _COLUMNS] for entry in entries]
         columns = [[name, *cells] for (name, _), *cells in zip(_COLUMNS, *rows, strict=True)]

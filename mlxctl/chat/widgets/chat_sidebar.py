@@ -23,7 +23,10 @@ _MAX_SHOWN = 100
 
 
 class ChatSidebar(OptionList):
-    """The latest chats; Enter opens one. Letters go to the input."""
+    """The latest chats; Enter opens one.
+
+    Letters go to the input.
+    """
 
     DEFAULT_CSS = f"""
     ChatSidebar {{ dock: left; width: {_COLUMNS}; height: 100%; margin: 1 0; padding: 0 1; display: none;
@@ -94,7 +97,10 @@ class ChatSidebar(OptionList):
 
 
 def _lines(summary: SessionSummary, *, is_current: bool) -> Content:
-    """Return title and time of a chat. The current one has a mark."""
+    """Return title and time of a chat.
+
+    The current one has a mark.
+    """
     title = escape_line(summary.title)
     columns = _TITLE_COLUMNS - 2 * is_current
     if cell_len(title) > columns:

@@ -160,7 +160,10 @@ class Composer(TextArea):
         return before[start:] if is_word else ""
 
     async def _complete(self, word: str) -> None:
-        """Insert what all continuations of the word share. Several are shown below the input."""
+        """Insert what all continuations of the word share.
+
+        Several are shown below the input.
+        """
         if word.startswith("/"):
             found = completions(word)
         else:
@@ -229,7 +232,10 @@ class Composer(TextArea):
             self._show_hint()
 
     def action_newer(self) -> None:
-        """Move down; from the last line, show the next question. In a list of commands, select one."""
+        """Move down; from the last line, show the next question.
+
+        In a list of commands, select one.
+        """
         if self._select_command(1):
             return
         if not self.cursor_at_last_line:

@@ -1,4 +1,7 @@
-"""Widget for one segment of Markdown. A widget per paragraph would make long conversations slow to scroll."""
+"""Widget for one segment of Markdown.
+
+A widget per paragraph would make long conversations slow to scroll.
+"""
 
 from collections.abc import Iterable
 from typing import cast

@@ -126,7 +126,10 @@ def stacked_bars(pairs: Sequence[tuple[float, float]], *, lower: str, upper: str
 
 
 def _stacked_cell(below: int, whole: int, lower: str, upper: str) -> tuple[str, str]:
-    """Return the character and the style of one cell. Heights are in eighths above its bottom."""
+    """Return the character and the style of one cell.
+
+    Heights are in eighths above its bottom.
+    """
     below, whole = min(8, max(0, below)), min(8, max(0, whole))
     if not below or not whole:
         return _EIGHTHS[whole], upper

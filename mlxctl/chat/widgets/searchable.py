@@ -12,12 +12,18 @@ _MATCH_STYLE = Style(reverse=True)
 
 
 class SearchableStatic(Static):
-    """Highlights matches in its drawn lines. A match across a line break is not highlighted."""
+    """Highlights matches in its drawn lines.
+
+    A match across a line break is not highlighted.
+    """
 
     _pattern: re.Pattern[str] | None = None
 
     def highlight(self, query: str) -> None:
-        """Highlight all matches of `query`, ignoring case. An empty query removes the highlights."""
+        """Highlight all matches of `query`, ignoring case.
+
+        An empty query removes the highlights.
+        """
         self._pattern = re.compile(re.escape(query), re.IGNORECASE) if query else None
         self.refresh()
 
@@ -30,7 +36,10 @@ class SearchableStatic(Static):
         return strip
 
     def row_of_match(self, number: int) -> int:
-        """Return the row of match `number`. Beyond the drawn matches: the last row with a match, or 0."""
+        """Return the row of match `number`.
+
+        Beyond the drawn matches: the last row with a match, or 0.
+        """
         row = num_matches = 0
         for y in range(self.size.height):
             if num_found := len(self._matches(super().render_line(y))):

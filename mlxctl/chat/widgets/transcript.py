@@ -143,7 +143,10 @@ class ChatTranscript(VerticalScroll, can_focus=False):
         )
 
     def select(self, entry: ChatEntry | None) -> None:
-        """Mark the widget of an entry and scroll to it. None marks nothing."""
+        """Mark the widget of an entry and scroll to it.
+
+        None marks nothing.
+        """
         self.query(".-selected").remove_class("-selected")
         widget = None if entry is None else self.widget_of(entry)
         if widget is None:
@@ -190,7 +193,10 @@ class ChatTranscript(VerticalScroll, can_focus=False):
         self._fold_after_layout()
 
     def find_matches(self, query: str) -> list[tuple[Widget, int]]:
-        """Return the matches, ignoring case, top to bottom. Each is a widget and the number within it."""
+        """Return the matches, ignoring case, top to bottom.
+
+        Each is a widget and the number within it.
+        """
         wanted = query.casefold()
         return [
             (widget, number)
@@ -199,7 +205,10 @@ class ChatTranscript(VerticalScroll, can_focus=False):
         ]
 
     def highlight(self, query: str, match: tuple[Widget, int] | None) -> None:
-        """Highlight the text in all widgets and scroll to a match. An empty query removes the highlights."""
+        """Highlight the text in all widgets and scroll to a match.
+
+        An empty query removes the highlights.
+        """
         self.query(".-found").remove_class("-found")
         for searchable in self.query(SearchableStatic):
             searchable.highlight(query)
@@ -233,7 +242,10 @@ class ChatTranscript(VerticalScroll, can_focus=False):
         self.scroll_to_region(target, spacing=Spacing(2, 0, 2, 0), animate=False, force=True)
 
     async def drop(self, entries: Sequence[ChatEntry]) -> None:
-        """Remove the widgets of entries. Those of a question with what is shown as its answer."""
+        """Remove the widgets of entries.
+
+        Those of a question with what is shown as its answer.
+        """
         questions = [entry.question for entry in entries if entry.is_question]
         answers = [entry.question for entry in entries]
         await self._remove(

@@ -66,7 +66,10 @@ ServeOptions = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedOptions:
-    """Values of the options. Fields are in the order of the help page."""
+    """Values of the options.
+
+    Fields are in the order of the help page.
+    """
 
     serve_options: ServeOptions = None
     model: Model = None

@@ -136,7 +136,10 @@ def _describe(model: str | None) -> ModelDescription:
 
 
 def _file(out: Path | None, scenario: str) -> Path:
-    """Return the file of the result. `out`, or a new name in the directory `out`. Raises UsageError."""
+    """Return the file of the result.
+
+    `out`, or a new name in the directory `out`. Raises UsageError.
+    """
     if out is not None and not out.is_dir() and out.suffix == ".json":
         return out
     if out is not None and out.exists() and not out.is_dir():

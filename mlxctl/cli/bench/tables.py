@@ -72,7 +72,10 @@ def print_summary(document: Mapping[str, Any]) -> None:
 
 
 def table_of_figures(*headings: str) -> Table:
-    """Return an empty table. Figure names, which wrap, and a column per heading."""
+    """Return an empty table.
+
+    Figure names, which wrap, and a column per heading.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("figure", overflow="fold")
     for heading in headings:
@@ -81,7 +84,10 @@ def table_of_figures(*headings: str) -> Table:
 
 
 def figure_table(result: Result, *, has_meanings: bool) -> Table:
-    """Return the figures of one server. Each row has the unit of its median."""
+    """Return the figures of one server.
+
+    Each row has the unit of its median.
+    """
     table = table_of_figures("median", "lowest", "highest")
     table.add_column("rounds", no_wrap=True)
     if has_meanings:

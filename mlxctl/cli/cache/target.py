@@ -1,4 +1,7 @@
-"""The prefix cache that a command works on. A running server's, or a directory's."""
+"""The prefix cache that a command works on.
+
+A running server's, or a directory's.
+"""
 
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -60,7 +63,10 @@ with_cache = opening(open_cache)
 
 
 def disk_limits() -> tuple[int, int]:
-    """Return size limit and free disk space to keep, in bytes. Raises SettingsError."""
+    """Return size limit and free disk space to keep, in bytes.
+
+    Raises SettingsError.
+    """
     engine = read_settings().engine
     # A limit of 0 keeps a server from writing; it must not delete stored records here.
     return engine.cache_disk_bytes or 2**62, engine.cache_min_free_bytes

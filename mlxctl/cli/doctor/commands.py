@@ -60,7 +60,10 @@ def print_results(results: Iterable[CheckResult]) -> list[CheckResult]:
 
 
 def result_line(result: CheckResult) -> Table:
-    """Return mark, name and facts as a grid. Long facts wrap in their column."""
+    """Return mark, name and facts as a grid.
+
+    Long facts wrap in their column.
+    """
     mark, style = _MARKS[result.verdict]
     table = Table.grid(padding=(0, 1))
     table.add_column(width=1)

@@ -61,7 +61,10 @@ def check_prefix_cache(directory: Path | None) -> CheckResult:
 
 
 def check_temporary_files() -> CheckResult:
-    """Check the directory of temporary files. On Linux, MLX compiles kernels there."""
+    """Check the directory of temporary files.
+
+    On Linux, MLX compiles kernels there.
+    """
     try:
         # Python skips a full TMPDIR; MLX does not.
         directory = Path(os.environ.get("TMPDIR") or tempfile.gettempdir())
@@ -119,7 +122,10 @@ def assess_directory(name: str, directory: Path, *, least_bytes: float, variable
 
 
 def _writable_remedy(directory: Path, existing: Path, variable: str) -> str:
-    """Return the command that makes a directory writable. `existing` is its nearest parent."""
+    """Return the command that makes a directory writable.
+
+    `existing` is its nearest parent.
+    """
     path = shlex.quote(str(existing))
     if not existing.is_dir():
         return f"{existing} is a file; move it: `mv {path} {path}.old`"

@@ -44,7 +44,10 @@ def _constraints(directory: Path) -> list[str]:
 
 
 def _source_directory() -> Path | None:
-    """Return the directory from which mlxctl was installed. None for a package index."""
+    """Return the directory from which mlxctl was installed.
+
+    None for a package index.
+    """
     try:
         origin = json.loads(distribution(_ROOT).read_text("direct_url.json") or "null")
     except (PackageNotFoundError, OSError, ValueError):

@@ -1,1 +1,4 @@
-"""Inspection of the prefix cache, for commands. Runs in the process of the command."""
+"""Inspection of the prefix cache, for commands.
+
+Runs in the process of the command.
+"""

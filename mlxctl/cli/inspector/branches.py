@@ -121,7 +121,10 @@ def build_trees(
 
 
 def find_branch(trees: "dict[str, list[Branch]]", prefix: str) -> "tuple[Branch, ...]":
-    """Return the path to the branch with this prefix of a key. Raises InvalidRequest."""
+    """Return the path to the branch with this prefix of a key.
+
+    Raises InvalidRequest.
+    """
     paths = [path for branches in trees.values() for tree in branches for path in tree.walk()]
     fitting = [path for path in paths if any(chunk.key.startswith(prefix) for chunk in path[-1].chunks)]
     if len(fitting) != 1 or not prefix:
@@ -133,7 +136,10 @@ def find_branch(trees: "dict[str, list[Branch]]", prefix: str) -> "tuple[Branch,
 
 
 def first_keys(branch: Branch) -> list[str]:
-    """Return the keys of a branch's chunks without a parent in it. Dropping these drops the whole branch."""
+    """Return the keys of a branch's chunks without a parent in it.
+
+    Dropping these drops the whole branch.
+    """
     own = {chunk.key for chunk in branch.chunks}
     return [chunk.key for chunk in branch.chunks if chunk.parent not in own]
 
@@ -175,7 +181,10 @@ class _Builder:
         self._parts: dict[str, tuple[ListedChunk, list[tuple[Branch, int]]]] = {}
 
     def grow(self, items: Sequence[_ChunkSuffix], start: int, before: str | None) -> list[Branch]:
-        """Return a branch for each distinct token at `start`. `before` is the text up to there."""
+        """Return a branch for each distinct token at `start`.
+
+        `before` is the text up to there.
+        """
         return [self._branch(group, start, before) for group in _grouped(items)]
 
     def assign_bytes(self) -> None:
@@ -256,7 +265,10 @@ def _num_alike(one: _ChunkSuffix, other: _ChunkSuffix) -> int:
 
 
 def _num_alike_chars(group: Sequence[_ChunkSuffix], ended: Sequence[_ChunkSuffix]) -> int | None:
-    """Return up to where the texts of a group agree. One that ends here agrees to its end."""
+    """Return up to where the texts of a group agree.
+
+    One that ends here agrees to its end.
+    """
     texts = [item.chunk.text for item in (ended or group)]
     known = sorted(text for text in texts if text is not None)
     if len(known) < len(texts):

@@ -96,7 +96,10 @@ class CacheDirectory:
         )
 
     def change_chunks(self, action: str, keys: list[str] | None = None) -> dict[str, Any]:
-        """Pin, unpin, drop, clear or gc. Loads mlx, because it uses the engine's disk tier."""
+        """Pin, unpin, drop, clear or gc.
+
+        Loads mlx, because it uses the engine's disk tier.
+        """
         try:
             return self._change(action, [bytes.fromhex(key) for key in keys or ()])
         except (OSError, *DATABASE_ERRORS) as error:

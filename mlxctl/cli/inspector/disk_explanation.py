@@ -1,4 +1,7 @@
-"""How much of a prompt is on disk, and where it differs. Pure."""
+"""How much of a prompt is on disk, and where it differs.
+
+Pure.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass

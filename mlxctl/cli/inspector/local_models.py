@@ -27,26 +27,38 @@ class LocalModels:
         self._adapters: dict[str, ModelAdapter | None] = {}
 
     def text(self, model: str, tokens: Tokens) -> str | None:
-        """Return the text of a model's tokens. None if the model is missing or lacks such tokens."""
+        """Return the text of a model's tokens.
+
+        None if the model is missing or lacks such tokens.
+        """
         adapter = self._adapter(model)
         if adapter is None or max(tokens, default=0) >= adapter.vocabulary.size:
             return None
         return b"".join(map(adapter.vocabulary.bytes_of, tokens)).decode(errors="replace")
 
     def user_markers(self, model: str) -> tuple[str, str] | None:
-        """Return the template's markers before and after a user message. None if unknown."""
+        """Return the template's markers before and after a user message.
+
+        None if unknown.
+        """
         adapter = self._adapter(model)
         return user_markers(adapter) if adapter is not None else None
 
     def prompt(self, model: str, protocol: str, body: dict[str, Any]) -> PromptTokens | None:
-        """Return the prompt of a request body. None if the model is missing. Raises InvalidRequest."""
+        """Return the prompt of a request body.
+
+        None if the model is missing. Raises InvalidRequest.
+        """
         adapter, request = self._adapter(model), _parse(protocol, body)
         return adapter.prompt_tokens(adapter.normalized(request)) if adapter is not None else None
 
     def section_at(
         self, model: str, protocol: str, body: dict[str, Any], position: int
     ) -> PromptSection | None:
-        """Return the message or tool that contains token `position`. None if the model is missing."""
+        """Return the message or tool that contains token `position`.
+
+        None if the model is missing.
+        """
         adapter, request = self._adapter(model), _parse(protocol, body)
         if adapter is None:
             return None

@@ -156,7 +156,10 @@ def branch_facts(path: Sequence[Branch], *, now: float) -> RenderableType:
 
 
 def plain(text: str) -> Text:
-    """Return one line of text without control characters. A very long one is shortened."""
+    """Return one line of text without control characters.
+
+    A very long one is shortened.
+    """
     return Text(escape_line(shortened(text)))
 
 

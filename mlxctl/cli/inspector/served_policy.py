@@ -78,7 +78,10 @@ class ServedPolicy:
         return self._request("POST", "/admin/guardrails/test", GuardrailTest, {"text": text})
 
     def test_request(self, request: RequestFile) -> GuardrailTest:
-        """Return what the guardrails do to a request's prompt. The request is not run."""
+        """Return what the guardrails do to a request's prompt.
+
+        The request is not run.
+        """
         body = {"request": request.body, "protocol": request.protocol}
         return self._request("POST", "/admin/guardrails/test", GuardrailTest, body)
 

@@ -35,7 +35,10 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundServer:
-    """A server that lists models. `pid` is set for one that was started here."""
+    """A server that lists models.
+
+    `pid` is set for one that was started here.
+    """
 
     url: str
     models: tuple[RemoteModel, ...]

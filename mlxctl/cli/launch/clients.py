@@ -21,7 +21,10 @@ _PI_RECENT_TOKENS = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """The server and model that a client uses. `url` has no path, `context_length` is in tokens."""
+    """The server and model that a client uses.
+
+    `url` has no path, `context_length` is in tokens.
+    """
 
     url: str
     model: str

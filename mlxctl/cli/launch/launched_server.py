@@ -52,7 +52,10 @@ def new_pid_file() -> Iterator[PidFile]:
 
 
 def find_launched_server() -> int | None:
-    """Return the process id of the server that was launched last. None unless it runs."""
+    """Return the process id of the server that was launched last.
+
+    None unless it runs.
+    """
     try:
         with locations.launched_pid_file().open("rb") as file:
             try:

@@ -121,7 +121,10 @@ def _last_part(source: str) -> str:
 
 
 def _find(name: str, library: "Library", *, is_quiet: bool) -> "NamedDirectory":
-    """Return the model to convert. Raises ModelError. A hub repository is downloaded first."""
+    """Return the model to convert. Raises ModelError.
+
+    A hub repository is downloaded first.
+    """
     from mlxctl.cli.models.downloads import download, missing_repository
 
     repository = missing_repository(name, library)

@@ -81,7 +81,10 @@ def _view(result: ModelResult, *, with_evidence: bool) -> dict[str, Any]:
 
 
 def check_free(file: Path | None) -> None:
-    """Raise SettingsError if the file exists. It may have been edited by hand."""
+    """Raise SettingsError if the file exists.
+
+    It may have been edited by hand.
+    """
     if file is not None and file.exists():
         raise SettingsError(f"{str(file)!r} exists and is not overwritten; name another file")
 
@@ -197,7 +200,10 @@ def overview_table(results: Sequence[ModelResult]) -> Table:
 
 
 def verdict(finding: Finding) -> Text:
-    """Return yes, no, unknown or failed. Failed is a question that raised an error."""
+    """Return yes, no, unknown or failed.
+
+    Failed is a question that raised an error.
+    """
     return (
         Text("failed", style="red")
         if finding.has_failed

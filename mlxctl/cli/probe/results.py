@@ -103,7 +103,10 @@ def probe_models(names: Sequence[str] | None, settings: Settings, options: Probe
 
 
 def read_results(names: Sequence[str] | None, settings: Settings) -> ProbeResults:
-    """Return stored results of the named models, or of all. Raises SettingsError, StoreError."""
+    """Return stored results of the named models, or of all.
+
+    Raises SettingsError, StoreError.
+    """
     store = open_store()
     # A server runs without this store; here its absence is an error.
     store.has_records()

@@ -223,7 +223,10 @@ def _check_options(options: tuple[str, ...], *, has_port: bool) -> str:
 
 
 def _newest_log() -> Path:
-    """Return the log that was written last. The service's when there is none."""
+    """Return the log that was written last.
+
+    The service's when there is none.
+    """
     from mlxctl.state import locations
 
     service, launched = locations.service_log_file(), locations.launched_log_file()

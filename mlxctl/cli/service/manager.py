@@ -51,7 +51,10 @@ class ServiceStatus:
 
 
 class ServiceManager(ABC):
-    """One service manager of the system. Raises ServiceFailed with the tool's own message."""
+    """One service manager of the system.
+
+    Raises ServiceFailed with the tool's own message.
+    """
 
     definition_file: Path
 
@@ -249,7 +252,10 @@ class Systemd(ServiceManager):
         _run(["systemctl", "--user", "stop", UNIT])
 
     def logout_hint(self) -> str | None:
-        """Return what keeps user units running after logout. None if that is set."""
+        """Return what keeps user units running after logout.
+
+        None if that is set.
+        """
         user = pwd.getpwuid(os.getuid()).pw_name
         if Path("/var/lib/systemd/linger", user).exists():
             return None

@@ -35,7 +35,10 @@ class ChildProcess:
         return self._ended.result() if self._ended.done() else None
 
     async def wait(self) -> int:
-        """Wait for the end and return the exit status. Negative for a signal."""
+        """Wait for the end and return the exit status.
+
+        Negative for a signal.
+        """
         return await asyncio.shield(self._ended)
 
     def kill(self) -> None:
@@ -87,7 +90,10 @@ def describe_exit(status: int) -> str:
 
 
 def _restore_sigchld() -> None:
-    """Restore the default handling of SIGCHLD. While it is ignored, the system keeps no exit status."""
+    """Restore the default handling of SIGCHLD.
+
+    While it is ignored, the system keeps no exit status.
+    """
     if (
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN

@@ -1,4 +1,7 @@
-"""The front's end of the socket: commands out, reports in. Event-loop thread only."""
+"""The front's end of the socket: commands out, reports in.
+
+Event-loop thread only.
+"""
 
 import asyncio
 import socket

@@ -99,7 +99,10 @@ class EngineClient:
 
     @property
     def hello(self) -> Hello | None:
-        """Process id, device and limits of the running engine. None before it has started."""
+        """Process id, device and limits of the running engine.
+
+        None before it has started.
+        """
         return self._supervisor.hello
 
     @property
@@ -109,7 +112,10 @@ class EngineClient:
 
     @property
     def lost(self) -> Mapping[str, ModelError]:
-        """Models that could not be loaded again after a restart. By name, with their errors."""
+        """Models that could not be loaded again after a restart.
+
+        By name, with their errors.
+        """
         return self._supervisor.lost
 
     @property
@@ -154,7 +160,10 @@ class EngineClient:
         return self._supervisor.cache_policy
 
     def configure_cache(self, policy: CachePolicy) -> None:
-        """Change the prefix cache's policy. A new time to live applies to later requests."""
+        """Change the prefix cache's policy.
+
+        A new time to live applies to later requests.
+        """
         self._supervisor.cache_policy = policy
         if self._supervisor.connection is not None:
             self._supervisor.connection.send(ConfigureCache(policy=policy))
@@ -170,11 +179,17 @@ class EngineClient:
         return self.hello.prefix_cache_bytes
 
     async def start(self, specs: list[ModelSpec]) -> None:
-        """Start the engine with these models, now and after every death. See EngineSupervisor."""
+        """Start the engine with these models, now and after every death.
+
+        See EngineSupervisor.
+        """
         await self._supervisor.start(specs)
 
     async def wait_ready(self) -> None:
-        """Wait until the models are loaded for the first time. Raises ModelError, EngineDied."""
+        """Wait until the models are loaded for the first time.
+
+        Raises ModelError, EngineDied.
+        """
         await self._supervisor.wait_ready()
 
     async def wait_lost(self) -> None:
@@ -253,7 +268,10 @@ class EngineClient:
         return await self._requests.jobs.run(self._begin(), next(self._numbers), command, collector.take)
 
     async def transcribe(self, window: AudioWindow, *, request_id: str = "") -> TranscribedWindow:
-        """Return the transcript of an audio window. Cancelling the task stops the work. Raises as `embed`."""
+        """Return the transcript of an audio window.
+
+        Cancelling the task stops the work. Raises as `embed`.
+        """
         command = partial(Transcribe, window=window, request_id=request_id)
         return await self._requests.jobs.run(self._begin(), next(self._numbers), command, _transcript)
 
@@ -265,7 +283,10 @@ class EngineClient:
         return self._requests.jobs.stream(self._begin(), next(self._numbers), command)
 
     def read_grammar_vocabulary(self, name: str, stop_token_ids: frozenset[int]) -> None:
-        """Prepare grammar matching for a loaded model. Raises EngineRecovering, ShuttingDown."""
+        """Prepare grammar matching for a loaded model.
+
+        Raises EngineRecovering, ShuttingDown.
+        """
         self._supervisor.ready_connection().send(
             ReadGrammarVocabulary(name=name, stop_token_ids=sorted(stop_token_ids))
         )

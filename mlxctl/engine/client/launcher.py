@@ -1,4 +1,7 @@
-"""Runs the engine in a child process, or in a thread. Front side; no MLX."""
+"""Runs the engine in a child process, or in a thread.
+
+Front side; no MLX.
+"""
 
 import asyncio
 import contextlib
@@ -63,7 +66,10 @@ class EngineProcess:
                 path.unlink(missing_ok=True)
 
     async def end(self, *, grace_seconds: float) -> str | None:
-        """Wait for the process. Kill it if it does not end in time."""
+        """Wait for the process.
+
+        Kill it if it does not end in time.
+        """
         process = self._process
         if process is None:
             return None
@@ -114,7 +120,10 @@ class EngineProcess:
 
 
 class InlineEngine:
-    """The engine in a thread of this process. For tests and one-shot commands."""
+    """The engine in a thread of this process.
+
+    For tests and one-shot commands.
+    """
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
@@ -132,7 +141,10 @@ class InlineEngine:
         return ours
 
     async def end(self, *, grace_seconds: float) -> str | None:
-        """Wait for the thread. It cannot be killed, and ends with its socket."""
+        """Wait for the thread.
+
+        It cannot be killed, and ends with its socket.
+        """
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, grace_seconds)
             self._thread = None

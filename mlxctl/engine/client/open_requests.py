@@ -1,4 +1,7 @@
-"""Unfinished requests of the engine, and the wait for new ones. Event-loop thread only."""
+"""Unfinished requests of the engine, and the wait for new ones.
+
+Event-loop thread only.
+"""
 
 import asyncio
 import time
@@ -136,7 +139,10 @@ class QueuePace:
         self._started[sequence_id] = now
 
     def ended(self, sequence_id: int, *, now: float) -> None:
-        """Note that a sequence has ended. One that never started does not count."""
+        """Note that a sequence has ended.
+
+        One that never started does not count.
+        """
         began = self._started.pop(sequence_id, None)
         if began is not None:
             mean = now - began if self._mean_seconds is None else self._mean_seconds

@@ -28,7 +28,10 @@ class VectorCollector:
         self._num_left = len(lengths)
 
     def take(self, report: Embedded) -> list[bytes] | None:
-        """Take a report, and return all vectors with the last. Vectors are in the order of the texts."""
+        """Take a report, and return all vectors with the last.
+
+        Vectors are in the order of the texts.
+        """
         num_bytes = len(report.vectors) // len(report.places) if report.places else 0
         for index, place in enumerate(report.places):
             self._vectors[place] = report.vectors[index * num_bytes : (index + 1) * num_bytes]
@@ -44,7 +47,10 @@ class _PendingJob:
 
 
 class PendingJobs:
-    """Collects the reports of open jobs. `on_empty` is called when the last has ended."""
+    """Collects the reports of open jobs.
+
+    `on_empty` is called when the last has ended.
+    """
 
     def __init__(self, *, on_empty: Callable[[], None]) -> None:
         self._jobs: dict[int, _PendingJob] = {}

@@ -112,7 +112,10 @@ class PendingModelLoads:
 async def _is_answered(
     connection: EngineConnection, answer: "asyncio.Future[Any]", *, seconds: float, what: str
 ) -> bool:
-    """Wait for a report up to `seconds`. Raises EngineDied when the engine ends."""
+    """Wait for a report up to `seconds`.
+
+    Raises EngineDied when the engine ends.
+    """
     lost = asyncio.ensure_future(connection.lost.wait())
     try:
         await asyncio.wait({answer, lost}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

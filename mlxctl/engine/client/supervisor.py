@@ -44,7 +44,10 @@ _log = logging.getLogger(__name__)
 
 
 class EngineSupervisor:
-    """Starts the engine and its models, again after each death. Reports go to `requests`."""
+    """Starts the engine and its models, again after each death.
+
+    Reports go to `requests`.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,7 @@
-"""The updates of one sequence, as the front receives them. Event-loop thread only."""
+"""The updates of one sequence, as the front receives them.
+
+Event-loop thread only.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -118,7 +121,10 @@ class TokenStream:
             self._wake()
 
     def abort(self, error: MlxctlError) -> None:
-        """Cancel the sequence in the engine. The reader fails with `error`."""
+        """Cancel the sequence in the engine.
+
+        The reader fails with `error`.
+        """
         if not self._is_closed:
             self._error = error
             self.cancel()

@@ -1,4 +1,7 @@
-"""Grammar matcher: the allowed next tokens of one row. Owned by the MLX thread."""
+"""Grammar matcher: the allowed next tokens of one row.
+
+Owned by the MLX thread.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

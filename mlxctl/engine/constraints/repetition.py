@@ -1,4 +1,7 @@
-"""Repetition penalty of the DRY sampler (p-e-w 2024). Pure; works on token ids."""
+"""Repetition penalty of the DRY sampler (p-e-w 2024).
+
+Pure; works on token ids.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

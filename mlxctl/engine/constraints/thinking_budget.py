@@ -1,4 +1,7 @@
-"""Thinking budget: ends a row's thinking at its token limit. Pure; works on token ids."""
+"""Thinking budget: ends a row's thinking at its token limit.
+
+Pure; works on token ids.
+"""
 
 from enum import Enum
 

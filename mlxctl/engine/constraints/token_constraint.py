@@ -1,4 +1,7 @@
-"""Token constraint of one row: grammar, thinking budget, repetition penalty. Owned by the MLX thread."""
+"""Token constraint of one row: grammar, thinking budget, repetition penalty.
+
+Owned by the MLX thread.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -72,7 +75,10 @@ class TokenConstraint:
         self._grammar.fill_mask(words)
 
     def mask_draft(self, draft: Sequence[int], words: "np.ndarray[Any, np.dtype[np.int32]]") -> int:
-        """Return how many tokens of a draft the grammar allows. Sets `words` as GrammarMatcher does."""
+        """Return how many tokens of a draft the grammar allows.
+
+        Sets `words` as GrammarMatcher does.
+        """
         assert self._grammar is not None, "only a grammar masks"
         return self._grammar.mask_draft(draft, words)
 

@@ -32,7 +32,10 @@ SPARE_ROWS_BYTES = 256 * 1024 * 1024
 
 
 def new_caches(model: Any, kv_format: KVFormats | None = None) -> Caches:
-    """Return empty caches for one sequence. `kv_format` quantizes those of layers that keep every token."""
+    """Return empty caches for one sequence.
+
+    `kv_format` quantizes those of layers that keep every token.
+    """
     from mlx_lm.models.cache import make_prompt_cache
 
     caches = make_prompt_cache(model)
@@ -47,7 +50,10 @@ def arrays(caches: Caches) -> list[mx.array]:
 
 
 def evaluate(caches: Caches) -> None:
-    """Evaluate all arrays of caches. They then hold no graph and no parent buffer."""
+    """Evaluate all arrays of caches.
+
+    They then hold no graph and no parent buffer.
+    """
     mx.eval(arrays(caches))
 
 
@@ -241,7 +247,10 @@ def finish_forward(caches: Caches, paddings: list[int]) -> None:
 
 
 def _layers_with_lengths(caches: Caches) -> list[Any]:
-    """Return the layers that need the length of each row. These do not grow."""
+    """Return the layers that need the length of each row.
+
+    These do not grow.
+    """
     return [layer for layer in leaves(caches) if not grows(layer)]
 
 

@@ -1,4 +1,7 @@
-"""Rows that decode together in one forward pass per step. MLX thread only."""
+"""Rows that decode together in one forward pass per step.
+
+MLX thread only.
+"""
 
 from collections import abc
 from typing import Any
@@ -85,7 +88,10 @@ class DecodeBatch:
         spare_bytes: int = kv.SPARE_ROWS_BYTES,
         piece_bytes: int = kv.PIECE_BYTES,
     ) -> "DecodeBatch":
-        """Return one batch of all rows; sizes as in `join`. The given batches must not be used again."""
+        """Return one batch of all rows; sizes as in `join`.
+
+        The given batches must not be used again.
+        """
         for batch in batches:
             batch.finish_draw()
             batch.settle_scores()
@@ -112,7 +118,10 @@ class DecodeBatch:
         return result
 
     def build(self) -> "StepInFlight":
-        """Build the next forward pass, for `start`. Returns the tokens that it reads."""
+        """Build the next forward pass, for `start`.
+
+        Returns the tokens that it reads.
+        """
         in_flight = self.settle()
         if all(row.is_exhausted for row in self.rows):
             return in_flight
@@ -128,7 +137,10 @@ class DecodeBatch:
         return in_flight
 
     def settle(self) -> "StepInFlight":
-        """Return the tokens in flight without building a pass. `inputs` are known once they are read."""
+        """Return the tokens in flight without building a pass.
+
+        `inputs` are known once they are read.
+        """
         in_flight = StepInFlight(
             list(self.rows), self.inputs, self._draw, self.early_scores, has_scores=self._has_scores
         )
@@ -167,7 +179,10 @@ class DecodeBatch:
         mx.async_eval(*kv.arrays(self.caches[:1]))  # type: ignore[no-untyped-call]
 
     def read_in_flight(self, rows: abc.Sequence[Sequence]) -> list[RowResult]:
-        """Wait for the tokens in flight of some rows. Those of the others stay in flight."""
+        """Wait for the tokens in flight of some rows.
+
+        Those of the others stay in flight.
+        """
         self.settle_scores()
         in_flight = StepInFlight(
             self.rows, self.inputs, self._draw, self.early_scores, has_scores=False
@@ -217,7 +232,10 @@ class DecodeBatch:
             self._draw.finish()
 
     def settle_scores(self) -> None:
-        """Wait for the scores in flight and store them by sequence. Needed before rows change."""
+        """Wait for the scores in flight and store them by sequence.
+
+        Needed before rows change.
+        """
         if self._draw is not None and self._has_scores:
             self.early_scores |= {
                 row.sequence_id: score for row, score in zip(self.rows, self._draw.scores(), strict=True)
@@ -274,11 +292,17 @@ class StepInFlight:
 
 
 def in_join_order(batches: abc.Sequence[DecodeBatch]) -> list[DecodeBatch]:
-    """Return batches with the largest first. It is most likely to have spare rows for the others."""
+    """Return batches with the largest first.
+
+    It is most likely to have spare rows for the others.
+    """
     return sorted(batches, key=lambda batch: -len(batch.rows))
 
 
 def _shifts(rows: abc.Sequence[Sequence]) -> dict[str, mx.array]:
-    """Return position shifts of rows with images. For a model with three-axis positions."""
+    """Return position shifts of rows with images.
+
+    For a model with three-axis positions.
+    """
     shifts = [row.position_shift for row in rows]
     return {"shifts": mx.array(shifts, dtype=mx.int32)} if any(shifts) else {}

@@ -42,7 +42,10 @@ class _Growing:
         return True
 
     def _append(self, keys: mx.array, values: mx.array, end: int) -> tuple[Packed, Packed]:
-        """Write quantized keys and values up to position `end`. Returns all up to there."""
+        """Write quantized keys and values up to position `end`.
+
+        Returns all up to there.
+        """
         new_end = end + keys.shape[2]
         self.keys = self._put(self.keys, keys, end, new_end)
         self.values = self._put(self.values, values, end, new_end)

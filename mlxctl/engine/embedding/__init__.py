@@ -1,1 +1,4 @@
-"""Embedding models in the engine. MLX thread only, except `queue`, which is pure."""
+"""Embedding models in the engine.
+
+MLX thread only, except `queue`, which is pure.
+"""

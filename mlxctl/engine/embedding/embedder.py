@@ -26,17 +26,26 @@ class Computed:
 
 
 class Embedder(Protocol):
-    """Computes slices of jobs with one model. With `can_split_texts` a slice may be a part of a text."""
+    """Computes slices of jobs with one model.
+
+    With `can_split_texts` a slice may be a part of a text.
+    """
 
     can_split_texts: bool
 
     @property
     def bytes_for(self) -> Callable[[int], int]:
-        """Return the function from a text's tokens to its memory. In bytes, while the text is computed."""
+        """Return the function from a text's tokens to its memory.
+
+        In bytes, while the text is computed.
+        """
         ...
 
     def run(self, part: EmbeddingSlice, *, max_tokens: int) -> Computed:
-        """Compute a slice, or about `max_tokens` of it. After a part, the same slice must follow."""
+        """Compute a slice, or about `max_tokens` of it.
+
+        After a part, the same slice must follow.
+        """
         ...
 
     def drop(self, job_id: int) -> None:

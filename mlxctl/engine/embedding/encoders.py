@@ -75,7 +75,10 @@ class BertEncoder:
         self.vocabulary_size = _num_rows(model.embeddings.word_embeddings)
 
     def begin(self, token_ids: mx.array, segments: mx.array | None = None) -> mx.array:
-        """Return token, position and segment embeddings. RoBERTa has one segment only."""
+        """Return token, position and segment embeddings.
+
+        RoBERTa has one segment only.
+        """
         has_segments = self.config["type_vocab_size"] > 1
         states: mx.array = self._embeddings(token_ids, segments if has_segments else None)
         return states
@@ -191,7 +194,10 @@ def open_encoder(model: Any, kind: EncoderKind) -> Encoder:
 
 
 def encoded(encoder: Encoder, token_ids: mx.array) -> mx.array:
-    """Return the output for texts of equal length. Runs all layers at once."""
+    """Return the output for texts of equal length.
+
+    Runs all layers at once.
+    """
     lengths = [token_ids.shape[1]] * token_ids.shape[0]
     masks, states = Masks(lengths, width=token_ids.shape[1], reach=encoder.reach), encoder.begin(token_ids)
     for index in range(encoder.num_layers):

@@ -23,7 +23,10 @@ _FLOAT_BYTES = 4
 
 
 def load_embedding_model(spec: ModelSpec, recipe: EmbeddingRecipe) -> Generator[int, None, LoadedWeights]:
-    """Load the model without its head and run one token. Yields the number of bytes read so far."""
+    """Load the model without its head and run one token.
+
+    Yields the number of bytes read so far.
+    """
     started = time.monotonic()
     for _ in import_in_thread(*modules_of(recipe)):
         yield 0
@@ -64,7 +67,10 @@ def _measure_encoder(model: Any, recipe: EmbeddingRecipe, kind: EncoderKind, sta
 
 
 def _estimate_bytes(config: Mapping[str, Any], num_tokens: int) -> int:
-    """Estimate the memory of one layer for a text. 0 where the configuration lacks a size."""
+    """Estimate the memory of one layer for a text.
+
+    0 where the configuration lacks a size.
+    """
     estimate = estimate_prefill_bytes(
         config,
         chunk_tokens=num_tokens,

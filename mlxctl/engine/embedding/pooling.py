@@ -15,7 +15,10 @@ _SMALLEST_NORM = 1e-12
 
 
 class PooledText:
-    """The pooled state of one text. Hidden states are added in order, in float32."""
+    """The pooled state of one text.
+
+    Hidden states are added in order, in float32.
+    """
 
     def __init__(self, pooling: Sequence[Pooling]) -> None:
         self._pooling = pooling
@@ -42,7 +45,10 @@ class PooledText:
 
 
 def shortened(vectors: mx.array, *, dimensions: int | None, is_normalized: bool) -> mx.array:
-    """Cut vectors (texts, width) to `dimensions`. They are normalized again if the model normalizes."""
+    """Cut vectors (texts, width) to `dimensions`.
+
+    They are normalized again if the model normalizes.
+    """
     vectors = vectors[:, :dimensions].astype(mx.float32)
     lengths = mx.linalg.norm(vectors, axis=-1, keepdims=True)
     return vectors / mx.maximum(lengths, _SMALLEST_NORM) if is_normalized else vectors

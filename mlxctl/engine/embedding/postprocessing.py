@@ -39,7 +39,10 @@ class EmbeddingPostprocessor:
         ]
 
     def packed(self, pooled: Sequence[PooledText], *, dimensions: int | None) -> bytes:
-        """Return the vectors of completed texts as packed float32. All dimensions if `dimensions` is None."""
+        """Return the vectors of completed texts as packed float32.
+
+        All dimensions if `dimensions` is None.
+        """
         vectors = mx.stack([text.vector() for text in pooled])
         for layer, activation, norm in self._dense:
             vectors = activation(layer(vectors))

@@ -35,7 +35,10 @@ class EmbeddingJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSlice:
-    """One turn of a job: whole texts, or part of one. A part is `num_tokens` from `start` on."""
+    """One turn of a job: whole texts, or part of one.
+
+    A part is `num_tokens` from `start` on.
+    """
 
     job: EmbeddingJob
     places: tuple[int, ...]
@@ -103,7 +106,10 @@ class EmbeddingQueue:
         return taken
 
     def put_back(self, part: EmbeddingSlice) -> None:
-        """Give an unfinished slice the next turn. It holds memory until it is done."""
+        """Give an unfinished slice the next turn.
+
+        It holds memory until it is done.
+        """
         if part.job in self._jobs:
             self._jobs.remove(part.job)
         part.job.unfinished = part

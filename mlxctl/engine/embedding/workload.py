@@ -1,4 +1,7 @@
-"""Embedding in the engine: one slice of a job at a time. MLX thread only."""
+"""Embedding in the engine: one slice of a job at a time.
+
+MLX thread only.
+"""
 
 import time
 from array import array
@@ -22,7 +25,10 @@ _MIN_SLICE_TOKENS = 16
 
 
 class EmbeddingWorkload(Workload):
-    """Embeds the texts of open jobs, slice by slice. A slice takes as long as one of a prompt may."""
+    """Embeds the texts of open jobs, slice by slice.
+
+    A slice takes as long as one of a prompt may.
+    """
 
     task_type: ClassVar[type] = EmbeddingTask
     command_types: ClassVar[tuple[type, ...]] = (Embed,)
@@ -59,7 +65,10 @@ class EmbeddingWorkload(Workload):
         return self._queue.has_work_for(name)
 
     def take(self, command: Embed) -> None:
-        """Queue an embedding job. A job whose longest text needs more memory than there is fails at once."""
+        """Queue an embedding job.
+
+        A job whose longest text needs more memory than there is fails at once.
+        """
         embedder = self._embedders.get(command.model)
         if embedder is None:
             self._fail(command, f"embedding model {command.model!r} is not loaded")

@@ -1,4 +1,7 @@
-"""Prefill of several prompts in one batch, evaluated in turns. MLX thread only."""
+"""Prefill of several prompts in one batch, evaluated in turns.
+
+MLX thread only.
+"""
 
 from collections import abc
 from typing import TYPE_CHECKING, Any

@@ -116,7 +116,10 @@ def _kv_bytes_per_token(caches: kv.Caches, abilities: CacheAbilities) -> int:
 
 
 def bytes_per_token(layer: Any) -> int:
-    """Return the bytes that one more token costs in a layer's cache. Recurrent layers cost none."""
+    """Return the bytes that one more token costs in a layer's cache.
+
+    Recurrent layers cost none.
+    """
     arrays = growing_arrays(layer) if hasattr(layer, "keys") else []
     return sum(array.nbytes for array in arrays) // arrays[0].shape[2] if arrays else 0
 

@@ -1,4 +1,7 @@
-"""A prefill pass that is evaluated some layers at a time. MLX thread only."""
+"""A prefill pass that is evaluated some layers at a time.
+
+MLX thread only.
+"""
 
 import math
 import time

@@ -1,4 +1,7 @@
-"""What a sequence holds on the device before it decodes. MLX thread only."""
+"""What a sequence holds on the device before it decodes.
+
+MLX thread only.
+"""
 
 import time
 from dataclasses import dataclass
@@ -54,7 +57,10 @@ class PrefillState:
         return caches
 
     def preallocate(self, capacity: int, stream: mx.Stream, bytes_per_second: float) -> None:
-        """Grow the caches to `capacity` tokens, some layers each time. See CachePreallocator."""
+        """Grow the caches to `capacity` tokens, some layers each time.
+
+        See CachePreallocator.
+        """
         assert self.caches is not None, "a prompt is restored first"
         if self.preallocator is None:
             self.preallocator = CachePreallocator(

@@ -1,4 +1,7 @@
-"""What sequences reuse from the prefix cache and store in it. For one model. MLX thread only."""
+"""What sequences reuse from the prefix cache and store in it.
+
+For one model. MLX thread only.
+"""
 
 import contextlib
 from collections import abc
@@ -28,7 +31,10 @@ _MIN_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class PreemptedCaches:
-    """The caches of a preempted row, without its last token. Nothing is copied when it continues."""
+    """The caches of a preempted row, without its last token.
+
+    Nothing is copied when it continues.
+    """
 
     caches: Caches
     storage: StorageFormat | None
@@ -221,7 +227,10 @@ class PrefixCoordinator:
                 )
 
     def take_fetched(self, records: Iterable[FetchedRecord]) -> list[Sequence]:
-        """Put records that were read from disk into memory. Returns the sequences that have all of theirs."""
+        """Put records that were read from disk into memory.
+
+        Returns the sequences that have all of theirs.
+        """
         ready = []
         for record in records:
             for state in list(self._restoring):
@@ -245,7 +254,10 @@ class PrefixCoordinator:
         return self._last.num_bytes if self._last is not None else 0
 
     def release_working_caches(self) -> None:
-        """Free the last conversation's working cache. The prefix cache holds the same tokens."""
+        """Free the last conversation's working cache.
+
+        The prefix cache holds the same tokens.
+        """
         self._last = None
 
     @property

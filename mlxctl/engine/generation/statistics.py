@@ -1,4 +1,7 @@
-"""Statistics of text generation: counters, histograms, and current sizes. MLX thread only."""
+"""Statistics of text generation: counters, histograms, and current sizes.
+
+MLX thread only.
+"""
 
 import mlx.core as mx
 

@@ -1,4 +1,7 @@
-"""Errors that end a request, and how they are reported. Includes errors of other packages. Pure."""
+"""Errors that end a request, and how they are reported.
+
+Includes errors of other packages. Pure.
+"""
 
 import logging
 

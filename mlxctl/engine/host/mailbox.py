@@ -62,7 +62,10 @@ class Mailbox:
             raise FrontGoneError(f"unreadable command: {error}") from error
 
     def publish(self, report: AnyReport) -> None:
-        """Send a report to the front. Buffers what the socket does not take yet. Raises FrontGoneError."""
+        """Send a report to the front.
+
+        Buffers what the socket does not take yet. Raises FrontGoneError.
+        """
         self._unsent += encode_frame(report)
         self._flush()
         if len(self._unsent) > _MAX_UNSENT_BYTES:

@@ -124,7 +124,10 @@ class MachineMemory:
 
 
 def return_free_memory() -> None:
-    """Return memory that the allocator holds unused to the system. Takes some milliseconds."""
+    """Return memory that the allocator holds unused to the system.
+
+    Takes some milliseconds.
+    """
     libc = _libc()
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)

@@ -17,7 +17,10 @@ class Waker:
         return self._read
 
     def wake(self) -> None:
-        """Make the waker's pipe readable. Callable from any thread; a full pipe is readable already."""
+        """Make the waker's pipe readable.
+
+        Callable from any thread; a full pipe is readable already.
+        """
         with contextlib.suppress(BlockingIOError):
             os.write(self._write, b"!")
 

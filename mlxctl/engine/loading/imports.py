@@ -1,4 +1,7 @@
-"""Slow imports on a separate thread. Only for modules that create no arrays when they are imported."""
+"""Slow imports on a separate thread.
+
+Only for modules that create no arrays when they are imported.
+"""
 
 import importlib
 from collections.abc import Iterator

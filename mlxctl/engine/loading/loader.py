@@ -174,7 +174,10 @@ def parameter_bytes(model: Any) -> int:
 
 
 def error_line(error: BaseException) -> str:
-    """Return an exception of another library as one line. At most 300 characters."""
+    """Return an exception of another library as one line.
+
+    At most 300 characters.
+    """
     text = " ".join(str(error).split()) or type(error).__name__
     kind: Literal["", "missing key "] = "missing key " if isinstance(error, KeyError) else ""
     return kind + (text if len(text) <= 300 else text[:297] + "…")

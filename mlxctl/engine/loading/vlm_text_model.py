@@ -152,7 +152,10 @@ def _refuse_other_files(path: Path, config: dict[str, Any]) -> None:
 
 @contextmanager
 def no_code_of_models() -> Iterator[None]:
-    """Make mlx-vlm refuse a config.json that names Python code. It has no option for that."""
+    """Make mlx-vlm refuse a config.json that names Python code.
+
+    It has no option for that.
+    """
     from mlx_vlm import utils
 
     find_classes = utils.get_model_and_args

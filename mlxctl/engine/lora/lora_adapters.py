@@ -20,7 +20,10 @@ _NORM_ROWS = 512
 
 
 class LoraMismatch(ValueError):
-    """An adapter does not fit its model. The message names the tensor or layer."""
+    """An adapter does not fit its model.
+
+    The message names the tensor or layer.
+    """
 
 
 class LoraAdapters:
@@ -60,7 +63,10 @@ class LoraAdapters:
         return 2 * (spec.num_bytes + self.num_bytes)
 
     def mount(self, spec: LoraSpec) -> Generator[None, None, None]:
-        """Check the whole adapter, then mount it. Raises LoraMismatch, OSError; nothing has changed then."""
+        """Check the whole adapter, then mount it.
+
+        Raises LoraMismatch, OSError; nothing has changed then.
+        """
         try:
             tensors: Any = mx.load(str(spec.file), format="safetensors")
         except RuntimeError as error:
@@ -198,7 +204,10 @@ class LoraAdapters:
         self._use(after, tables)
 
     def _stacked(self, path: str, rank: int, slots: Iterable[LoraMatrices | None]) -> LoraTable:
-        """Return the table of one layer. A slot is None where its adapter does not adapt the layer."""
+        """Return the table of one layer.
+
+        A slot is None where its adapter does not adapt the layer.
+        """
         module = self._modules[path]
         *experts, num_in, num_out = layers.layer_shape(module)
         num_experts = experts[0] if experts else 1
@@ -259,7 +268,10 @@ def _gain(
 
 
 def _padded(array: mx.array, axis: int, rank: int) -> mx.array:
-    """Return an array whose rank axis is `rank` long. Zeros are added or removed at its end."""
+    """Return an array whose rank axis is `rank` long.
+
+    Zeros are added or removed at its end.
+    """
     missing = rank - array.shape[axis]
     if missing < 0:
         return array[:, :rank] if axis == 1 else array[:, :, :rank]

@@ -1,4 +1,7 @@
-"""Mounts and unmounts LoRA adapters between steps, a piece at a time. MLX thread only."""
+"""Mounts and unmounts LoRA adapters between steps, a piece at a time.
+
+MLX thread only.
+"""
 
 import time
 from collections.abc import Callable, Generator

@@ -153,7 +153,10 @@ class _LoraSwitch(_LoraLayer):
 
 
 class _LoraSwitchBlock:
-    """Expert block that keeps token order while rows have adapters. Otherwise tokens are sorted by expert."""
+    """Expert block that keeps token order while rows have adapters.
+
+    Otherwise tokens are sorted by expert.
+    """
 
     lora_rows: LoraRows
 
@@ -191,7 +194,10 @@ def base_class(module: Any) -> type | None:
 
 
 def is_switch_block(module: Any) -> bool:
-    """Whether a module is a block of experts. Its tokens stay in order while rows have adapters."""
+    """Whether a module is a block of experts.
+
+    Its tokens stay in order while rows have adapters.
+    """
     return _BASES.get(type(module), type(module)) in (SwitchGLU, SwitchMLP)
 
 
@@ -201,7 +207,10 @@ def is_expert_layer(module: Any) -> bool:
 
 
 def adapt(module: Any) -> None:
-    """Give a layer or a block of experts its adapted class. Its attribute `lora` is set already."""
+    """Give a layer or a block of experts its adapted class.
+
+    Its attribute `lora` is set already.
+    """
     module.__class__ = _ADAPTED.get(type(module), type(module))
 
 
@@ -233,7 +242,10 @@ def weight_rows(module: Any, start: int, end: int) -> mx.array:
 
 
 def layer_shape(module: Any) -> tuple[int, ...]:
-    """Return (in, out) of a layer. (experts, in, out) for experts, (vocabulary, out) for an embedding."""
+    """Return (in, out) of a layer.
+
+    (experts, in, out) for experts, (vocabulary, out) for an embedding.
+    """
     *experts, rows, columns = module.weight.shape
     if hasattr(module, "bits"):
         columns = columns * 32 // module.bits

@@ -52,7 +52,10 @@ class TopKTopPFilter:
     """
 
     def __init__(self, top_k: mx.array, top_p: mx.array, is_used: mx.array, *, num_sorted: int) -> None:
-        """`num_sorted` most likely tokens of a row are sorted. The arrays are (B, 1)."""
+        """`num_sorted` most likely tokens of a row are sorted.
+
+        The arrays are (B, 1).
+        """
         self._top_k = top_k
         self._top_p = top_p
         self._is_used = is_used
@@ -62,7 +65,10 @@ class TopKTopPFilter:
     def of(
         cls, params: abc.Sequence[SamplingParams], vocabulary_size: int, *, has_small_top_k: bool
     ) -> "TopKTopPFilter | None":
-        """Return the filter of rows with small top_k, or of others. None if no row uses it."""
+        """Return the filter of rows with small top_k, or of others.
+
+        None if no row uses it.
+        """
         is_used = [
             row.temperature > 0
             and bool(row.top_k or row.top_p < 1)

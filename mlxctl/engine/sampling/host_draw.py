@@ -211,7 +211,10 @@ def _is_top_choice(weights: Row, threshold: float) -> Mask:
 
 
 def _curved(relative: Row, curve: ToneCurve) -> Row:
-    """Apply the curve of `ToneCurves`. Takes and returns log-probabilities relative to the largest."""
+    """Apply the curve of `ToneCurves`.
+
+    Takes and returns log-probabilities relative to the largest.
+    """
     z = relative + np.float32(curve.pivot_offset)
     shoulder = curve.width + curve.shoulder * np.log1p(np.maximum(z - curve.width, 0) / curve.shoulder)
     toe = -curve.width - curve.toe * np.log1p(np.maximum(-z - curve.width, 0) / curve.toe)

@@ -1,4 +1,7 @@
-"""Constraints of a batch's next tokens, as arrays for the sampler. Knows no MLX."""
+"""Constraints of a batch's next tokens, as arrays for the sampler.
+
+Knows no MLX.
+"""
 
 from collections import abc
 from dataclasses import dataclass, field

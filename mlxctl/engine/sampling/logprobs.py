@@ -82,7 +82,10 @@ def log_softmax(raw: mx.array) -> mx.array:
 
 
 def score_of(raw: "np.ndarray[Any, np.dtype[np.float32]]", token_id: int, num_top: int) -> Score:
-    """Return the score of a token, computed on the host. `raw` are its logits (V,)."""
+    """Return the score of a token, computed on the host.
+
+    `raw` are its logits (V,).
+    """
     relative = raw - raw.max()
     normalizer = float(np.log(np.exp(relative).sum(dtype=np.float64)))
     num_top = min(num_top, relative.size - 1)

@@ -58,7 +58,10 @@ class BatchSampler:
     def sample(
         self, logits: mx.array, rows: abc.Sequence[Sequence], constraints: LogitConstraints | None = None
     ) -> Draw:
-        """Return the next token of every row, and requested scores. `logits` is (B, V), any float type."""
+        """Return the next token of every row, and requested scores.
+
+        `logits` is (B, V), any float type.
+        """
         raw = logits.astype(mx.float32)
         processed = self._process(raw, rows, constraints)
         forced = constraints.forced if constraints is not None else None

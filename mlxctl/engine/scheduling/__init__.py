@@ -1,1 +1,4 @@
-"""Scheduling: which sequences run in a step, with how many tokens. Pure; MLX thread."""
+"""Scheduling: which sequences run in a step, with how many tokens.
+
+Pure; MLX thread.
+"""

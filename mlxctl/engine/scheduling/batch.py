@@ -1,4 +1,7 @@
-"""Batch: one step's work from scheduler to runner, and its results. Pure."""
+"""Batch: one step's work from scheduler to runner, and its results.
+
+Pure.
+"""
 
 from collections import abc
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Fair queue: order in which prompts are prefilled. Pure; owned by the MLX thread."""
+"""Fair queue: order in which prompts are prefilled.
+
+Pure; owned by the MLX thread.
+"""
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
@@ -64,7 +67,10 @@ class FairQueue:
 
     @staticmethod
     def let_overtake(sequence: Sequence, num_tokens: int) -> None:
-        """Let others overtake a sequence anew. That is after the first turn of its pass over `num_tokens`."""
+        """Let others overtake a sequence anew.
+
+        That is after the first turn of its pass over `num_tokens`.
+        """
         sequence.standing.let_overtake(_OVERTAKING_SHARE * num_tokens)
 
     def ranked(self, candidates: Iterable[Sequence], *, now: float) -> list[Sequence]:

@@ -48,7 +48,10 @@ class ModelCosts:
 
     @property
     def affordable_prompt_padding_tokens(self) -> int:
-        """Padding tokens of prompts in one pass. Below 0 they are prefilled alone."""
+        """Padding tokens of prompts in one pass.
+
+        Below 0 they are prefilled alone.
+        """
         return self.affordable_padding_tokens if self.can_pad_prompts else -1
 
     @property

@@ -1,4 +1,7 @@
-"""Cost model of prefill passes: fixed and per-token costs. Pure; owned by the MLX thread."""
+"""Cost model of prefill passes: fixed and per-token costs.
+
+Pure; owned by the MLX thread.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -39,7 +42,10 @@ class PassCost:
         return self.fixed + self.per_token * num_tokens
 
     def tokens_within(self, seconds: float, *, maximum: int) -> int:
-        """Return the tokens of a pass of this duration. 0 if the fixed part takes longer."""
+        """Return the tokens of a pass of this duration.
+
+        0 if the fixed part takes longer.
+        """
         for_tokens = seconds - self.fixed
         if for_tokens < 0:
             return 0
@@ -60,7 +66,10 @@ class PassCosts:
         self._quartiles: dict[int, dict[int, tuple[float, int]]] = {}
 
     def observe(self, num_tokens: int, seconds: float, *, context: int = 0) -> None:
-        """Add the duration of a pass. `context` is the number of tokens before it in the longest row."""
+        """Add the duration of a pass.
+
+        `context` is the number of tokens before it in the longest row.
+        """
         self._recent.append((num_tokens, seconds, context))
         size, context_range = num_tokens.bit_length(), _context_range(context)
         measured = self._contexts.setdefault(context_range, {}).setdefault(
@@ -70,7 +79,10 @@ class PassCosts:
         self._quartiles.setdefault(context_range, {})[size] = lower_quartile(measured)
 
     def cost(self, *, context: int = 0) -> PassCost | None:
-        """Return the cost of a pass after `context` tokens. None before the first measurement."""
+        """Return the cost of a pass after `context` tokens.
+
+        None before the first measurement.
+        """
         line = self._line(context)
         if line is None:
             return None

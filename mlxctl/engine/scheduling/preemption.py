@@ -79,7 +79,10 @@ class PreemptionPlanner:
         self.policy = policy
 
     def next(self, *, now: float, available_bytes: int) -> Preemption | None:
-        """Return the next row to interrupt. None if every row keeps its place."""
+        """Return the next row to interrupt.
+
+        None if every row keeps its place.
+        """
         for queue in self._queues.values():
             for row in queue.decoding:
                 if row.standing.is_paused and row.num_slice_tokens and not row.is_exhausted:

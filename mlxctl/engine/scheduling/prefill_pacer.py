@@ -85,7 +85,10 @@ class StepCosts:
         measured.setdefault(rows.bit_length(), deque(maxlen=_MAX_MEASURED_STEPS)).append(seconds)
 
     def seconds(self, rows: int) -> float | None:
-        """Return the duration for the nearest known number of rows. None before the first."""
+        """Return the duration for the nearest known number of rows.
+
+        None before the first.
+        """
         size = rows.bit_length()
         alone, beside = _nearest(self._alone, size), _nearest(self._beside_prefill, size)
         if alone is None or beside is None:
@@ -267,7 +270,10 @@ class PrefillPacer:
         return min(wanted, gap - self._step_after_pass(rows))
 
     def _step_after_pass(self, rows: int) -> float:
-        """Return the duration of the step after a pass that finishes prompts. It may have one more group."""
+        """Return the duration of the step after a pass that finishes prompts.
+
+        It may have one more group.
+        """
         single_row = self._single_row_step()
         step = self._steps.seconds(rows) or single_row
         return step + single_row if self.joins_separately(rows) else step

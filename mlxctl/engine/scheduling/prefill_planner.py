@@ -25,7 +25,10 @@ _BURST_LENGTHS = 4
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Free places by the row limit. Some of them are reserved for sequences that have one."""
+    """Free places by the row limit.
+
+    Some of them are reserved for sequences that have one.
+    """
 
     num_free: int
     num_reserved: int
@@ -179,7 +182,10 @@ class PrefillPlanner:
         return num_long < _MAX_LONG_PROMPTS
 
     def fits(self, queue: ModelQueue, row: Sequence, free_bytes: int) -> bool:
-        """Whether prompt and likely answer fit beside the growth of others. Alone, a prompt always fits."""
+        """Whether prompt and likely answer fit beside the growth of others.
+
+        Alone, a prompt always fits.
+        """
         if self._num_with_cache == 0:
             return True
         return not row.standing.waits_for_end and queue.likely_bytes(row) <= free_bytes
@@ -228,7 +234,10 @@ class PrefillPlanner:
 def _next_pass(
     queue: ModelQueue, ranked: Iterable[Sequence], rows: int, *, lateness: float
 ) -> tuple[list[Sequence], int, bool]:
-    """Return the next pass: prompts, tokens, whether it takes one turn. 0 tokens are all that remain."""
+    """Return the next pass: prompts, tokens, whether it takes one turn.
+
+    0 tokens are all that remain.
+    """
     candidates = [row for row in ranked if not row.prefill.needs_restore]
     pacer, memory, context = queue.pacer, queue.costs.pass_memory, candidates[0].prefill.num_computed_tokens
     batch_tokens = pacer.batch_tokens(rows=rows, lateness=lateness, context=context)

@@ -27,7 +27,10 @@ class PrefillStatistics:
             self.left_queue_at = now
 
     def note_restore(self, usage: CacheUsage, *, now: float) -> None:
-        """Note what was restored. Only the first restore counts; later ones follow preemptions."""
+        """Note what was restored.
+
+        Only the first restore counts; later ones follow preemptions.
+        """
         if self.restored_at is None:
             self.restored_at, self.cache_usage = now, usage
 

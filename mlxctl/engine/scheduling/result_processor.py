@@ -163,7 +163,10 @@ class ResultProcessor:
         )
 
     def _preempt(self, result: RowResult, now: float, reason: PreemptionReason | None) -> RowUpdate:
-        """Append the last token of an interrupted row. The row waits again unless that token ends it."""
+        """Append the last token of an interrupted row.
+
+        The row waits again unless that token ends it.
+        """
         if result.failure:
             return self._fail(result)
         sequence = result.sequence

@@ -53,7 +53,10 @@ class Scheduler:
         self._last_model: str | None = None
 
     def configure(self, policy: SchedulerPolicy) -> None:
-        """Apply a new policy from the next step on. Rows above a lower limit keep their places."""
+        """Apply a new policy from the next step on.
+
+        Rows above a lower limit keep their places.
+        """
         self._policy = self._preemption.policy = policy
         self._planner.max_rows = policy.max_rows
         self._fair.aging_seconds = policy.aging_seconds
@@ -224,7 +227,10 @@ class Scheduler:
         return self._processor.apply(batch, results, seconds=seconds, now=now)
 
     def observe_step(self, batch: Batch, *, seconds: float) -> None:
-        """Add the time for which a batch kept the thread. It includes the start of the next decode step."""
+        """Add the time for which a batch kept the thread.
+
+        It includes the start of the next decode step.
+        """
         if batch.phase == "decode":
             rows = sum(map(len, batch.groups))
             pacer = self._queues[batch.model].pacer
@@ -275,7 +281,10 @@ class Scheduler:
     def _next_prompts(
         self, model: str, queue: ModelQueue, candidates: list[Sequence], available_bytes: int, *, now: float
     ) -> Batch:
-        """Return the next restore or prefill batch. First tokens in flight are read before a prefill."""
+        """Return the next restore or prefill batch.
+
+        First tokens in flight are read before a prefill.
+        """
         wait = max(now - row.standing.served_at for row in candidates)
         target = self._policy.target_ttft_ms / 1e3
         lateness = wait / target if target else math.inf

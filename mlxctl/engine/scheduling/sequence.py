@@ -215,7 +215,10 @@ class Sequence:
 
     @property
     def computes_prompt_scores(self) -> bool:
-        """Whether prefill returns log-probabilities. After a preemption they were reported already."""
+        """Whether prefill returns log-probabilities.
+
+        After a preemption they were reported already.
+        """
         return self.scores_prompt and not self.was_preempted
 
     @property

@@ -32,7 +32,10 @@ class Standing:
         self.is_paused, self.has_place = True, False
 
     def unpause(self, *, now: float) -> None:
-        """Continue. The pause is no wait that counts for aging or the target time to first token."""
+        """Continue.
+
+        The pause is no wait that counts for aging or the target time to first token.
+        """
         self.is_paused, self.served_at = False, now
 
     def reserve_place(self) -> None:

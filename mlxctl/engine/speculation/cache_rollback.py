@@ -110,7 +110,10 @@ def _put_in_order(layer: Any) -> None:
 
 
 def _cut_end(layer: Any, num_tokens: int, paddings: list[int]) -> None:
-    """Drop the last tokens of a window. `paddings` are how many more each row drops; they become padding."""
+    """Drop the last tokens of a window.
+
+    `paddings` are how many more each row drops; they become padding.
+    """
     end = layer.keys.shape[2] - num_tokens
     layer.keys, layer.values = layer.keys[..., :end, :], layer.values[..., :end, :]
     layer._idx = end  # noqa: SLF001

@@ -20,7 +20,10 @@ class DraftCaches:
         self._batch: kv.Caches = []
 
     def of_batch(self, sequence_ids: list[int]) -> kv.Caches:
-        """Return the caches of these rows, in order. Those of new rows are empty."""
+        """Return the caches of these rows, in order.
+
+        Those of new rows are empty.
+        """
         if sequence_ids != self._ids:
             self._divide()
             parts = [self.of_row(each) for each in sequence_ids]

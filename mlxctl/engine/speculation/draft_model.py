@@ -1,4 +1,7 @@
-"""Draft model: a small model drafts for a large one. Both have the same vocabulary. MLX thread only."""
+"""Draft model: a small model drafts for a large one.
+
+Both have the same vocabulary. MLX thread only.
+"""
 
 from array import array
 from collections import abc
@@ -186,7 +189,10 @@ class _DraftedTokens:
         return num_rejected
 
     def take(self, num_tokens: int) -> "array[int]":
-        """Return the next tokens of the row. The cache counts as having them."""
+        """Return the next tokens of the row.
+
+        The cache counts as having them.
+        """
         tokens = self._history[self._num_common : self._num_common + num_tokens]
         self.tokens += tokens
         self._num_common += num_tokens
@@ -194,7 +200,10 @@ class _DraftedTokens:
 
 
 def _resized(logits: mx.array, size: int) -> mx.array:
-    """Return logits of the target's width. Models of one vocabulary may pad it differently."""
+    """Return logits of the target's width.
+
+    Models of one vocabulary may pad it differently.
+    """
     width = logits.shape[-1]
     if width >= size:
         return logits[:, :size]

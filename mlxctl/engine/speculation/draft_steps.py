@@ -1,4 +1,7 @@
-"""Decode steps with and without drafts, their drafters and their times. MLX thread only."""
+"""Decode steps with and without drafts, their drafters and their times.
+
+MLX thread only.
+"""
 
 import logging
 import time
@@ -99,7 +102,10 @@ class DraftSteps:
         return cls(speculator, states, can_pad=can_pad)
 
     def begin(self, num_groups: int) -> None:
-        """Start the clock of a step. Drafts are made only if all rows are in one group."""
+        """Start the clock of a step.
+
+        Drafts are made only if all rows are in one group.
+        """
         self._seconds, self._resumed = 0.0, time.monotonic()
         self._is_single = num_groups == 1
         self.only_reads = False
@@ -190,7 +196,10 @@ def _create_drafters(
     speculation: Literal["off", "auto", "lookup", "draft", "mtp"],
     backend: Backend,
 ) -> list[Drafter]:
-    """Return the drafters of a model. Its MTP head is one of them if there are `states`."""
+    """Return the drafters of a model.
+
+    Its MTP head is one of them if there are `states`.
+    """
     drafters: list[Drafter] = []
     if speculation in ("auto", "lookup"):
         drafters.append(PromptLookup())

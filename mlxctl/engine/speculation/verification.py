@@ -77,7 +77,10 @@ def verify_drafts(
 
 
 class _Choices:
-    """The sampler's tokens at each position of a block. `rows` (rows, positions) are lists of token ids."""
+    """The sampler's tokens at each position of a block.
+
+    `rows` (rows, positions) are lists of token ids.
+    """
 
     def __init__(
         self, batch: DecodeBatch, logits: mx.array, constraints: abc.Sequence[LogitConstraints | None]

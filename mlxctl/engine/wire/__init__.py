@@ -1,1 +1,4 @@
-"""Commands and reports between front and engine, and their framing. No MLX, no threads."""
+"""Commands and reports between front and engine, and their framing.
+
+No MLX, no threads.
+"""

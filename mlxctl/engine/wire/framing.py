@@ -42,7 +42,10 @@ def encode_frame(message: Command | Report) -> bytes:
 
 
 class FrameReader(Generic[M]):
-    """Decodes messages from bytes that are cut anywhere. One per stream; not thread-safe."""
+    """Decodes messages from bytes that are cut anywhere.
+
+    One per stream; not thread-safe.
+    """
 
     def __init__(self, message_type: object) -> None:
         self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(

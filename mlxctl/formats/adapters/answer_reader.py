@@ -83,7 +83,10 @@ class AnswerReader:
             raise BrokenModel(self.facts.path, message)
 
     def create_stream_processor(self, request: GenerationRequest, prepared: PreparedInput) -> StreamProcessor:
-        """Create the processor of one answer. Without available tools, a call is plain text."""
+        """Create the processor of one answer.
+
+        Without available tools, a call is plain text.
+        """
         choice = request.tool_choice
         has_tools = (
             bool(request.tools) and choice.mode != "none" and (self.supports_tools or choice.is_forced)

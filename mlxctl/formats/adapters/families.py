@@ -1,4 +1,7 @@
-"""The profiles of model families, by `ModelFacts.family`. A new family is one entry here."""
+"""The profiles of model families, by `ModelFacts.family`.
+
+A new family is one entry here.
+"""
 
 from mlxctl.formats.adapters.adapter import NO_DEFAULTS, UNKNOWN_CAPABILITIES, ModelAdapter
 from mlxctl.formats.adapters.family_profile import FamilyProfile

@@ -31,7 +31,10 @@ _ENDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiddlePrompt:
-    """Token ids of a prompt, and what ends its answer. `stop_token_ids` do so besides the model's own."""
+    """Token ids of a prompt, and what ends its answer.
+
+    `stop_token_ids` do so besides the model's own.
+    """
 
     token_ids: tuple[int, ...]
     stop_token_ids: frozenset[int]

@@ -32,7 +32,10 @@ _log = logging.getLogger(__name__)
 
 
 def described_parsers(facts: ModelFacts) -> TemplateParsers:
-    """Return the parsers of the model's `response_template`. One that cannot be used counts as none."""
+    """Return the parsers of the model's `response_template`.
+
+    One that cannot be used counts as none.
+    """
     try:
         return read_response_template(facts.tokenizer_config)
     except ValueError as error:
@@ -152,7 +155,10 @@ def _rendered_thinking(template: ChatTemplate) -> str:
 
 
 def _num_unparsed_chars(parser: ToolParser, shape: TemplateShape) -> int | None:
-    """Return the length of the text beside the parsed call. None if no call was parsed."""
+    """Return the length of the text beside the parsed call.
+
+    None if no call was parsed.
+    """
     generated = extract(shape.generated_call, tools=parser, tool_specs=(PROBE_TOOL,))
     for message in (generated, extract(shape.rendered_call, tools=parser, tool_specs=(PROBE_TOOL,))):
         for call in message.tool_calls:

@@ -162,7 +162,10 @@ class _Closer:
 
 
 def _groups(part: Mapping[str, Any]) -> list[_Group]:
-    """Return the parts that describe the same object as a schema. A reference is its text."""
+    """Return the parts that describe the same object as a schema.
+
+    A reference is its text.
+    """
     groups = [_Group(key, tuple(part[key])) for key in ("anyOf", "oneOf") if isinstance(part.get(key), list)]
     if isinstance(all_of := part.get("allOf"), list):
         groups += [_Group("allOf", (each,), at) for at, each in enumerate(all_of)]

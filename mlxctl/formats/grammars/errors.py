@@ -4,7 +4,10 @@ _MAX_CHARS = 240
 
 
 class UnsupportedSchema(Exception):
-    """A notation cannot represent a part of a schema. The message is the end of a sentence."""
+    """A notation cannot represent a part of a schema.
+
+    The message is the end of a sentence.
+    """
 
 
 def one_line(error_text: str) -> str:

@@ -80,7 +80,10 @@ def with_options(schema: Mapping[str, Any], *, is_strict: bool) -> dict[str, Any
 
 
 def _without_no_ops(node: dict[str, Any]) -> dict[str, Any]:
-    """Return an equal node without keywords that constrain nothing. Counts such as 2.0 become integers."""
+    """Return an equal node without keywords that constrain nothing.
+
+    Counts such as 2.0 become integers.
+    """
     kept = {
         key: int(value)
         if key in _LEAST + _MOST and isinstance(value, float) and value.is_integer()

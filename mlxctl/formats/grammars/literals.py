@@ -1,4 +1,7 @@
-"""Literal text in Lark grammars. A tokenizer's control tokens are separate symbols there, not text."""
+"""Literal text in Lark grammars.
+
+A tokenizer's control tokens are separate symbols there, not text.
+"""
 
 import json
 import re

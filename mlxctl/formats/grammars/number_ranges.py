@@ -124,7 +124,10 @@ def _numbers(low: Any, high: Any, places: int) -> str:
 
 
 def _magnitudes(first: int, last: int | None, places: int) -> list[str]:
-    """Return expressions of the numbers from `first` to `last`. Both are in units of the last place."""
+    """Return expressions of the numbers from `first` to `last`.
+
+    Both are in units of the last place.
+    """
     if last is not None and first > last:
         return []
     if places <= 0:

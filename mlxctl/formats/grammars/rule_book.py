@@ -10,7 +10,10 @@ _MAX_RULES = 4000
 
 
 class RuleBook:
-    """Collects rules, each once. Raises UnsupportedSchema for too many."""
+    """Collects rules, each once.
+
+    Raises UnsupportedSchema for too many.
+    """
 
     def __init__(self, literals: LarkLiterals) -> None:
         self._literals = literals

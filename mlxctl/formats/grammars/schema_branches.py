@@ -103,7 +103,10 @@ def limits_of(branch: Schema) -> dict[str, Any]:
 
 
 def listed_values(branch: Schema) -> list[Any] | None:
-    """Return the values that a branch lists, of its types only. None where it lists none."""
+    """Return the values that a branch lists, of its types only.
+
+    None where it lists none.
+    """
     if "const" not in branch and "enum" not in branch:
         return None
     listed = [branch["const"]] if "const" in branch else branch["enum"]

@@ -82,7 +82,10 @@ JSON = ValueNotation(
 
 
 class ValueRules:
-    """Writes rules for parts of one schema. Raises UnsupportedSchema for a part without a rule."""
+    """Writes rules for parts of one schema.
+
+    Raises UnsupportedSchema for a part without a rule.
+    """
 
     def __init__(
         self, book: RuleBook, branches: SchemaBranches, notation: ValueNotation, *, is_strict: bool

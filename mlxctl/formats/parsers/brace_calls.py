@@ -164,7 +164,10 @@ class BraceCallsBody:
         return at + self._string_marks.certain_length(text[at:]), 0
 
     def _decide(self, found: re.Match[str], text: str) -> bool | None:
-        """Whether a mark ends the string, or a marker begins a call. None while that is open."""
+        """Whether a mark ends the string, or a marker begins a call.
+
+        None while that is open.
+        """
         end = found.end()
         if found[0] == self._mark:
             return self._ends_string(text, end)

@@ -32,7 +32,10 @@ def compare(text: str, at: int, literal: str) -> bool | None:
 
 
 def plain_key(tag: str) -> Key | None:
-    """Parse a tag that holds only the argument's name, perhaps quoted. The type is left to the schema."""
+    """Parse a tag that holds only the argument's name, perhaps quoted.
+
+    The type is left to the schema.
+    """
     name = tag.strip().strip("\"'")
     return (name, None) if name and "\n" not in name else None
 

@@ -105,7 +105,10 @@ def force_nothing(_name: str | None) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """The start of a block. `marker` is "" for a call without one; `tools` are the available tools."""
+    """The start of a block.
+
+    `marker` is "" for a call without one; `tools` are the available tools.
+    """
 
     marker: str
     tools: ToolSchemas

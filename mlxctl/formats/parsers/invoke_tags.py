@@ -1,4 +1,7 @@
-"""Calls as `<invoke name="f">` with `<parameter name="a">` tags. The outer tag is the format's own."""
+"""Calls as `<invoke name="f">` with `<parameter name="a">` tags.
+
+The outer tag is the format's own.
+"""
 
 from mlxctl.formats.parsers.call_tags import CallTags, untyped_as_string
 from mlxctl.formats.parsers.declarations import BodyReader, Closing, Opening, ToolParser

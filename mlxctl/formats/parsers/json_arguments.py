@@ -5,7 +5,10 @@ from mlxctl.formats.parsers.json_value import JsonValueScanner, is_json_object
 
 
 class JsonArguments:
-    """Parses one object; `is_whole` after its end. Text that is no JSON ends the call and the block."""
+    """Parses one object; `is_whole` after its end.
+
+    Text that is no JSON ends the call and the block.
+    """
 
     def __init__(self) -> None:
         self._scanner = JsonValueScanner()

@@ -160,7 +160,10 @@ class JsonCallsBody:
         return end, self._take_value() if self._scanner.is_whole else _NOTHING
 
     def _take_value(self) -> tuple[Signal, ...]:
-        """Assign the whole value to its key. Emits the call if it is complete."""
+        """Assign the whole value to its key.
+
+        Emits the call if it is complete.
+        """
         try:
             value = self._scanner.parse()
         except ValueError:
@@ -184,7 +187,10 @@ class JsonCallsBody:
         return not self._syntax.is_bare or self._has_ended or key in known
 
     def _take_member(self, value: Any, text: str) -> bool:
-        """Store a name or arguments. Returns whether the object may still be a call."""
+        """Store a name or arguments.
+
+        Returns whether the object may still be a call.
+        """
         if self._key in self._syntax.name_keys and self._name is None:
             if (
                 not isinstance(value, str)
@@ -201,7 +207,10 @@ class JsonCallsBody:
         return True
 
     def _take_function(self, value: Any) -> bool:
-        """Take name and arguments from OpenAI's `function` object. Llama may write only the name there."""
+        """Take name and arguments from OpenAI's `function` object.
+
+        Llama may write only the name there.
+        """
         if isinstance(value, str):
             self._name = self._name or value or None
             return not self._syntax.is_bare or self._tools.has_tool(value)

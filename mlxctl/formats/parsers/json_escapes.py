@@ -24,7 +24,10 @@ class EscapeDecoder:
         self._held = ""
 
     def feed(self, text: str) -> str:
-        """Take the next piece; return the decoded text. An unfinished escape is held back."""
+        """Take the next piece; return the decoded text.
+
+        An unfinished escape is held back.
+        """
         self._held += text
         whole = _WHOLE.match(self._held)
         assert whole is not None, "the pattern takes an empty text"

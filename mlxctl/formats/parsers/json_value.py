@@ -122,7 +122,10 @@ def escape(text: str) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Return a value as JSON text. "" for a value that JSON cannot represent."""
+    """Return a value as JSON text.
+
+    "" for a value that JSON cannot represent.
+    """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):

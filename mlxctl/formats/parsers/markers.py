@@ -40,7 +40,10 @@ class MarkerSet:
         self._attention = re.compile(f"[{first}]{tail}" if first else r"(?!)")
 
     def is_plain(self, text: str) -> bool:
-        """Whether the text can be emitted unchanged when nothing is held. PERF: one search per token."""
+        """Whether the text can be emitted unchanged when nothing is held.
+
+        PERF: one search per token.
+        """
         return self._attention.search(text) is None
 
     def find(self, text: str, start: int = 0, *, is_final: bool = False) -> re.Match[str] | None:

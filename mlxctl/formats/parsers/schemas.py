@@ -51,7 +51,10 @@ class SchemaNode:
 
 
 class ToolSchemas:
-    """The tools of one request. Schemas come from the client; malformed parts count as unconstrained."""
+    """The tools of one request.
+
+    Schemas come from the client; malformed parts count as unconstrained.
+    """
 
     def __init__(self, tools: Sequence[ToolSpec] = ()) -> None:
         self._parameters: dict[str, Mapping[str, Any]] = {tool.name: tool.parameters for tool in tools}

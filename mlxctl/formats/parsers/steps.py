@@ -1,4 +1,7 @@
-"""Readers that decide in steps. Each step parses one tag or a part of one value."""
+"""Readers that decide in steps.
+
+Each step parses one tag or a part of one value.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -9,7 +12,10 @@ Step = tuple[int, Sequence[Signal]]
 
 
 def read_steps(step: Callable[[str, int], Step | None], text: str, start: int) -> Step:
-    """Take steps from `start` up to the next decision. A step that is None needs more text."""
+    """Take steps from `start` up to the next decision.
+
+    A step that is None needs more text.
+    """
     at = start
     while (found := step(text, at)) is not None:
         at, signals = found

@@ -233,7 +233,10 @@ class ValueScanner:
         return True if begins else None if None in (ends, begins) else False
 
     def _next_call(self, text: str, at: int) -> bool | None:
-        """Whether the next call begins here; None while it may. Models forget the end of the call before."""
+        """Whether the next call begins here; None while it may.
+
+        Models forget the end of the call before.
+        """
         outer = self._tags.block_opener * bool(self._tags.call_opener)
         opens = compare(text, at, outer)
         if opens is None:

@@ -38,5 +38,8 @@ REFUSED: Mapping[str, str] = {
 
 
 def vision_family_of(model_type: str) -> VisionFamily | None:
-    """Return the family of an architecture. None for one that takes no images here."""
+    """Return the family of an architecture.
+
+    None for one that takes no images here.
+    """
     return _BY_MODEL_TYPE.get(model_type)

@@ -1,4 +1,7 @@
-"""Explanation of a prefix cache hit or miss. Pure. Compares a prompt with the most similar earlier one."""
+"""Explanation of a prefix cache hit or miss. Pure.
+
+Compares a prompt with the most similar earlier one.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

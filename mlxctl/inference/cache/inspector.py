@@ -1,4 +1,7 @@
-"""Queries of the engine's prefix cache, and explanations of requests. Event-loop thread only."""
+"""Queries of the engine's prefix cache, and explanations of requests.
+
+Event-loop thread only.
+"""
 
 import time
 from array import array
@@ -54,7 +57,10 @@ class CacheView:
     def record(
         self, packed: PackedRequest, prompt_ids: Sequence[int], salts: Sequence[Salt], *, model: str
     ) -> RecordedPrompt:
-        """Record a request that is about to be submitted. `salts` separate its images' tokens."""
+        """Record a request that is about to be submitted.
+
+        `salts` separate its images' tokens.
+        """
         return self._prompts.record(
             packed, prompt_ids, salts, model=model, num_engine_restarts=self._engine.num_restarts
         )
@@ -73,7 +79,10 @@ class CacheView:
         )
 
     async def entries(self, call: CallContext, limit: int) -> list[CacheEntry]:
-        """Return cached chunks with their texts, the most recently used first. Raises as `page` does."""
+        """Return cached chunks with their texts, the most recently used first.
+
+        Raises as `page` does.
+        """
         num_chunks = (await self.page(call.models, offset=0, limit=1)).num_chunks
         page = await self.page(call.models, offset=max(0, num_chunks - limit), limit=limit)
         return [

@@ -51,7 +51,10 @@ GENERATION_PROMPT = PromptSection(name="the end of the prompt, where the answer 
 
 
 def collapse_images(prompt_ids: Sequence[int], salts: Sequence[Salt], position: int) -> Sequence[int]:
-    """Return the ids up to `position`, one id per image. The text of a prompt has one word per image, too."""
+    """Return the ids up to `position`, one id per image.
+
+    The text of a prompt has one word per image, too.
+    """
     ids: list[int] = []
     start = 0
     for salt in salts:
@@ -96,7 +99,10 @@ def find_section(request: NormalizedRequest, num_chars: int, adapter: ModelAdapt
 
 
 def rendered(request: NormalizedRequest, adapter: ModelAdapter) -> str | None:
-    """Return the prompt of a changed request. None if the template rejects it."""
+    """Return the prompt of a changed request.
+
+    None if the template rejects it.
+    """
     try:
         return adapter.prompt_text(request)
     except InvalidRequest:
@@ -151,7 +157,10 @@ def _tool_at(request: NormalizedRequest, text: str, num_chars: int, adapter: Mod
 
 
 def _span(text: str, marked: NormalizedRequest, adapter: ModelAdapter) -> Span | None:
-    """Return the span of the marked text. None if the marks are not rendered."""
+    """Return the span of the marked text.
+
+    None if the marks are not rendered.
+    """
     other = rendered(marked, adapter)
     if other is None or other == text:
         return None

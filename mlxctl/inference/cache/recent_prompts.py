@@ -1,4 +1,7 @@
-"""The last prompts as the model got them, to explain later misses. Bounded. Event-loop thread only."""
+"""The last prompts as the model got them, to explain later misses.
+
+Bounded. Event-loop thread only.
+"""
 
 import time
 from array import array
@@ -85,7 +88,10 @@ class RecentPrompts:
         model: str,
         num_engine_restarts: int,
     ) -> RecordedPrompt:
-        """Record a request that is about to be submitted. The oldest are dropped."""
+        """Record a request that is about to be submitted.
+
+        The oldest are dropped.
+        """
         self._num_recorded += 1
         num_prompt_tokens = len(prompt_ids)
         if packed.head.cache.mode == "off":

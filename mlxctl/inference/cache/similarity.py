@@ -63,7 +63,10 @@ def _count_shared_samples(samples: Sequence[str], other: RecordedPrompt) -> int:
 
 
 def _samples(text: str) -> list[str]:
-    """Return evenly spaced pieces of the text. None of a text shorter than one piece."""
+    """Return evenly spaced pieces of the text.
+
+    None of a text shorter than one piece.
+    """
     num = len(text) // _SAMPLE_CHARS
     step = max(1, num // _NUM_SAMPLES)
     return [text[_SAMPLE_CHARS * index : _SAMPLE_CHARS * (index + 1)] for index in range(0, num, step)]

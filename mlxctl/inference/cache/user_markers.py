@@ -11,7 +11,10 @@ _SYSTEM = text_message("system", "Qsystemq")
 
 
 def user_markers(adapter: ModelAdapter) -> tuple[str, str] | None:
-    """Return the template's text before and after a user message. None without a chat template."""
+    """Return the template's text before and after a user message.
+
+    None without a chat template.
+    """
     befores: list[str] = []
     afters: list[str] = []
     # First, after an answer, and after a system prompt: the markers are what all positions share.

@@ -55,7 +55,10 @@ class AddressRules:
     networks: tuple[Network, ...] = ()
 
     def allows(self, address: str) -> bool:
-        """Whether the server may connect to an address. False for what is no address."""
+        """Whether the server may connect to an address.
+
+        False for what is no address.
+        """
         try:
             found = ip_address(address)
         except ValueError:

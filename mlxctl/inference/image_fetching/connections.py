@@ -29,7 +29,10 @@ class AddressRefused(OSError):
 
 
 class Resolver:
-    """Looks up host names in threads of its own. A slow name server holds up nothing else."""
+    """Looks up host names in threads of its own.
+
+    A slow name server holds up nothing else.
+    """
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="resolver")

@@ -139,7 +139,10 @@ class UrlRules:
 
 
 def read_patterns(texts: Sequence[str]) -> tuple[HostPattern, ...]:
-    """Return the hosts of an allow-list. Raises ValueError. An empty list allows all hosts."""
+    """Return the hosts of an allow-list. Raises ValueError.
+
+    An empty list allows all hosts.
+    """
     return tuple(map(_pattern, texts)) or _ANY_HOST
 
 

@@ -1,4 +1,7 @@
-"""Directories of LoRA adapters that may be mounted. Blocks on the disk; any thread."""
+"""Directories of LoRA adapters that may be mounted.
+
+Blocks on the disk; any thread.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress

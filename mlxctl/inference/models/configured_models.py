@@ -139,7 +139,10 @@ class ModelReader:
         return read
 
     def library_model(self, name: str) -> ServedModel:
-        """Read a library model by name or alias, never by path. Raises ModelNotFoundOnDisk, BrokenModel."""
+        """Read a library model by name or alias, never by path.
+
+        Raises ModelNotFoundOnDisk, BrokenModel.
+        """
         return self._library_model(self._library.find_named(name), served_as=name)
 
     def library_models(self, known: Container[Path]) -> list[ServedModel]:
@@ -180,7 +183,10 @@ class ModelReader:
         return self._knowledge.version()
 
     def local_model(self, name: str) -> ServedModel:
-        """Read a library model, or the demo model, by name. Raises ModelNotFoundOnDisk, BrokenModel."""
+        """Read a library model, or the demo model, by name.
+
+        Raises ModelNotFoundOnDisk, BrokenModel.
+        """
         return self._read(self._library.find_named(name), served_as=name, trust_remote_code=False)
 
     def _library_model(self, found: NamedDirectory, *, served_as: str) -> ServedModel:

@@ -1,4 +1,7 @@
-"""Leases on loaded models, and the queue of requests for them. Event-loop thread only."""
+"""Leases on loaded models, and the queue of requests for them.
+
+Event-loop thread only.
+"""
 
 import asyncio
 from collections.abc import Callable

@@ -91,7 +91,10 @@ class LoraRegistry:
         return tuple(each for each in self._adapters.values() if each.base in allowed)
 
     def base_of(self, name: str, allowed: AllowedModels) -> str:
-        """Return the base model of an adapter's full name. Other names are returned unchanged."""
+        """Return the base model of an adapter's full name.
+
+        Other names are returned unchanged.
+        """
         return next((each.base for each in self.adapters(allowed) if each.full_name == name), name)
 
     def names_adapter(self, name: str, allowed: AllowedModels) -> bool:
@@ -225,7 +228,10 @@ class LoraRegistry:
             return adapter
 
     def own_name(self, base: str | None, allowed: AllowedModels) -> str:
-        """Return the own name of a model. None is the first one. Raises UnknownModel."""
+        """Return the own name of a model.
+
+        None is the first one. Raises UnknownModel.
+        """
         if base is None and (entries := self._models.entries(allowed)):
             return entries[0][1].name
         own_name = self._allowed_name(base or "", allowed)

@@ -1,4 +1,7 @@
-"""Names that requests can use and the models behind them. Event-loop thread only."""
+"""Names that requests can use and the models behind them.
+
+Event-loop thread only.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -96,7 +96,10 @@ class ModelResidency:
         self._lock = asyncio.Lock()
 
     async def lease(self, name: str) -> Lease:
-        """Return a lease of the model, loading it if necessary. Raises CapacityError, ModelUnavailable."""
+        """Return a lease of the model, loading it if necessary.
+
+        Raises CapacityError, ModelUnavailable.
+        """
         self._loader.check_ready()
         if self.is_ready(name):
             return Lease(name, self._count_lease)
@@ -104,7 +107,10 @@ class ModelResidency:
         return await self._queue.wait(name, on_queued=self._start_loading)
 
     async def load(self, name: str) -> None:
-        """Load the model, also if it failed to load a moment ago. Raises what `lease` does."""
+        """Load the model, also if it failed to load a moment ago.
+
+        Raises what `lease` does.
+        """
         self._failures.pop(name, None)
         (await self.lease(name)).release()
 
@@ -135,7 +141,10 @@ class ModelResidency:
                 return
 
     def keep_alive(self, name: str, seconds: float | None) -> None:
-        """Set the time to live of the model until it is unloaded. None is for ever."""
+        """Set the time to live of the model until it is unloaded.
+
+        None is for ever.
+        """
         self._requested_ttls[name] = seconds
         self._use_changed.set()
 

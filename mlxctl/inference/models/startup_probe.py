@@ -27,7 +27,10 @@ class StartupProbe:
         """The model that is probed now."""
 
     async def run(self) -> None:
-        """Probe one model after another, then read them again. A cancellation ends the probe's process."""
+        """Probe one model after another, then read them again.
+
+        A cancellation ends the probe's process.
+        """
         models = [self._registry.model(name) for name in self._registry.at_start]
         unknown = [model for model in models if not (model.is_probed or model.is_demo)]
         if not unknown:

@@ -53,7 +53,10 @@ def truncate_oldest(
 
 
 def max_prompt_tokens(request: NormalizedRequest, context_length: int) -> int:
-    """Return the most tokens of a shortened prompt. They leave room for an answer."""
+    """Return the most tokens of a shortened prompt.
+
+    They leave room for an answer.
+    """
     share = context_length // _ANSWER_SHARE
     return context_length - (share if request.max_tokens is None else min(request.max_tokens, share))
 

@@ -21,7 +21,10 @@ _EXIT_SECONDS = 5.0
 
 
 class ForkServer:
-    """Starts at first use, and again when it was lost. `generation` grows with every replacement."""
+    """Starts at first use, and again when it was lost.
+
+    `generation` grows with every replacement.
+    """
 
     def __init__(self, modules: Sequence[str]) -> None:
         """`modules` are imported before forking."""

@@ -24,7 +24,10 @@ class ConnectionEnded(Exception):
 
 
 def encode(value: object) -> Parts:
-    """Return a value as the parts of a frame. The first holds the lengths of the others."""
+    """Return a value as the parts of a frame.
+
+    The first holds the lengths of the others.
+    """
     buffers: list[pickle.PickleBuffer] = []
     parts: Parts = [pickle.dumps(value, protocol=5, buffer_callback=buffers.append), *buffers]
     lengths = b"".join(_LENGTH.pack(memoryview(part).nbytes) for part in parts)
@@ -32,7 +35,10 @@ def encode(value: object) -> Parts:
 
 
 def decode(parts: Sequence[bytearray]) -> Any:
-    """Return the value of a frame. Large byte strings in it are views of the parts."""
+    """Return the value of a frame.
+
+    Large byte strings in it are views of the parts.
+    """
     return pickle.loads(parts[0], buffers=parts[1:])  # noqa: S301 -- see the head of this module
 
 
@@ -51,7 +57,10 @@ def send(connection: socket.socket, value: object) -> None:
 
 
 def receive(connection: socket.socket) -> tuple[Any, int | None]:
-    """Return the next value, and a file descriptor or None. Blocks. Raises ConnectionEnded."""
+    """Return the next value, and a file descriptor or None.
+
+    Blocks. Raises ConnectionEnded.
+    """
     head, descriptors, _, _ = socket.recv_fds(connection, _COUNT.size, 1)
     if not head:
         raise ConnectionEnded
@@ -73,7 +82,10 @@ def _read(connection: socket.socket, num_bytes: int) -> bytearray:
 
 
 async def send_async(connection: socket.socket, parts: Parts) -> None:
-    """Send a frame from the event loop. Raises OSError when the other end is closed."""
+    """Send a frame from the event loop.
+
+    Raises OSError when the other end is closed.
+    """
     loop = asyncio.get_running_loop()
     if sum(memoryview(part).nbytes for part in parts) < _SMALL_BYTES:
         await loop.sock_sendall(connection, b"".join(parts))

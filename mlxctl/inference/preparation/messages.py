@@ -86,7 +86,10 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raised:
-    """An MlxctlError in parts. Not every exception can be created from its arguments."""
+    """An MlxctlError in parts.
+
+    Not every exception can be created from its arguments.
+    """
 
     kind: type[MlxctlError]
     arguments: tuple[Any, ...]

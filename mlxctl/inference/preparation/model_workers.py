@@ -58,7 +58,10 @@ class AnswerSegmentLog:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PreparedModel:
-    """A loaded model with its answers. `generation` is the first one of the fork server that has it."""
+    """A loaded model with its answers.
+
+    `generation` is the first one of the fork server that has it.
+    """
 
     load: Load
     generation: int
@@ -146,7 +149,10 @@ class ModelWorkers:
             queue.idle.append(worker)
 
     async def ensure_started(self) -> None:
-        """Start the fork server with all models, unless it runs. Raises WorkerEnded."""
+        """Start the fork server with all models, unless it runs.
+
+        Raises WorkerEnded.
+        """
         async with self._starting:
             if self._fork_server.is_running or self._is_closed:
                 return
@@ -194,7 +200,10 @@ class ModelWorkers:
         self._long.end_idle()
 
     async def run(self, queue: WorkerQueue, call: Call, model: PreparedModel | None) -> Any:
-        """Run a call in a worker that has the model. Raises as `PreparationPool.run` does."""
+        """Run a call in a worker that has the model.
+
+        Raises as `PreparationPool.run` does.
+        """
         await queue.acquire()
         try:
             worker = await self._take(queue, model)

@@ -37,7 +37,10 @@ _log = logging.getLogger(__name__)
 
 
 class PreparationPool:
-    """Prepares requests in worker processes. They start at first use, or by `start`."""
+    """Prepares requests in worker processes.
+
+    They start at first use, or by `start`.
+    """
 
     def __init__(
         self,
@@ -178,7 +181,10 @@ class PreparationPool:
         )
 
     def record_answer(self, model: str, opened: bytes, generated_ids: Sequence[int]) -> None:
-        """Record the ids of a finished answer. Its text is encoded to the same ids afterwards."""
+        """Record the ids of a finished answer.
+
+        Its text is encoded to the same ids afterwards.
+        """
         state = self._workers.model(model)
         if state is None or not opened or self._is_closed:
             return

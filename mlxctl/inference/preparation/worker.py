@@ -79,7 +79,10 @@ class Worker:
                 raise WorkerCrashed(answer)
 
     async def send_command(self, command: object, descriptor: int | None = None) -> None:
-        """Send a command without reply, with a file descriptor if given. Raises WorkerEnded."""
+        """Send a command without reply, with a file descriptor if given.
+
+        Raises WorkerEnded.
+        """
         parts = encode(command)
         try:
             if descriptor is None:

@@ -1,4 +1,7 @@
-"""Workers for requests of one size, and the queue for them. Event-loop thread only."""
+"""Workers for requests of one size, and the queue for them.
+
+Event-loop thread only.
+"""
 
 import asyncio
 from collections import deque
@@ -48,7 +51,10 @@ class WorkerQueue:
         self._num_busy -= 1
 
     def take_idle(self, generation: int) -> Worker | None:
-        """Return an idle worker of at least this generation. Older ones are ended."""
+        """Return an idle worker of at least this generation.
+
+        Older ones are ended.
+        """
         while self.idle:
             worker = self.idle.pop()
             if worker.generation >= generation and not worker.has_ended:

@@ -18,7 +18,10 @@ def shortened(text: str) -> str:
 
 
 class MlxctlError(Exception):
-    """Base of all errors that mlxctl raises on purpose. `str(error)` is one line for users."""
+    """Base of all errors that mlxctl raises on purpose.
+
+    `str(error)` is one line for users.
+    """
 
 
 class SettingsError(MlxctlError):
@@ -53,7 +56,10 @@ class ServiceFailed(MlxctlError):
 
 
 class ClientNotReady(MlxctlError):
-    """A coding agent cannot be launched. It is not installed, or no model suffices for it."""
+    """A coding agent cannot be launched.
+
+    It is not installed, or no model suffices for it.
+    """
 
 
 class NoPlayer(MlxctlError):

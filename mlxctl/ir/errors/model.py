@@ -14,7 +14,10 @@ class ModelError(MlxctlError):
         self.path = str(path)
 
     def without_path(self, name: str) -> str:
-        """Return the message with the model's name instead of its path. Clients need not know where it is."""
+        """Return the message with the model's name instead of its path.
+
+        Clients need not know where it is.
+        """
         text = str(self).replace(repr(self.path), repr(name)).replace(self.path, name)
         return text.removeprefix(f"model {name!r}").removeprefix(":").lstrip()
 

@@ -240,7 +240,10 @@ class _Planner:
             yield self._norm(f"{old}attn_k_norm.weight", f"{attention}k_norm.weight", self._head_dim)
 
     def _biased(self) -> tuple[str, ...]:
-        """Return the matrices with a bias. In a llama model those that the file has."""
+        """Return the matrices with a bias.
+
+        In a llama model those that the file has.
+        """
         if self._architecture.has_query_bias:
             return ("attn_q", "attn_k", "attn_v")
         if self._name != "llama":

@@ -29,7 +29,10 @@ _LEAST_SCALE = 1e-7
 
 
 class Groups(NamedTuple):
-    """Quantized rows. Codes are uint8, one a weight; scales and biases are float32, one a group."""
+    """Quantized rows.
+
+    Codes are uint8, one a weight; scales and biases are float32, one a group.
+    """
 
     codes: Bytes
     scales: Floats
@@ -60,12 +63,18 @@ def read_floats(rows: Bytes, type_name: str) -> Floats:
 
 
 def read_groups(rows: Bytes, type_name: str) -> Groups:
-    """Return the groups of rows of bytes, without rounding. The type is one of AFFINE_BITS."""
+    """Return the groups of rows of bytes, without rounding.
+
+    The type is one of AFFINE_BITS.
+    """
     return _READERS[type_name](rows)
 
 
 def quantize(values: Floats, *, bits: int, group_size: int, dtype: str) -> Groups:
-    """Quantize rows as `mx.quantize` does. Codes are those for scales and biases as `dtype` stores them."""
+    """Quantize rows as `mx.quantize` does.
+
+    Codes are those for scales and biases as `dtype` stores them.
+    """
     groups = values.reshape(values.shape[0], -1, group_size)
     least, most = groups.min(-1), groups.max(-1)
     num_steps = (1 << bits) - 1

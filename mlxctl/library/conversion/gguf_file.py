@@ -161,7 +161,10 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 @dataclass(slots=True)
 class _Header:
-    """A header that is being read. Every length is checked before it is believed."""
+    """A header that is being read.
+
+    Every length is checked before it is believed.
+    """
 
     path: Path
     file: BinaryIO

@@ -28,7 +28,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedModel:
-    """A model that was imported. `changes` are lines on its weights by type, `notes` on what is left out."""
+    """A model that was imported.
+
+    `changes` are lines on its weights by type, `notes` on what is left out.
+    """
 
     path: Path
     num_bytes: int

@@ -39,7 +39,10 @@ _DTYPE_NAMES: Final = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 @dataclass(slots=True)
 class _Change:
-    """What became of the tensors of a type. Their count, and the error of their first rows."""
+    """What became of the tensors of a type.
+
+    Their count, and the error of their first rows.
+    """
 
     count: int = 0
     squares: float = 0.0
@@ -254,7 +257,10 @@ def read_vector(file: GgufFile, streams: Sequence[BinaryIO], tensor: GgufTensor)
 
 
 def _reordered(rows: Any, tensor: PlannedTensor) -> Any:
-    """Return rows in mlx-lm's order. The first half of a head, then the second."""
+    """Return rows in mlx-lm's order.
+
+    The first half of a head, then the second.
+    """
     if tensor.order is None:
         return rows
     heads = rows.reshape(-1, tensor.row_unit // 2, 2, *rows.shape[1:])

@@ -157,7 +157,10 @@ def convert_model(
 
 
 def _checked_weights(source: Path, origin: str) -> Weights:
-    """Return the weights of a model that can be converted. Raises ModelError for another one."""
+    """Return the weights of a model that can be converted.
+
+    Raises ModelError for another one.
+    """
     facts = read_model(source)
     quantization = find_quantization(facts.config)
     if quantization is not None:
@@ -175,7 +178,10 @@ def _checked_weights(source: Path, origin: str) -> Weights:
 
 
 def _run(source: Path, made: Path, conversion: Conversion, poll: Callable[[], None]) -> None:
-    """Run mlx-lm until it has made the directory. Raises ConversionFailed. The process ends with this one."""
+    """Run mlx-lm until it has made the directory. Raises ConversionFailed.
+
+    The process ends with this one.
+    """
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     task = {
         "source": str(source),

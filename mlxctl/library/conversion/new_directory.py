@@ -1,4 +1,7 @@
-"""Makes a model directory as a whole. It is hidden beside its place until it is complete."""
+"""Makes a model directory as a whole.
+
+It is hidden beside its place until it is complete.
+"""
 
 import errno
 import shutil

@@ -1,4 +1,7 @@
-"""Space for records within byte limit and free disk space. MLX thread only."""
+"""Space for records within byte limit and free disk space.
+
+MLX thread only.
+"""
 
 import logging
 import shutil
@@ -115,7 +118,10 @@ class DiskAllocator:
 
 
 def _least_used_segment(index: PrefixIndex[StoredRecord]) -> int | None:
-    """Return the segment whose newest chunk was used longest ago. None if all are protected."""
+    """Return the segment whose newest chunk was used longest ago.
+
+    None if all are protected.
+    """
     last_use: dict[int, int] = {}
     protected: set[int] = set()
     for rank, chunk in enumerate(index.chunks()):

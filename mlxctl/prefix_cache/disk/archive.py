@@ -73,7 +73,10 @@ _decoder: msgspec.msgpack.Decoder[ChunkFrame | StateFrame | EndFrame] = msgspec.
 
 
 class ArchiveWriter:
-    """Writes an archive into an open file, which the caller closes. Raises OSError."""
+    """Writes an archive into an open file, which the caller closes.
+
+    Raises OSError.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

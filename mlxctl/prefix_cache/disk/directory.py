@@ -1,4 +1,7 @@
-"""Directory of the disk tier. Owner-only, used by one process at a time."""
+"""Directory of the disk tier.
+
+Owner-only, used by one process at a time.
+"""
 
 import os
 from dataclasses import dataclass
@@ -47,7 +50,10 @@ def claim_directory(cache_directory: Path) -> ClaimedDirectory:
 
 
 def tier_directory(cache_directory: Path) -> Path:
-    """Return the disk tier's path in a cache directory. It need not exist."""
+    """Return the disk tier's path in a cache directory.
+
+    It need not exist.
+    """
     return cache_directory / "prefixes"
 
 

@@ -56,7 +56,10 @@ class ArchiveImporter:
         )
 
     def finish(self) -> None:
-        """Write the final lifetimes. A stored parent may have to outlive imported children."""
+        """Write the final lifetimes.
+
+        A stored parent may have to outlive imported children.
+        """
         chunks = self._index.chunks()
         self._manifest.update_chunks(
             [(chunk.key, chunk.expires_at, chunk.is_pinned, self._used[chunk.key]) for chunk in chunks]

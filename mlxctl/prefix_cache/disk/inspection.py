@@ -82,7 +82,10 @@ class DiskInspector:
 
     @classmethod
     def open(cls, cache_directory: Path) -> "DiskInspector":
-        """Open the disk tier. Raises StoreError if there is none or it is unreadable."""
+        """Open the disk tier.
+
+        Raises StoreError if there is none or it is unreadable.
+        """
         path = tier_directory(cache_directory)
         if not (path / MANIFEST).is_file():
             raise StoreError(f"there is no prefix cache in {str(cache_directory)!r}")
@@ -155,7 +158,10 @@ class DiskInspector:
         return findings + [finding for row in chunks.values() for finding in _check_row(row, chunks, whole)]
 
     def _check_again(self, suspects: list[RecordRow], chunks: Mapping[Key, ChunkRow]) -> list[DiskFinding]:
-        """Return defects that a second read confirms. Their rows must exist before and after it."""
+        """Return defects that a second read confirms.
+
+        Their rows must exist before and after it.
+        """
         before, sizes = set(self._manifest.records()), self._files.sizes()
         names = {
             record: _name_in_header(record, chunks.get(record.chunk))
@@ -167,7 +173,10 @@ class DiskInspector:
         return [finding for record, finding in results if finding is not None and record in after]
 
     def read(self, entry: DiskEntry) -> dict[int | None, bytes]:
-        """Return the intact records of a chunk by position. Position None is its keys and values."""
+        """Return the intact records of a chunk by position.
+
+        Position None is its keys and values.
+        """
         sizes = self._files.sizes()
         results = (
             (record.position, self._read(record, _name_in_header(record, entry), sizes))

@@ -124,7 +124,10 @@ def _follows(row: ChunkRow, parent: Chunk[StoredRecord] | None) -> bool:
 
 
 def is_valid_chunk_row(row: ChunkRow) -> bool:
-    """Whether the column types are right. SQLite stores any type in any column."""
+    """Whether the column types are right.
+
+    SQLite stores any type in any column.
+    """
     blobs = (row.key, row.namespace, row.tokens)
     return (
         all(isinstance(blob, bytes) for blob in blobs)

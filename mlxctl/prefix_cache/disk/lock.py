@@ -1,4 +1,7 @@
-"""Lock of a directory for one process. The system releases it when the process dies."""
+"""Lock of a directory for one process.
+
+The system releases it when the process dies.
+"""
 
 import fcntl
 import os

@@ -88,7 +88,10 @@ class ChunkRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRow:
-    """Row of a record: keys and values, or with `position` a state. `digest` is the SHA-256 of its bytes."""
+    """Row of a record: keys and values, or with `position` a state.
+
+    `digest` is the SHA-256 of its bytes.
+    """
 
     extent: Extent
     digest: bytes
@@ -139,7 +142,10 @@ class Manifest:
 
     @classmethod
     def read_only(cls, path: Path) -> "Manifest":
-        """Open an existing file for reading, also while a server uses it. Raises StoreError."""
+        """Open an existing file for reading, also while a server uses it.
+
+        Raises StoreError.
+        """
         return cls._existing(open_read_only, path)
 
     @classmethod
@@ -287,7 +293,10 @@ class Manifest:
 
 
 def discard_manifest(path: Path) -> None:
-    """Delete a manifest with its side files and renamed damaged ones. Raises OSError."""
+    """Delete a manifest with its side files and renamed damaged ones.
+
+    Raises OSError.
+    """
     for suffix in ("", *SIDE_FILES):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     remove_set_aside(path)

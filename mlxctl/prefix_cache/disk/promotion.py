@@ -1,4 +1,7 @@
-"""Promotion: copy of a prompt's records from disk to memory. MLX thread only."""
+"""Promotion: copy of a prompt's records from disk to memory.
+
+MLX thread only.
+"""
 
 import math
 import time
@@ -18,7 +21,10 @@ from mlxctl.prefix_cache.splitting import split_record
 
 @dataclass(frozen=True, slots=True)
 class RecordRequest:
-    """A record to read. Keys and values of a chunk, or a state at `position`."""
+    """A record to read.
+
+    Keys and values of a chunk, or a state at `position`.
+    """
 
     chunk: Chunk[StoredRecord]
     stored: StoredRecord
@@ -93,7 +99,10 @@ class Promotion:
         return self._layout.accepts(unpacked, request.chunk.num_tokens)
 
     def _publish(self, request: RecordRequest, record: Record) -> bool:
-        """Publish a record in memory. False if it, or its parent, has no room."""
+        """Publish a record in memory.
+
+        False if it, or its parent, has no room.
+        """
         chunk = request.chunk
         parent = self._index.find(chunk.parent.key) if chunk.parent is not None else None
         if parent is None and chunk.parent is not None:

@@ -22,7 +22,10 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class FetchedRecord:
-    """One record of a fetch. Its bytes, or the error that ended the fetch."""
+    """One record of a fetch.
+
+    Its bytes, or the error that ended the fetch.
+    """
 
     fetch: Fetch
     index: int

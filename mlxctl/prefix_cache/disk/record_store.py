@@ -138,7 +138,10 @@ class RecordStore:
         return True
 
     def invalidate(self, chunk: Chunk[StoredRecord], position: int | None, reason: str) -> None:
-        """Drop an unusable record. A chunk is dropped with its descendants, a state alone."""
+        """Drop an unusable record.
+
+        A chunk is dropped with its descendants, a state alone.
+        """
         self._count_damage(reason)
         if position is None:
             self.index.discard(chunk)

@@ -1,4 +1,7 @@
-"""Segment files: read and write bytes at an extent. Any thread; knows no records."""
+"""Segment files: read and write bytes at an extent.
+
+Any thread; knows no records.
+"""
 
 import logging
 import os
@@ -20,7 +23,10 @@ class SegmentFiles:
         self._directory = directory
 
     def write(self, extent: Extent, pieces: Iterable[bytes]) -> None:
-        """Write the pieces one after the other. Together they must fill the extent. Raises OSError."""
+        """Write the pieces one after the other.
+
+        Together they must fill the extent. Raises OSError.
+        """
         file = os.open(self._path(extent.segment), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             offset = extent.offset

@@ -123,7 +123,10 @@ class SegmentSpace:
         return segment.size if segment.size < before else None
 
     def reserve(self, extents: list[Extent]) -> list[Extent]:
-        """Mark extents of an existing directory as used. Returns those that overlap earlier ones."""
+        """Mark extents of an existing directory as used.
+
+        Returns those that overlap earlier ones.
+        """
         overlapping = []
         ends: dict[int, int] = {}
         for extent in sorted(extents):

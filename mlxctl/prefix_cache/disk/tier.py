@@ -70,7 +70,10 @@ class DiskTier:
         ttl_seconds: float = DEFAULT_TTL_SECONDS,
         wake: Callable[[], None],
     ) -> "DiskTier | None":
-        """Lock the directory and return the tier, None on failure. A failure logs one line."""
+        """Lock the directory and return the tier, None on failure.
+
+        A failure logs one line.
+        """
         try:
             directory = claim_directory(cache_directory)
             try:
@@ -159,7 +162,10 @@ class DiskTier:
         return self.index.pin(key) and self._save_usage()
 
     def unpin(self, key: Key) -> bool:
-        """Unpin a prefix, which then does not expire. False when it was not pinned."""
+        """Unpin a prefix, which then does not expire.
+
+        False when it was not pinned.
+        """
         return self.index.unpin(key) and self._save_usage()
 
     def clear(self) -> int:

@@ -1,4 +1,7 @@
-"""Export of a cache directory into an archive, and import. Knows no MLX."""
+"""Export of a cache directory into an archive, and import.
+
+Knows no MLX.
+"""
 
 import os
 import tempfile
@@ -25,7 +28,10 @@ ProgressCallback = Callable[[int, int], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """Records and bytes in an archive, and records left out. Those were damaged or deleted meanwhile."""
+    """Records and bytes in an archive, and records left out.
+
+    Those were damaged or deleted meanwhile.
+    """
 
     num_records: int
     num_bytes: int
@@ -61,7 +67,10 @@ def export_archive(cache_directory: Path, file: Path, on_progress: ProgressCallb
 def import_archive(
     cache_directory: Path, file: Path, *, max_bytes: int, min_free_bytes: int, on_progress: ProgressCallback
 ) -> Imported:
-    """Import an archive, after a check of all of it. Nothing stored is evicted. Raises StoreError."""
+    """Import an archive, after a check of all of it.
+
+    Nothing stored is evicted. Raises StoreError.
+    """
     try:
         with file.open("rb") as opened:
             size = os.fstat(opened.fileno()).st_size

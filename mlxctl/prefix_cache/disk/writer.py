@@ -122,7 +122,10 @@ class Writer:
             )
 
     def close(self, *, deadline: float) -> None:
-        """Process the queue until the deadline, then end. What is not written by then is a later miss."""
+        """Process the queue until the deadline, then end.
+
+        What is not written by then is a later miss.
+        """
         self._jobs.put(None)
         self._thread.join(max(0.0, deadline - time.monotonic()))
         if not self._thread.is_alive():

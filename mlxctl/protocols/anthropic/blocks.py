@@ -84,7 +84,10 @@ class BlockWriter:
         return started if self._omit_thinking or not text else started + self._delta(text)
 
     def start_call(self, call_id: str, name: str) -> bytes:
-        """Return the start of a call. Its first delta is empty, as Anthropic's."""
+        """Return the start of a call.
+
+        Its first delta is empty, as Anthropic's.
+        """
         call = ToolUseBlock(id=call_id, name=name, input={})
         return self.close() + self._start("tool_use", call, InputJsonDelta(partial_json="")) + self._delta("")
 
@@ -93,7 +96,10 @@ class BlockWriter:
         return self._delta(json) if json else b""
 
     def close(self) -> bytes:
-        """Return the stop of the open block, b"" without one. A signature precedes it for thinking."""
+        """Return the stop of the open block, b"" without one.
+
+        A signature precedes it for thinking.
+        """
         if self._open_kind is None:
             return b""
         signed = b""

@@ -16,7 +16,10 @@ _POINT = {"type": "array", "items": _INTEGER, "minItems": 2, "maxItems": 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTool:
-    """A tool with a published schema. `describe` returns its description for one request."""
+    """A tool with a published schema.
+
+    `describe` returns its description for one request.
+    """
 
     name: str
     parameters: Mapping[str, Any]

@@ -76,7 +76,10 @@ def dropped_tool_types(request: schema.MessagesRequest) -> tuple[str, ...]:
 def to_generation_request(
     request: schema.MessagesRequest, before: Sequence[schema.ConversationMessage] = ()
 ) -> GenerationRequest:
-    """Translate a decoded body, with the stored messages `before` its own. Raises InvalidRequest."""
+    """Translate a decoded body, with the stored messages `before` its own.
+
+    Raises InvalidRequest.
+    """
     prompt = _prompt_request(request, before)
     translated = replace(
         prompt,
@@ -153,7 +156,10 @@ def _tool_specs(tools: list[schema.AnthropicTool]) -> Mapping[str, ToolSpec]:
 
 
 def _tool_spec(tool: schema.AnthropicTool, path: str) -> ToolSpec | None:
-    """Return a tool that the client runs. None for one that Anthropic runs."""
+    """Return a tool that the client runs.
+
+    None for one that Anthropic runs.
+    """
     known = client_tool(tool.type)
     if known is not None:
         return ToolSpec(

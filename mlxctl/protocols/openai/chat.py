@@ -95,7 +95,10 @@ class ChatShape(ReplyShape):
 
     @classmethod
     def of(cls, chat: ChatRequest, request: GenerationRequest, **more: Any) -> Self:
-        """Return the shape that a body asks for. `more` are the fields of a dialect."""
+        """Return the shape that a body asks for.
+
+        `more` are the fields of a dialect.
+        """
         return cls(
             model=chat.model,
             dropped_tools=dropped_tool_types(chat),

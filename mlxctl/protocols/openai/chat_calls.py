@@ -42,7 +42,10 @@ class ChatCalls:
         )
 
     def delta(self, event: ToolCallStarted | ToolArgumentsDelta | ToolCallEnded) -> ChatCallDelta | None:
-        """Return the next piece of a call. None where the protocol has none."""
+        """Return the next piece of a call.
+
+        None where the protocol has none.
+        """
         match event:
             case ToolCallStarted() if event.name in self._freeform:
                 self._input = FreeformInput()

@@ -195,7 +195,10 @@ class CompletionEncoder:
         )
 
     def _best(self, results: Sequence[TextResult]) -> Sequence[TextResult]:
-        """Return the answers with the highest mean log probability. Empty ones come last."""
+        """Return the answers with the highest mean log probability.
+
+        Empty ones come last.
+        """
         if self._shape.num_candidates == self._shape.num_choices:
             return results
         return sorted(results, key=self._mean_logprob, reverse=True)[: self._shape.num_choices]
@@ -311,7 +314,10 @@ class TextLogprobsWriter:
 
 
 def _num_starting_characters(data: bytes) -> int:
-    """Count the characters that start in these bytes. One may continue in the next token."""
+    """Count the characters that start in these bytes.
+
+    One may continue in the next token.
+    """
     return sum(byte & 0xC0 != 0x80 for byte in data)
 
 

@@ -48,7 +48,10 @@ def decode_completion(body: bytes, decoder: msgspec.json.Decoder[Any] = _DECODER
 
 
 def num_candidates(request: schema.CompletionRequest) -> int:
-    """Return how many answers are generated per prompt. `n` of them are returned."""
+    """Return how many answers are generated per prompt.
+
+    `n` of them are returned.
+    """
     return request.best_of or request.n or 1
 
 

@@ -1,4 +1,7 @@
-"""Bodies of `POST /v1/embeddings`. Null means not set; other fields (user) are ignored."""
+"""Bodies of `POST /v1/embeddings`.
+
+Null means not set; other fields (user) are ignored.
+"""
 
 from typing import Annotated, Literal
 

@@ -35,7 +35,10 @@ class InputGrammar(Struct):
 def freeform_spec(
     name: str, *, description: str | None, grammar: InputGrammar | None, param: str
 ) -> ToolSpec:
-    """Return the function of a custom tool. `param` is the field of its grammar's definition."""
+    """Return the function of a custom tool.
+
+    `param` is the field of its grammar's definition.
+    """
     text: dict[str, Any] = {"type": "string"}
     full_description, pattern = description or "", ""
     if grammar is not None and grammar.syntax == "regex":
@@ -109,7 +112,10 @@ class FreeformInput:
 
 
 def _decode_text(text: str) -> str:
-    """Decode a part of a JSON string. An invalid escape keeps its backslash."""
+    """Decode a part of a JSON string.
+
+    An invalid escape keeps its backslash.
+    """
     whole = _ESCAPE.sub(lambda found: found[1] or r"\\", text)
     text_input: str = json.loads(f'"{whole}"', strict=False)
     return text_input.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

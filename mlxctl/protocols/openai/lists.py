@@ -32,5 +32,8 @@ def parse_limit(limit: str | None, *, default: int = DEFAULT_PAGE_LIMIT, most: i
 
 
 def num_fitting(sizes: Sequence[int]) -> int:
-    """Return how many entries of these sizes in bytes fit a page. At least one, if there is one."""
+    """Return how many entries of these sizes in bytes fit a page.
+
+    At least one, if there is one.
+    """
     return max(1, sum(total <= MAX_PAGE_BYTES for total in accumulate(sizes))) if sizes else 0

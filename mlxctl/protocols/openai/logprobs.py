@@ -48,7 +48,10 @@ def chat_logprobs(
 def token_logprobs(
     logprobs: Iterable[TokenLogprob], *, num_top: int = MAX_TOP_LOGPROBS, as_ids: bool = False
 ) -> list[SampledTokenLogprob]:
-    """Return sampled tokens with up to `num_top` candidates. `as_ids` writes ids in place of their text."""
+    """Return sampled tokens with up to `num_top` candidates.
+
+    `as_ids` writes ids in place of their text.
+    """
     return [
         SampledTokenLogprob(
             token=token_name(token, as_id=as_ids),

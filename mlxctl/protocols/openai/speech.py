@@ -37,7 +37,10 @@ _NO_INSTRUCTIONS = ("", "None")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSpeech:
-    """A parsed body. `recording` is not decoded; `recorded_text` is what is said in it."""
+    """A parsed body.
+
+    `recording` is not decoded; `recorded_text` is what is said in it.
+    """
 
     model: str
     text: str
@@ -112,7 +115,10 @@ class SpeechEvents:
 
 
 def encode_voices(models: Sequence[tuple[str, SpeechRecipe]]) -> bytes:
-    """Return the list of the voices of models. One that requires a description of a voice has none."""
+    """Return the list of the voices of models.
+
+    One that requires a description of a voice has none.
+    """
     entries = [
         VoiceEntry(id=voice, name=voice, model=model, is_default=voice == (recipe.default_voice or _DEFAULT))
         for model, recipe in models

@@ -1,4 +1,7 @@
-"""Text inputs of completions and embeddings. Texts or token ids, one or many."""
+"""Text inputs of completions and embeddings.
+
+Texts or token ids, one or many.
+"""
 
 from typing import Annotated, TypeVar
 

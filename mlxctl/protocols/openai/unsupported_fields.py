@@ -36,7 +36,10 @@ class UnusedFields(StructuredOutputFields, kw_only=True):
 
 
 class RefusedFields(UnusedFields, kw_only=True):
-    """Base of bodies with vLLM's fields that cannot be honored. Values that change nothing are accepted."""
+    """Base of bodies with vLLM's fields that cannot be honored.
+
+    Values that change nothing are accepted.
+    """
 
     bad_words: list[str] | None = None
     allowed_token_ids: list[int] | None = None

@@ -1,4 +1,7 @@
-"""Error responses in the shape of the route's protocol. Status codes are set only here."""
+"""Error responses in the shape of the route's protocol.
+
+Status codes are set only here.
+"""
 
 import logging
 from collections.abc import Callable, Mapping

@@ -105,7 +105,10 @@ class Listener:
         self._task.add_done_callback(lambda _: on_end())
 
     async def _wait_for_accept(self) -> None:
-        """Wait until a connection is accepted. The socket is bound before Granian's thread listens to it."""
+        """Wait until a connection is accepted.
+
+        The socket is bound before Granian's thread listens to it.
+        """
         host = urlsplit(self._address.url).hostname
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(_TLS_START_SECONDS):
@@ -132,7 +135,10 @@ class Listener:
             raise SettingsError(f"certificate or key cannot be used for TLS: {reason}") from None
 
     async def _has_answered(self, context: ssl.SSLContext) -> bool:
-        """Return whether the server takes part in a handshake. Raises OSError if it never will."""
+        """Return whether the server takes part in a handshake.
+
+        Raises OSError if it never will.
+        """
         host = urlsplit(self._address.url).hostname
         try:
             _, writer = await asyncio.open_connection(host, self._address.port, ssl=context)

@@ -17,7 +17,10 @@ class OpenHttpRequests:
         self._is_stopping = False
 
     def call_at_stop(self, close: Callable[[], None]) -> Callable[[], None]:
-        """Call `close` when the server stops. Returns a function to call once the connection is closed."""
+        """Call `close` when the server stops.
+
+        Returns a function to call once the connection is closed.
+        """
         self._closers.add(close)
 
         def closed() -> None:

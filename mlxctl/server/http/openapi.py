@@ -185,7 +185,10 @@ def _responses(
 
 
 def _stream(events: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the schema of a text of server-sent events. As content within a string."""
+    """Return the schema of a text of server-sent events.
+
+    As content within a string.
+    """
     data = {"type": "string", "contentMediaType": "application/json", "contentSchema": _one_of(events)}
     event = {
         "type": "object",

@@ -29,6 +29,9 @@ class RootPath:
 
 
 def normalized_root(root_path: str) -> str:
-    """Return the prefix with a slash only before it. Empty for none."""
+    """Return the prefix with a slash only before it.
+
+    Empty for none.
+    """
     stripped = root_path.strip("/")
     return f"/{stripped}" if stripped else ""

@@ -1,4 +1,7 @@
-"""Places for WebSockets, in all and of each caller. Event-loop thread only."""
+"""Places for WebSockets, in all and of each caller.
+
+Event-loop thread only.
+"""
 
 import resource
 from collections import Counter
@@ -21,7 +24,10 @@ class SocketPlaces:
         self._by_caller: Counter[str] = Counter()
 
     def take(self, caller: str) -> Callable[[], None]:
-        """Count a WebSocket; returns a function for its end. Raises CapacityError."""
+        """Count a WebSocket; returns a function for its end.
+
+        Raises CapacityError.
+        """
         max_in_all = min(_MAX_IN_ALL, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // SHARE_OF_FILES)
         if self._by_caller[caller] >= _MAX_BY_CALLER:
             reason = f"a caller may have {_MAX_BY_CALLER} WebSockets; close one, or use POST"

@@ -74,7 +74,10 @@ class StreamedReply:
             self._starting.result()[0].cancel()
 
     async def _start_within_interval(self) -> StartedReply | None:
-        """Wait at most the ping interval for the answers. Raises what starting them raises."""
+        """Wait at most the ping interval for the answers.
+
+        Raises what starting them raises.
+        """
         await asyncio.wait({self._starting}, timeout=self._interval_seconds)
         return self._starting.result() if self._starting.done() else None
 

@@ -18,7 +18,10 @@ from mlxctl.state.settings.secret_files import secret_lines
 
 
 def tls_key_password(settings: ServerSettings) -> str | None:
-    """Return the password of an encrypted key. From the settings or a file. Raises SettingsError."""
+    """Return the password of an encrypted key.
+
+    From the settings or a file. Raises SettingsError.
+    """
     if settings.tls_key is None and (settings.tls_key_password or settings.tls_key_password_file):
         raise SettingsError("a password of a TLS key needs server.tls_key")
     if settings.tls_key_password_file is not None:

@@ -74,7 +74,10 @@ class UploadTurns:
             raise self._full() from None
 
     def grow(self, upload: "Upload", num_bytes: int) -> None:
-        """Give a turn of this size at once. Raises QueueFull, and then changes nothing."""
+        """Give a turn of this size at once.
+
+        Raises QueueFull, and then changes nothing.
+        """
         more = num_bytes - (upload.num_bytes if upload in self._having else 0)
         if 2 * more > self._max_bytes - self._by_caller.total():
             raise self._full()

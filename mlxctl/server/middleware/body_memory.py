@@ -1,4 +1,7 @@
-"""Memory of request bodies: its limit, and each caller's share. Event-loop thread only."""
+"""Memory of request bodies: its limit, and each caller's share.
+
+Event-loop thread only.
+"""
 
 from collections import Counter
 from collections.abc import Callable

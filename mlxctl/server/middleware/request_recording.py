@@ -1,4 +1,7 @@
-"""Records each request and how it ended. For logs, metrics and the audit log."""
+"""Records each request and how it ended.
+
+For logs, metrics and the audit log.
+"""
 
 import re
 import time
@@ -40,7 +43,10 @@ class RequestRecording:
         self._tracing = tracing
 
     async def process_request(self, request: Request, response: Response) -> None:
-        """Begin the record of a request. It ends after everything else that ends with the request."""
+        """Begin the record of a request.
+
+        It ends after everything else that ends with the request.
+        """
         context = HttpRecord(
             request_id=request.context.request_id,
             method=request.method,

@@ -14,7 +14,10 @@ _MAX_BODY_BYTES = 64 * 1024
 
 
 class UnusedBodies:
-    """Drops the body of a request whose operation takes none. Requests without a body are not delayed."""
+    """Drops the body of a request whose operation takes none.
+
+    Requests without a body are not delayed.
+    """
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._with_body = {

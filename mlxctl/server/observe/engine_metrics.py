@@ -96,7 +96,10 @@ def _prefix_cache(stats: Stats) -> "Iterator[Metric]":
 
 
 def hit_ratio(stats: Stats) -> float | None:
-    """Return the share of prefix cache lookups with a hit. None without lookups."""
+    """Return the share of prefix cache lookups with a hit.
+
+    None without lookups.
+    """
     num_lookups = sum(stats.cache_hits.values())
     return 1 - stats.cache_hits.get("miss", 0) / num_lookups if num_lookups else None
 

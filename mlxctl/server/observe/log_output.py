@@ -35,7 +35,10 @@ class RequestJsonFormatter(JsonFormatter):
 
 
 class BackgroundHandler(logging.Handler):
-    """Writes log lines to `stream` in a thread. `close` waits a moment for the last ones."""
+    """Writes log lines to `stream` in a thread.
+
+    `close` waits a moment for the last ones.
+    """
 
     def __init__(
         self, stream: TextIO, *, max_lines: int = MAX_LINES, file: BackgroundLog | None = None

@@ -119,7 +119,10 @@ class PolicyAdmin:
         return next((view for view in self.keys().keys if view.id == key_id), None) or _raise_unknown(key_id)
 
     def add(self, new: NewKey) -> KeyView:
-        """Create a key and return it with its secret. Raises Conflict for a name in use."""
+        """Create a key and return it with its secret.
+
+        Raises Conflict for a name in use.
+        """
         self._check_name(new.name, self._store.all_keys())
         secret = _new_secret()
         key = ApiKey(
@@ -150,7 +153,10 @@ class PolicyAdmin:
         return self._put(msgspec.structs.replace(key, **changes))
 
     def rotate(self, key_id: str) -> KeyView:
-        """Replace the secret of a key. Returns the new one; the old one is refused at once."""
+        """Replace the secret of a key.
+
+        Returns the new one; the old one is refused at once.
+        """
         key, secret = self._usable(key_id), _new_secret()
         key = msgspec.structs.replace(key, sha256=secret_digest(secret))
         self._store.put_key(key)

@@ -47,7 +47,10 @@ class PolicyBackend(Protocol):
     """
 
     def find_key(self, sha256: str) -> ApiKey | None:
-        """Return the key with this digest, also a revoked one. The comparison takes constant time."""
+        """Return the key with this digest, also a revoked one.
+
+        The comparison takes constant time.
+        """
 
     def all_keys(self) -> Sequence[ApiKey]:
         """Return all keys, in order of creation."""

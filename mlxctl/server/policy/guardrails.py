@@ -132,7 +132,10 @@ class GuardrailFilter:
         return shown
 
     def _pass(self, num_chars: int) -> str:
-        """Take characters off the held text. Patterns may look back at the last of them."""
+        """Take characters off the held text.
+
+        Patterns may look back at the last of them.
+        """
         passed, self._held = self._held[:num_chars], self._held[num_chars:]
         self._sent = (self._sent + passed)[-_CONTEXT_CHARS:]
         return passed

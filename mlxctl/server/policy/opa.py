@@ -116,7 +116,10 @@ class OpaPolicy:
 
 
 def _decision(answer: Any) -> Decision:
-    """Return the decision in an answer of OPA; an undefined document denies. Raises ValueError."""
+    """Return the decision in an answer of OPA; an undefined document denies.
+
+    Raises ValueError.
+    """
     result = answer.get("result", False) if isinstance(answer, dict) else None
     if isinstance(result, bool):
         result = {"allow": result}

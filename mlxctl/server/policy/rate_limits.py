@@ -1,4 +1,7 @@
-"""Sliding-window rate limits per key, and per key and model. Event-loop thread only."""
+"""Sliding-window rate limits per key, and per key and model.
+
+Event-loop thread only.
+"""
 
 import time
 from collections import Counter, OrderedDict, deque
@@ -22,7 +25,10 @@ BucketId = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimitState:
-    """The remaining requests and tokens of a bucket. None without a limit. Reset times are in seconds."""
+    """The remaining requests and tokens of a bucket.
+
+    None without a limit. Reset times are in seconds.
+    """
 
     limit_requests: int | None = None
     remaining_requests: int = 0
@@ -107,7 +113,10 @@ class Reservation:
         self._clock = clock
 
     def settle(self, num_tokens: int) -> None:
-        """Count the tokens of the ended request. They replace the reserved ones. Idempotent."""
+        """Count the tokens of the ended request.
+
+        They replace the reserved ones. Idempotent.
+        """
         usages, self._usages = self._usages, ()
         now = self._clock()
         for usage, num_reserved in usages:
@@ -132,7 +141,10 @@ class RateLimiter:
         self.num_refused: Counter[str] = Counter()
 
     def admit(self, buckets: dict[BucketId, Limits], *, max_tokens: int) -> Reservation:
-        """Admit a request into all its buckets. Raises RateLimited, with the state of the fullest."""
+        """Admit a request into all its buckets.
+
+        Raises RateLimited, with the state of the fullest.
+        """
         now = self._clock()
         usages = [(self._usage(bucket, now), limits) for bucket, limits in buckets.items()]
         waits = [usage.seconds_until(limits, max_tokens, now) for usage, limits in usages]

@@ -22,7 +22,10 @@ from mlxctl.server.policy.guardrails import GuardrailMatch, Guardrails, Guardrai
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screening:
-    """What guardrails did with the content of a request. `content` is None where it is unchanged."""
+    """What guardrails did with the content of a request.
+
+    `content` is None where it is unchanged.
+    """
 
     content: GenerationRequest | EmbeddingRequest | str | None
     verdict: Verdict | None

@@ -137,7 +137,10 @@ class PolicyService:
         return self._guardrails
 
     def admit(self, caller: Caller, name: str, model: str, *, max_tokens: int) -> Reservation | None:
-        """Count a request of `name` for a model. Returns None without limits; raises RateLimited."""
+        """Count a request of `name` for a model.
+
+        Returns None without limits; raises RateLimited.
+        """
         defaults = (self.store or self.settings).default_limits()
         buckets: dict[BucketId, Limits] = {}
         limits = caller.limits.all_models.over(defaults)

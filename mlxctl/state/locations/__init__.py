@@ -52,7 +52,10 @@ def _runtime_candidates() -> Iterator[Path]:
 
 
 def _make_owned(directory: Path) -> None:
-    """Create a directory with mode 0700, or check an existing one. Raises OSError."""
+    """Create a directory with mode 0700, or check an existing one.
+
+    Raises OSError.
+    """
     if len(os.fsencode(directory)) > _MAX_RUNTIME_BYTES:
         raise OSError(f"its path has more than {_MAX_RUNTIME_BYTES} bytes")
     parent = directory.parent.stat().st_mode
@@ -143,7 +146,10 @@ def launched_log_file() -> Path:
 
 
 def launched_pid_file() -> Path:
-    """Return the path of a launched server's process id. The file need not exist."""
+    """Return the path of a launched server's process id.
+
+    The file need not exist.
+    """
     return state_directory() / "serve.pid"
 
 
@@ -163,7 +169,10 @@ def agents_file() -> Path:
 
 
 def speeds_file() -> Path:
-    """Return the path of the measured speeds. It need not exist."""
+    """Return the path of the measured speeds.
+
+    It need not exist.
+    """
     return state_directory() / "speeds.sqlite"
 
 
@@ -197,7 +206,10 @@ def audit_directory() -> Path:
 
 
 def audit_key_file() -> Path:
-    """Return the path of the audit log's hash key. It need not exist."""
+    """Return the path of the audit log's hash key.
+
+    It need not exist.
+    """
     return state_directory() / "audit.key"
 
 

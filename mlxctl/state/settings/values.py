@@ -29,7 +29,10 @@ _BOOLEANS = {
 
 
 def convert(value: object, kind: Any, field: "Field[Any]") -> object:
-    """Return `value` as type `kind`, within the bounds of `field`. Raises ValueError."""
+    """Return `value` as type `kind`, within the bounds of `field`.
+
+    Raises ValueError.
+    """
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     target = next(candidate for candidate in kinds if candidate is not NoneType)
     converted = _convert_one(value, target, is_size=field.name.endswith("_bytes"), is_secret=not field.repr)
@@ -38,7 +41,10 @@ def convert(value: object, kind: Any, field: "Field[Any]") -> object:
 
 
 def parse_size(text: str) -> int:
-    """Return bytes: `8GB` is decimal, `512MiB` binary, `4096` plain. Raises ValueError."""
+    """Return bytes: `8GB` is decimal, `512MiB` binary, `4096` plain.
+
+    Raises ValueError.
+    """
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError(f"expected a size like '8GB' or '512MiB', got {text!r}")
@@ -101,7 +107,10 @@ def _as_list(value: object, shown: str) -> tuple[str, ...]:
 
 
 def _as_table(value: object, shown: str) -> dict[str, str]:
-    """Return a table of strings. A string is parsed as `name=value, ...`, a list as `name=value` each."""
+    """Return a table of strings.
+
+    A string is parsed as `name=value, ...`, a list as `name=value` each.
+    """
     items = value.split(",") if isinstance(value, str) else value
     if isinstance(items, list) and all(isinstance(item, str) for item in items):
         pairs = (item.partition("=") for item in items)

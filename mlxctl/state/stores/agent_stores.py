@@ -67,11 +67,17 @@ class AgentStores:
     def messages(
         self, agent: StoredAgent, *, after: int = -1, limit: int = -1
     ) -> tuple[tuple[int, bytes], ...]:
-        """Return messages after a position, each with its position. `limit` -1 is all."""
+        """Return messages after a position, each with its position.
+
+        `limit` -1 is all.
+        """
         return self._store_of(agent).messages(agent, after=after, limit=limit)
 
     def begin_turn(self, owner: str, agent_id: str) -> tuple[StoredAgent, tuple[bytes, ...]] | None:
-        """Return an agent with its history; None if missing. Updates its last use."""
+        """Return an agent with its history; None if missing.
+
+        Updates its last use.
+        """
         begun = self._in_memory.begin_turn(owner, agent_id)
         if begun is not None:
             return replace(begun[0], is_persistent=False), begun[1]
@@ -84,7 +90,10 @@ class AgentStores:
     def change(
         self, owner: str, agent_id: str, *, model: str | None, settings: Callable[[bytes], bytes]
     ) -> StoredAgent | None:
-        """Update settings and, if given, the model. None if the agent is missing."""
+        """Update settings and, if given, the model.
+
+        None if the agent is missing.
+        """
         changed = self._in_memory.change(owner, agent_id, model=model, settings=settings)
         if changed is not None:
             return replace(changed, is_persistent=False)

@@ -110,7 +110,10 @@ class AgentStore:
         return self._database.write(create)
 
     def find(self, owner: str, agent_id: str) -> StoredAgent | None:
-        """Return an agent of this owner. None when it does not exist or is another caller's."""
+        """Return an agent of this owner.
+
+        None when it does not exist or is another caller's.
+        """
         return self._database.read(lambda connection: _find(connection, owner, agent_id))
 
     def page(self, owner: str, *, after: str | None, limit: int) -> tuple[tuple[StoredAgent, ...], bool]:
@@ -166,7 +169,10 @@ class AgentStore:
         return self._database.read(count)
 
     def begin_turn(self, owner: str, agent_id: str) -> tuple[StoredAgent, tuple[bytes, ...]] | None:
-        """Return an agent with its history, and update its last use. None if missing."""
+        """Return an agent with its history, and update its last use.
+
+        None if missing.
+        """
 
         def begin(connection: sqlite3.Connection) -> tuple[StoredAgent, tuple[bytes, ...]] | None:
             self._delete_expired(connection)
@@ -261,7 +267,10 @@ class AgentStore:
             connection.execute("DELETE FROM agents WHERE last_access < ?", (oldest,))
 
     def _delete_oldest(self, connection: sqlite3.Connection) -> None:
-        """Delete the least recently used agents beyond `max_bytes`. The last one stays."""
+        """Delete the least recently used agents beyond `max_bytes`.
+
+        The last one stays.
+        """
         size = "SELECT total(length(body)), (SELECT count(*) FROM agents) FROM messages"
         while self._max_bytes is not None:
             num_bytes, num_agents = connection.execute(size).fetchone()
@@ -273,7 +282,10 @@ class AgentStore:
 
 
 def _identity(agent: StoredAgent) -> tuple[int, str, float]:
-    """Return the values that identify an agent. Numbers begin again in a file that replaces a deleted one."""
+    """Return the values that identify an agent.
+
+    Numbers begin again in a file that replaces a deleted one.
+    """
     return agent.number, agent.id, agent.created
 
 

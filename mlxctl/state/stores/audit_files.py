@@ -148,7 +148,10 @@ class AuditFiles:
         self._ends_with_newline = False
 
     def append(self, records: list[AuditRecord]) -> None:
-        """Add records, each with the next id. Begins a new segment and prunes when the last one is full."""
+        """Add records, each with the next id.
+
+        Begins a new segment and prunes when the last one is full.
+        """
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The clock may have been set back since the last start.
         self._last_id = self._last_id or self._newest_id()
@@ -209,7 +212,10 @@ class AuditFiles:
         return num_deleted
 
     def _summaries(self, segments: Sequence[Path]) -> Mapping[str, SegmentSummary]:
-        """Return the summaries of all full segments. Adds those of `segments` that are missing."""
+        """Return the summaries of all full segments.
+
+        Adds those of `segments` that are missing.
+        """
         known = self._index.summaries()
         added = {
             segment.name: summary

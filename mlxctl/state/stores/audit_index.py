@@ -47,7 +47,10 @@ _GROUPS = msgspec.json.Decoder(frozenset[Group] | None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSummary:
-    """What a full segment of `num_bytes` has. `groups` is None where there are too many of them."""
+    """What a full segment of `num_bytes` has.
+
+    `groups` is None where there are too many of them.
+    """
 
     name: str
     num_bytes: int

@@ -53,7 +53,10 @@ def is_damage(error: BaseException | None) -> bool:
 
 
 def needs_check(error: BaseException) -> bool:
-    """Whether the error may have another cause than damage. Then the file must be checked."""
+    """Whether the error may have another cause than damage.
+
+    Then the file must be checked.
+    """
     code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
     # `checksum` fails only on text that is not UTF-8.
     return code == sqlite3.SQLITE_CONSTRAINT or (

@@ -1,4 +1,7 @@
-"""Transactions on one SQLite file, which is replaced when it is damaged. Knows no tables."""
+"""Transactions on one SQLite file, which is replaced when it is damaged.
+
+Knows no tables.
+"""
 
 import os
 import sqlite3
@@ -62,7 +65,10 @@ class Database:
         return self._connection is None and not os.path.lexists(self._path)
 
     def read(self, action: Action[Result]) -> Result:
-        """Run `action` in a read-only transaction. It needs no disk space."""
+        """Run `action` in a read-only transaction.
+
+        It needs no disk space.
+        """
         return self._perform(lambda connection: _run(connection, action, "BEGIN"))
 
     def write(self, action: Action[Result]) -> Result:
@@ -70,11 +76,17 @@ class Database:
         return self._perform(lambda connection: _run(connection, action))
 
     def delete(self, action: Action[Result]) -> Result:
-        """Run `action`, which deletes rows, and shrink the file. Works on a full disk."""
+        """Run `action`, which deletes rows, and shrink the file.
+
+        Works on a full disk.
+        """
         return self._perform(lambda connection: _delete(connection, action))
 
     def shrink(self) -> None:
-        """Return free pages to the disk, as far as possible. The change itself needs space."""
+        """Return free pages to the disk, as far as possible.
+
+        The change itself needs space.
+        """
         self._perform(_shrink)
 
     def close(self) -> None:

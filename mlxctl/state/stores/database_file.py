@@ -1,4 +1,7 @@
-"""Opens and checks SQLite files, and replaces damaged ones. Knows no tables."""
+"""Opens and checks SQLite files, and replaces damaged ones.
+
+Knows no tables.
+"""
 
 import errno
 import logging
@@ -73,12 +76,18 @@ def open_in_memory(path: Path, migrations: Sequence[str]) -> sqlite3.Connection:
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:
-    """Open an existing file for reading, beside a running server. Raises sqlite3.Error."""
+    """Open an existing file for reading, beside a running server.
+
+    Raises sqlite3.Error.
+    """
     return _connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
 def open_exclusive(path: Path) -> sqlite3.Connection:
-    """Open an existing file that no other process uses. Creates no side files, so it works on a full disk."""
+    """Open an existing file that no other process uses.
+
+    Creates no side files, so it works on a full disk.
+    """
     connection = _connect(str(path), uri=False)
     # With an exclusive lock WAL needs no shared memory. Changes are written in place, the journal is in
     # memory.
@@ -155,7 +164,10 @@ def _owners(file: Path) -> set[int]:
 
 
 def _create(path: Path) -> bool:
-    """Create the file if missing; return whether it can be written. Raises OSError."""
+    """Create the file if missing; return whether it can be written.
+
+    Raises OSError.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)
@@ -185,7 +197,10 @@ def replace_damaged(path: Path, error: BaseException) -> None:
 
 
 def replace_missing(path: Path) -> None:
-    """Log that an open file was deleted, and delete its side files. Raises StoreUnavailable."""
+    """Log that an open file was deleted, and delete its side files.
+
+    Raises StoreUnavailable.
+    """
     try:
         remove_side_files(path)
     except OSError as error:
@@ -243,7 +258,10 @@ def _schema(migrations: tuple[str, ...]) -> frozenset[tuple[str, str]]:
 
 
 def _read_schema(connection: sqlite3.Connection) -> frozenset[tuple[str, str]]:
-    """Return kind and name of columns, indexes, triggers and views. Without SQLite's own."""
+    """Return kind and name of columns, indexes, triggers and views.
+
+    Without SQLite's own.
+    """
     return frozenset(
         connection.execute(
             "SELECT 'column', tables.name || '.' || columns.name FROM sqlite_schema AS tables,"

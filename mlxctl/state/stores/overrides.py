@@ -45,13 +45,19 @@ class Override:
 
     @property
     def max_tokens(self) -> int | None:
-        """Most tokens of prompt and answer together. None is the model's context length."""
+        """Most tokens of prompt and answer together.
+
+        None is the model's context length.
+        """
         tokens: int | None = self.values.get("practical_context", {}).get("tokens")
         return tokens
 
 
 def read_overrides(path: Path) -> dict[str, Override]:
-    """Return the tables of the file by model; empty without a file. Raises SettingsError."""
+    """Return the tables of the file by model; empty without a file.
+
+    Raises SettingsError.
+    """
     try:
         content = parse_toml(read_text(path))
     except FileNotFoundError:

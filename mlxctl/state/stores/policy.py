@@ -123,7 +123,10 @@ class PolicyStore:
             _log.warning("%s cannot be written: %s", self._keys_marker, error.strerror)
 
     def put(self, kind: str, name: str, value: bytes) -> None:
-        """Add or replace a record. The file is created with the first."""
+        """Add or replace a record.
+
+        The file is created with the first.
+        """
         self._put_all([Record(kind, name, value)])
 
     def _put_all(self, records: Iterable[Record]) -> None:
@@ -209,7 +212,10 @@ class PolicyStore:
             connection.close()
 
     def _unlock(self, connection: sqlite3.Connection) -> None:
-        """Derive the key at the first use. A store that was not encrypted is now."""
+        """Derive the key at the first use.
+
+        A store that was not encrypted is now.
+        """
         facts = dict(connection.execute("SELECT name, value FROM facts").fetchall())
         if not facts:
             if self._passphrase is not None:

@@ -158,7 +158,10 @@ class ResponseStore:
         return found
 
     def conversation(self, owner: str, response_id: str) -> tuple[StoredItem, ...] | None:
-        """Return all items up to the end of a response, oldest first. None when an ancestor is missing."""
+        """Return all items up to the end of a response, oldest first.
+
+        None when an ancestor is missing.
+        """
 
         def collect(connection: sqlite3.Connection) -> tuple[StoredItem, ...] | None:
             if not self._is_kept(connection, owner, response_id):

@@ -11,7 +11,10 @@ Result = TypeVar("Result")
 
 
 def checksum(*values: object) -> int:
-    """Return a checksum of the values. Also available as SQL function."""
+    """Return a checksum of the values.
+
+    Also available as SQL function.
+    """
     found = 0
     for value in values:
         data = value if isinstance(value, bytes) else repr(value).encode()
@@ -20,7 +23,10 @@ def checksum(*values: object) -> int:
 
 
 def convert_row(row: object, kind: type[Result], what: str) -> Result:
-    """Return the row converted to `kind`. Raises DamageError: SQLite accepts any type in any column."""
+    """Return the row converted to `kind`.
+
+    Raises DamageError: SQLite accepts any type in any column.
+    """
     try:
         return msgspec.convert(row, kind)
     except msgspec.ValidationError as error:

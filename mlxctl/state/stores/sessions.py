@@ -1,4 +1,7 @@
-"""Chat sessions of the terminal, to search and continue. Knows no message formats."""
+"""Chat sessions of the terminal, to search and continue.
+
+Knows no message formats.
+"""
 
 import sqlite3
 from dataclasses import dataclass
@@ -85,7 +88,10 @@ class SessionStore:
         self._database.write(replace)
 
     def search(self, words: str = "", *, limit: int = MAX_SESSIONS) -> tuple[SessionSummary, ...]:
-        """Return chats with all of the words, most recently used first. All without words."""
+        """Return chats with all of the words, most recently used first.
+
+        All without words.
+        """
         if self._database.is_blank:
             return ()
         patterns = [f"%{_escaped(word)}%" for word in words.split()]
@@ -98,7 +104,10 @@ class SessionStore:
         return self._database.read(list_chats)
 
     def find(self, chat_id: str) -> Session | None:
-        """Return the chat whose id has this prefix. None for none or several."""
+        """Return the chat whose id has this prefix.
+
+        None for none or several.
+        """
         if self._database.is_blank or not chat_id:
             return None
         query = f"SELECT {_SUMMARY}, text, body FROM sessions WHERE id LIKE ? ESCAPE '\\' LIMIT 2"  # noqa: S608

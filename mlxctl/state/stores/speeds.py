@@ -57,7 +57,10 @@ class SpeedStore:
         self._database = Database(path, _MIGRATIONS)
 
     def save(self, speed: MeasuredSpeed) -> None:
-        """Store the speed in place of an older one. The oldest beyond a limit are deleted."""
+        """Store the speed in place of an older one.
+
+        The oldest beyond a limit are deleted.
+        """
         values = (
             speed.fingerprint,
             speed.machine,
@@ -84,7 +87,10 @@ class SpeedStore:
         self._database.write(replace)
 
     def find(self, fingerprint: str, machine: str) -> MeasuredSpeed | None:
-        """Return the speed of a model on a machine. None if it was never measured."""
+        """Return the speed of a model on a machine.
+
+        None if it was never measured.
+        """
         if self._database.is_blank:
             return None
 

@@ -5,7 +5,10 @@ from mlxctl.ir.distribution import Distribution
 
 
 class DraftCounts:
-    """Accepted and rejected tokens by drafter. `accepted_per_draft` has one value per verified draft."""
+    """Accepted and rejected tokens by drafter.
+
+    `accepted_per_draft` has one value per verified draft.
+    """
 
     def __init__(self) -> None:
         self.tokens: dict[str, tuple[int, int]] = {}

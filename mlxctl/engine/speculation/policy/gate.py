@@ -47,7 +47,10 @@ class Mean:
 
 @dataclass(slots=True)
 class Acceptance:
-    """How many draft tokens were accepted. Old ones fade. Tokens after a rejected one are not `tested`."""
+    """How many draft tokens were accepted. Old ones fade.
+
+    Tokens after a rejected one are not `tested`.
+    """
 
     accepted: float = 1.5
     tested: float = 2.0
@@ -58,7 +61,10 @@ class Acceptance:
         return self.accepted / self.tested
 
     def add(self, accepted: int, tested: int, *, memory: float) -> None:
-        """Add the outcome of a block. `memory` is the share that is left of the earlier ones."""
+        """Add the outcome of a block.
+
+        `memory` is the share that is left of the earlier ones.
+        """
         self.accepted = self.accepted * memory + accepted
         self.tested = self.tested * memory + tested
 

@@ -49,7 +49,10 @@ class GateStore:
         self._saved_at = time.monotonic()
 
     def gate(self, model: str, drafter: str) -> SpeculationGate:
-        """Return the gate of a drafter on a model. `model` is a digest of its weights."""
+        """Return the gate of a drafter on a model.
+
+        `model` is a digest of its weights.
+        """
         key = f"{model}:{drafter}"
         if key not in self._open:
             gate = self._open[key] = SpeculationGate()

@@ -144,7 +144,10 @@ class TokenHistory:
 
 
 def _keys(tokens: Any) -> Any:
-    """Return a hash of every run of three tokens. From (n,) to uint64 (max(n - 2, 0),)."""
+    """Return a hash of every run of three tokens.
+
+    From (n,) to uint64 (max(n - 2, 0),).
+    """
     wide = tokens.astype(np.uint64)
     num = max(len(wide) - _MIN_MATCH + 1, 0)
     keys: Any = np.zeros(num, dtype=np.uint64)

@@ -16,7 +16,10 @@ _ROW_MEMORY, _COMMON_MEMORY = 0.9, 0.99
 
 @dataclass(frozen=True, slots=True)
 class DraftPlan:
-    """The drafts of a decode step, cut to what pays. `context` is the longest row's length."""
+    """The drafts of a decode step, cut to what pays.
+
+    `context` is the longest row's length.
+    """
 
     drafter: Drafter
     drafts: list[Draft]
@@ -25,7 +28,10 @@ class DraftPlan:
 
 
 class Speculator:
-    """Chooses drafts for decode batches and measures what they bring. `gates` are by drafter name."""
+    """Chooses drafts for decode batches and measures what they bring.
+
+    `gates` are by drafter name.
+    """
 
     def __init__(
         self,

@@ -42,7 +42,10 @@ class AnswerGrammars:
         self._calls = CallRules(tools, force_call, self._literals, self._stops, self._validator)
 
     def read_vocabulary(self) -> None:
-        """Prepare the vocabulary now instead of for the first grammar. Blocks for a second or two."""
+        """Prepare the vocabulary now instead of for the first grammar.
+
+        Blocks for a second or two.
+        """
         self._validator.read_vocabulary()
 
     def guidance(self, request: GenerationRequest, prompt: Prompt, *, grammar_start: str) -> Guidance | None:

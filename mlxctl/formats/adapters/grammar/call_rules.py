@@ -49,7 +49,10 @@ class CallRules:
         return rules
 
     def more(self, tools: Sequence[ToolSpec]) -> str:
-        """Return an expression of further calls. "" where they differ from the first."""
+        """Return an expression of further calls.
+
+        "" where they differ from the first.
+        """
         if self._parser.separator is None or not tools:
             return ""
         return f"({self._literals.literal(self._parser.separator)} whole)*"

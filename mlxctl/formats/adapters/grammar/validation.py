@@ -27,16 +27,25 @@ class GrammarValidator:
         self._cached_error = lru_cache(maxsize=64)(self._find_error)
 
     def read_vocabulary(self) -> None:
-        """Prepare the vocabulary now instead of for the first grammar. Blocks for a second or two."""
+        """Prepare the vocabulary now instead of for the first grammar.
+
+        Blocks for a second or two.
+        """
         with self._lock:
             _ = self._tokenizer
 
     def compile(self, constraint: Constraint) -> Definition:
-        """Return the grammar of a constraint. Raises InvalidRequest with the reason and the field."""
+        """Return the grammar of a constraint.
+
+        Raises InvalidRequest with the reason and the field.
+        """
         return self.check(compile_constraint(constraint), constraint.param)
 
     def check(self, definition: Definition, param: str) -> Definition:
-        """Return a grammar that can be matched. Raises InvalidRequest for the field `param`."""
+        """Return a grammar that can be matched.
+
+        Raises InvalidRequest for the field `param`.
+        """
         if error := self._cached_error(compose("start: @output", {"output": definition})):
             raise InvalidRequest(f"{param} cannot be enforced for this model: {error}", param=param)
         return definition

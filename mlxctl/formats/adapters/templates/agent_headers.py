@@ -21,7 +21,10 @@ _ANYWHERE = re.compile("|".join(_VOLATILE_LINES))
 
 
 def find_volatile(line: str) -> tuple[int, int] | None:
-    """Return a volatile header's start and end in a line. None without one."""
+    """Return a volatile header's start and end in a line.
+
+    None without one.
+    """
     found = _ANYWHERE.search(line)
     return found.span() if found else None
 

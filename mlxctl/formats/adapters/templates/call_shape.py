@@ -99,7 +99,10 @@ def _without_space_before_calls(message: TemplateMessage, shape: TemplateShape) 
 
 
 def _one_call_each(messages: Sequence[TemplateMessage]) -> list[TemplateMessage]:
-    """Give each call a message, followed by its results. Results of no call stay at the end."""
+    """Give each call a message, followed by its results.
+
+    Results of no call stay at the end.
+    """
     separated: list[TemplateMessage] = []
     rest = list(messages)
     while rest:

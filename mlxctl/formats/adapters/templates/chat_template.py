@@ -173,7 +173,10 @@ class ChatTemplate:
             raise InvalidRequest(message, param="messages") from error
 
     def _find_inputs(self) -> "TemplateInputs":
-        """Find how the template takes texts and tools. Renders a few messages."""
+        """Find how the template takes texts and tools.
+
+        Renders a few messages.
+        """
         names = (name for name in _TOOLS_VARIABLES if name in self.variables)
         variable = "tools" if "tools" in self.variables else next(names, "tools")
         inputs = TemplateInputs(tools_variable=variable)

@@ -105,7 +105,10 @@ class _LimitingGenerator(CodeGenerator):
 
 
 class LimitedEnvironment(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox with limits on steps and text sizes. Render inside `counted_steps`."""
+    """Jinja's sandbox with limits on steps and text sizes.
+
+    Render inside `counted_steps`.
+    """
 
     code_generator_class = _LimitingGenerator
     intercepted_binops = frozenset({"+", "*", "**", "%"})

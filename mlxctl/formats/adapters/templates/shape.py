@@ -196,7 +196,10 @@ def _effort_variable(template: ChatTemplate) -> str:
 
 
 def _find_efforts(template: ChatTemplate, variable: str) -> tuple[str, ...]:
-    """Return the reasoning efforts that the template accepts. Empty if it accepts all, or none."""
+    """Return the reasoning efforts that the template accepts.
+
+    Empty if it accepts all, or none.
+    """
     if not variable:
         return ()
     efforts = tuple(effort for effort in _EFFORTS if _render(template, [_USER], options={variable: effort}))
@@ -247,7 +250,10 @@ def _shared_prefix(one: str, other: str) -> str:
 
 
 def _takes_results(template: ChatTemplate, style: _CallStyle, *, rendered_call: str, prompt: str) -> bool:
-    """Whether tool messages are rendered. A template without tools or calls is not rendered again."""
+    """Whether tool messages are rendered.
+
+    A template without tools or calls is not rendered again.
+    """
     if rendered_call or PROBE_CALL_NAME not in prompt:
         return _RESULT in rendered_call
     return _shows(template, [_USER, _REPLY, style.result(), _OTHER_REPLY], tools=[_TOOL])
@@ -260,7 +266,10 @@ def _takes_parallel_calls(template: ChatTemplate, style: _CallStyle) -> bool:
 
 
 def _rendered_beside(template: ChatTemplate, style: _CallStyle, **more: str) -> str:
-    """Return a rendered call with the texts of more fields. "" if one of them is not shown."""
+    """Return a rendered call with the texts of more fields.
+
+    "" if one of them is not shown.
+    """
     texts = {name: text for name, text in more.items() if name}
     rendered = _render(template, [_USER, style.call(**texts), style.result()], tools=[_TOOL])
     shown = (PROBE_CALL_ARGUMENTS["subject"], *texts.values())

@@ -56,7 +56,10 @@ class TextCallFormat:
 def text_call_format(
     parser: ToolParser, force_call: Callable[[str | None], str | None] | None = None
 ) -> TextCallFormat:
-    """Return the text format of a parser. JSON in tags for a parser that cannot write calls."""
+    """Return the text format of a parser.
+
+    JSON in tags for a parser that cannot write calls.
+    """
     force_call = force_call or parser.forced_prefix
     if write_calls(parser, [_ANY_CALL], force_call) is None:
         parser = tool_parser(_DEFAULT_PARSER_ID)

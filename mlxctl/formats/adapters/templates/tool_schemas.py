@@ -89,7 +89,10 @@ def plain_tool(tool: Mapping[str, Any], shown: ShownTypes) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Branch:
-    """One alternative of a schema, and the references around it. It has no combining keywords."""
+    """One alternative of a schema, and the references around it.
+
+    It has no combining keywords.
+    """
 
     schema: Schema
     opened: tuple[str, ...]
@@ -252,7 +255,10 @@ def _kind_of(value: Any, declared: Sequence[str]) -> str:
 
 
 def _one_of(plains: Sequence[_Plain], description: str) -> _Plain:
-    """Return one plain schema for alternatives. The types of all are in its text."""
+    """Return one plain schema for alternatives.
+
+    The types of all are in its text.
+    """
     nulls = [plain for plain in plains if plain.text == "null"]
     rest = list({plain.text: plain for plain in plains if plain.text != "null"}.values())
     if not rest:
@@ -303,7 +309,10 @@ def _union(plains: Sequence[_Plain]) -> _Plain:
 
 
 def _merged(one: Schema, other: Schema) -> Schema:
-    """Return what two schemas of one value say together. The first wins where they contradict."""
+    """Return what two schemas of one value say together.
+
+    The first wins where they contradict.
+    """
     merged = {**other, **one}
     for key in one.keys() & other.keys():
         first, second = one[key], other[key]

@@ -48,7 +48,10 @@ def probe_tool(argument: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shows_whole_schemas(render: RenderTool) -> bool:
-    """Whether the template writes schemas as they are. As JSON, or as Python prints them."""
+    """Whether the template writes schemas as they are.
+
+    As JSON, or as Python prints them.
+    """
 
     def is_whole(schema: Mapping[str, Any]) -> bool:
         text = "".join(render(_tool(schema)).split())

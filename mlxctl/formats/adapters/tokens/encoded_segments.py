@@ -177,7 +177,10 @@ class EncodedSegments:
 
 
 def _split(token_ids: Sequence[int], ends: Container[int]) -> Iterator[tuple[list[int], int | None]]:
-    """Yield the runs between the ids in `ends`, each with its end. The last run has none."""
+    """Yield the runs between the ids in `ends`, each with its end.
+
+    The last run has none.
+    """
     run: list[int] = []
     for token_id in token_ids:
         if token_id in ends:

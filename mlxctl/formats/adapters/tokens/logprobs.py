@@ -29,7 +29,10 @@ class LogprobLedger:
         self._num_chars += num_chars
 
     def take(self, start: int, end: int) -> tuple[TokenLogprob, ...]:
-        """Return the tokens that begin in the span. Drops all tokens before its end."""
+        """Return the tokens that begin in the span.
+
+        Drops all tokens before its end.
+        """
         taken: list[TokenLogprob] = []
         while self._pending and self._pending[0][0] < end:
             begins, score = self._pending.popleft()

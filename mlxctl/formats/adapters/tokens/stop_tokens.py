@@ -1,4 +1,7 @@
-"""The tokens that end an answer. Models name them in several files, none of which is complete."""
+"""The tokens that end an answer.
+
+Models name them in several files, none of which is complete.
+"""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence

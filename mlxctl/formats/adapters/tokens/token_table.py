@@ -23,7 +23,10 @@ class Decoding:
 
 
 class TokenBytes(ABC):
-    """Ids to bytes and text. `decoding` is None for a tokenizer whose tokens are not bytes."""
+    """Ids to bytes and text.
+
+    `decoding` is None for a tokenizer whose tokens are not bytes.
+    """
 
     decoding: Decoding | None
 
@@ -36,7 +39,10 @@ class TokenBytes(ABC):
 
     @abstractmethod
     def decoder(self) -> Any:
-        """Return a tokenizer that can decode. Called only without a `decoding`."""
+        """Return a tokenizer that can decode.
+
+        Called only without a `decoding`.
+        """
 
     def exact_text(self, token_ids: Iterable[int]) -> str | None:
         """Return the text of ids inside a text.
@@ -51,7 +57,10 @@ class TokenBytes(ABC):
             return None
 
     def detokenizer(self, *, is_continuation: bool = False) -> Detokenizer:
-        """Return a new detokenizer for one answer. With `is_continuation` it keeps leading spaces."""
+        """Return a new detokenizer for one answer.
+
+        With `is_continuation` it keeps leading spaces.
+        """
         if self.decoding is None:
             return DecoderDetokenizer(self.decoder())
         num_leading_spaces = 0 if is_continuation else self.decoding.num_leading_spaces

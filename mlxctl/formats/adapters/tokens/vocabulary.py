@@ -1,4 +1,7 @@
-"""A model's tokenizer: text to ids, id to bytes, special tokens. Never uses `transformers`."""
+"""A model's tokenizer: text to ids, id to bytes, special tokens.
+
+Never uses `transformers`.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +25,10 @@ _MAX_IDS = 1 << 22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedToken:
-    """A token that is matched as a whole. A special one is no part of the visible text."""
+    """A token that is matched as a whole.
+
+    A special one is no part of the visible text.
+    """
 
     token_id: int
     text: str
@@ -78,7 +84,10 @@ class Vocabulary(TokenBytes):
         return text
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a rendered prompt. Special tokens in the text are recognized, none are added."""
+        """Return the ids of a rendered prompt.
+
+        Special tokens in the text are recognized, none are added.
+        """
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 

@@ -38,7 +38,10 @@ class StopStrings:
         return bool(self._stops)
 
     def feed(self, text: str) -> tuple[str, str | None]:
-        """Take more text; return what can be emitted. The second value is the stop string found, if any."""
+        """Take more text; return what can be emitted.
+
+        The second value is the stop string found, if any.
+        """
         text = self.held + text
         found = min(
             ((start + len(stop), start, stop) for stop in self._stops if (start := text.find(stop)) >= 0),
@@ -66,7 +69,10 @@ def _certain_length(text: str, stop: str) -> int:
 
 
 class _Call:
-    """A complete call of this answer. `squeezed` are its arguments without white space."""
+    """A complete call of this answer.
+
+    `squeezed` are its arguments without white space.
+    """
 
     __slots__ = ("_arguments", "name", "squeezed")
 
@@ -142,7 +148,10 @@ class AnswerEvents:
         return events
 
     def add_text(self, text: str, start: int) -> None:
-        """Emit visible text that began at `start`. Text that may begin a stop string is held."""
+        """Emit visible text that began at `start`.
+
+        Text that may begin a stop string is held.
+        """
         if not text:
             return
         self.is_blank = False
@@ -209,7 +218,10 @@ class AnswerEvents:
             self._held_call = []
 
     def end_call(self, *, is_complete: bool, lacks_only_end: bool) -> None:
-        """Emit the end of the current call. Arguments that the model forgot to close are closed."""
+        """Emit the end of the current call.
+
+        Arguments that the model forgot to close are closed.
+        """
         if lacks_only_end:
             closing = missing_end("".join(self._arguments))
             is_complete = closing is not None
@@ -231,7 +243,10 @@ class AnswerEvents:
             self.is_over = True
 
     def release_stops(self) -> None:
-        """Emit text held for a stop string or a citation. Other events follow, so no match can continue."""
+        """Emit text held for a stop string or a citation.
+
+        Other events follow, so no match can continue.
+        """
         self._release_thinking()
         self._search_stops(*self._text_citations.release())
         if held := self._stops.release():

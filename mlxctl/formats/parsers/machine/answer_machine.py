@@ -244,7 +244,10 @@ class AnswerMachine:
         return not self.is_over
 
     def _enter(self, marker: str, length: int) -> None:
-        """Change the state at a marker. `length` includes white space dropped before it."""
+        """Change the state at a marker.
+
+        `length` includes white space dropped before it.
+        """
         if marker in self._tools.openers:
             self._open_calls(marker, length)
             return

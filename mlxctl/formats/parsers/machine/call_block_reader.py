@@ -107,7 +107,10 @@ class CallBlockReader:
         self._take_signals(self._body.finish(rest), is_final=True)
 
     def _has_content(self) -> bool:
-        """Whether a block before any text is more than its two markers. Later, text may quote them."""
+        """Whether a block before any text is more than its two markers.
+
+        Later, text may quote them.
+        """
         text = self._buffer.text
         begun = text.lstrip(WHITESPACE)
         closers = self._tools.closers

@@ -42,7 +42,10 @@ class OtherMessageReader:
         self._header_markers = MarkerSet(markers | self._ends)
 
     def open(self, *, is_prompted: bool) -> None:
-        """Begin a message after its opener. The opener may be the end of the prompt."""
+        """Begin a message after its opener.
+
+        The opener may be the end of the prompt.
+        """
         self.is_open = self._in_header = True
         self._is_prompted = is_prompted
 

@@ -87,7 +87,10 @@ class ThoughtCall:
         return self._has_call
 
     def _may_end(self, rest: str) -> bool:
-        """Whether the answer may end after the call. A closer or another call may follow."""
+        """Whether the answer may end after the call.
+
+        A closer or another call may follow.
+        """
         while closer := next(filter(rest.startswith, self._call_closers), ""):
             rest = rest[len(closer) :].lstrip(WHITESPACE)
         may_come = any(marker.startswith(rest) for marker in (*self._call_closers, *self._call_openers))
@@ -174,7 +177,10 @@ class ThinkingReader:
         return True
 
     def close_at_end(self) -> bool:
-        """Close the thought at a closer that begins a longer one. Returns whether there is one."""
+        """Close the thought at a closer that begins a longer one.
+
+        Returns whether there is one.
+        """
         marker = self._markers.find(self._buffer.text, is_final=True)
         if marker is None or marker[0] not in self._thinking.closers:
             return False
@@ -182,7 +188,10 @@ class ThinkingReader:
         return True
 
     def finish_call(self) -> bool | None:
-        """Decide a held call at the answer's end: whether it counts. None without a held call."""
+        """Decide a held call at the answer's end: whether it counts.
+
+        None without a held call.
+        """
         call, self._call = self._call, None
         if call is None:
             return None
@@ -223,6 +232,9 @@ class ThinkingReader:
         return True
 
     def _emit_marker(self, call: ThoughtCall) -> None:
-        """Emit the marker of a rejected call as thinking. White space at its end stays in the buffer."""
+        """Emit the marker of a rejected call as thinking.
+
+        White space at its end stays in the buffer.
+        """
         length = len(self._buffer.text[: call.marker_end].rstrip(WHITESPACE))
         self._events.add_thinking(self._buffer.consume(length))

@@ -162,7 +162,10 @@ def _delimiters(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _without_strings(text: str, opener: str, closer: str, held: list[str]) -> Iterator[str]:
-    """Yield the text with numbers in place of strings. The strings are put into `held`."""
+    """Yield the text with numbers in place of strings.
+
+    The strings are put into `held`.
+    """
     at = 0
     while (begin := text.find(opener, at)) >= 0:
         end = text.find(closer, begin + len(opener))

@@ -128,7 +128,10 @@ def _tool_parser(field: Mapping[str, Any]) -> ToolParser:
 
 
 def _with_json_calls(marked: ToolParser) -> ToolParser:
-    """Return the parser of calls that are plain JSON objects. They stream, and can be forced."""
+    """Return the parser of calls that are plain JSON objects.
+
+    They stream, and can be forced.
+    """
     opener, closer = marked.opener, marked.closer
 
     def open_body(opening: Opening) -> JsonCallsBody:
@@ -170,7 +173,10 @@ def _thinking_parser(field: Mapping[str, Any] | None, answer: Mapping[str, Any])
 
 
 def _markers(field: Mapping[str, Any], side: str) -> list[str] | None:
-    """Return the fixed texts that open or close a field. None for a pattern with more."""
+    """Return the fixed texts that open or close a field.
+
+    None for a pattern with more.
+    """
     markers, pattern = _delimiter(field, side)
     return markers if pattern is None else literal_core(pattern.node)
 

@@ -1,4 +1,7 @@
-"""Tool calls of Granite 20B: `<function_call>` and a JSON object. There is no closing marker."""
+"""Tool calls of Granite 20B: `<function_call>` and a JSON object.
+
+There is no closing marker.
+"""
 
 from mlxctl.formats.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.formats.parsers.json_calls import JsonCallsBody

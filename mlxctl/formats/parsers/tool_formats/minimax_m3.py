@@ -30,7 +30,10 @@ def _read_tree(text: str, schema: SchemaNode) -> str:
 
 
 def _read_node(text: str, at: int, end_name: str, schema: SchemaNode, depth: int) -> tuple[Any, int]:
-    """Parse from `at` to the tag that closes `end_name`. Returns the value and where it ended."""
+    """Parse from `at` to the tag that closes `end_name`.
+
+    Returns the value and where it ended.
+    """
     members: list[tuple[str, Any]] = []
     is_array = schema.kinds is not None and "array" in schema.kinds
     begin, between = at, ""
@@ -48,7 +51,10 @@ def _read_node(text: str, at: int, end_name: str, schema: SchemaNode, depth: int
 
 
 def _value(members: list[tuple[str, Any]], text: str, between: str, schema: SchemaNode) -> Any:
-    """Return the value of a node. Text `between` its members becomes one of them."""
+    """Return the value of a node.
+
+    Text `between` its members becomes one of them.
+    """
     names = [name for name, _ in members]
     if not members and not text and schema.kinds in _EMPTY:
         return _EMPTY[schema.kinds]

@@ -119,7 +119,10 @@ def _parsed(
 
 
 class LlamaEncoder:
-    """Writes one answer. A stream's times are measured from its creation."""
+    """Writes one answer.
+
+    A stream's times are measured from its creation.
+    """
 
     begins_with_usage = False
 
@@ -294,7 +297,10 @@ def _text(prompt: schema.PromptObject, path: str) -> str:
 
 
 def _bias(fields: schema.LlamaRequest) -> dict[int, float] | None:
-    """Return the biases by token id. False is the bias that bans a token."""
+    """Return the biases by token id.
+
+    False is the bias that bans a token.
+    """
     given = fields.logit_bias
     if given is None or isinstance(given, dict):
         return given

@@ -1,4 +1,7 @@
-"""Errors in llama.cpp's shape: `{"error": {"code", "message", "type"}}`. `code` is the HTTP status."""
+"""Errors in llama.cpp's shape: `{"error": {"code", "message", "type"}}`.
+
+`code` is the HTTP status.
+"""
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType

@@ -158,7 +158,10 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeChatShape(ReplyShape):
-    """The shape of an answer. `new_turns` are the messages of the request, to be stored if it `stores`."""
+    """The shape of an answer.
+
+    `new_turns` are the messages of the request, to be stored if it `stores`.
+    """
 
     stores: bool
     previous_id: str | None

@@ -140,7 +140,10 @@ class _Stats:
         )
 
     def extras(self, reason: FinishReason, usage: Usage, first: float, rest: float) -> bytes:
-        """Return the fields as the end of a JSON object. Times are in seconds."""
+        """Return the fields as the end of a JSON object.
+
+        Times are in seconds.
+        """
         stats = AnswerStats(
             tokens_per_second=usage.num_completion_tokens / rest if rest else 0.0,
             time_to_first_token=first,
@@ -178,7 +181,10 @@ def idle_time(seconds: float | None) -> KeepAlive | None:
 
 
 class LMStudioChatEncoder(ChatEncoder):
-    """Writes one chat completion. In a stream, the chunk with the finish reason has the statistics."""
+    """Writes one chat completion.
+
+    In a stream, the chunk with the finish reason has the statistics.
+    """
 
     def __init__(self, shape: ChatShape, **more: Any) -> None:
         super().__init__(shape, **more)

@@ -81,7 +81,10 @@ def parse_generate(body: bytes) -> tuple[GenerationRequest, OllamaShape]:
 
 
 class OllamaEncoder:
-    """Writes the answer to one chat or generate request. Durations are measured from its creation."""
+    """Writes the answer to one chat or generate request.
+
+    Durations are measured from its creation.
+    """
 
     begins_with_usage = False
 
@@ -167,7 +170,10 @@ class OllamaEncoder:
         ).rstrip(b"\n")
 
     def loaded(self, model: str, *, is_unloaded: bool = False) -> bytes:
-        """Return the answer to a request that only loads the model. Or unloads it."""
+        """Return the answer to a request that only loads the model.
+
+        Or unloads it.
+        """
         self._model = model
         return self._line(done={"done_reason": "unload" if is_unloaded else "load"}).rstrip(b"\n")
 

@@ -45,7 +45,10 @@ class AgentCacheStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPage:
-    """The requested page of a list. Up to `limit` entries after the one that `after` names."""
+    """The requested page of a list.
+
+    Up to `limit` entries after the one that `after` names.
+    """
 
     limit: int = DEFAULT_PAGE_LIMIT
     after: str | None = None
@@ -57,7 +60,10 @@ class AgentPage:
 
     @property
     def position(self) -> int:
-        """`after` as the position of a message. -1 if not set. Raises InvalidRequest."""
+        """`after` as the position of a message.
+
+        -1 if not set. Raises InvalidRequest.
+        """
         if self.after is None:
             return -1
         if not (self.after.isascii() and self.after.isdigit() and len(self.after) < 10):

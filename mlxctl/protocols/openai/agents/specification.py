@@ -50,7 +50,10 @@ def parse_agent(body: bytes, *, limit_bytes: int = USUAL_SETTINGS_BYTES) -> NewA
 
 
 def _one_of(name: str, value: str | None, other_name: str, other: str | None) -> str | None:
-    """Return the value of a field with two names. Raises InvalidRequest if both are given."""
+    """Return the value of a field with two names.
+
+    Raises InvalidRequest if both are given.
+    """
     if value is not None and other is not None:
         raise InvalidRequest(f"{other_name} is another name of {name}; send one of them", param=other_name)
     return other if value is None else value

@@ -43,7 +43,10 @@ class StoredHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnShape(ChatShape):
-    """The shape of an agent's turn. `new_messages` are those of the request, as JSON."""
+    """The shape of an agent's turn.
+
+    `new_messages` are those of the request, as JSON.
+    """
 
     new_messages: tuple[bytes, ...] = ()
 

@@ -266,7 +266,10 @@ class ResponseEncoder:
         return closed + self._events.response(kind, response)
 
     def _reason(self, reason: FinishReason) -> FinishReason:
-        """Return why the answer ended. One that was not to be generated is complete."""
+        """Return why the answer ended.
+
+        One that was not to be generated is complete.
+        """
         return "stop" if self.shape.asked.generate is False and reason == "length" else reason
 
 

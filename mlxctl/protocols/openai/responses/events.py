@@ -146,7 +146,10 @@ class EventWriter:
         return self._write(done) + self._done(item)
 
     def close(self, status: ItemStatus = "completed") -> bytes:
-        """Return the end of the open text or thinking. B"" when none is open."""
+        """Return the end of the open text or thinking.
+
+        B"" when none is open.
+        """
         text = "".join(self._pieces)
         if self._open_kind == "message":
             return self._end_message(text, status)

@@ -1,4 +1,7 @@
-"""Responses bodies, with their stored context, to GenerationRequest. Errors name the caller's field."""
+"""Responses bodies, with their stored context, to GenerationRequest.
+
+Errors name the caller's field.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,7 +44,10 @@ _WITH_LOGPROBS = "message.output_text.logprobs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadInput:
-    """The parsed input of a request. All messages, the request's own items, and dropped item types."""
+    """The parsed input of a request.
+
+    All messages, the request's own items, and dropped item types.
+    """
 
     messages: tuple[Message, ...]
     own_items: tuple[StoredItem, ...]
@@ -92,7 +98,10 @@ def reference(request: schema.ResponsesRequest) -> Reference | None:
 
 
 def offered_tools(request: schema.ResponsesRequest) -> list[tuple[msgspec.Raw, str]]:
-    """Return all offered tools, each with its path. Tools may be in `tools` and in items of the input."""
+    """Return all offered tools, each with its path.
+
+    Tools may be in `tools` and in items of the input.
+    """
     tools = [(tool, f"tools[{index}]") for index, tool in enumerate(request.tools or ())]
     for index, item in enumerate(request.input if isinstance(request.input, list) else ()):
         path = f"input[{index}]"
@@ -103,7 +112,10 @@ def offered_tools(request: schema.ResponsesRequest) -> list[tuple[msgspec.Raw, s
 
 
 def read_input(request: schema.ResponsesRequest, context: StoredContext, *, fallback_id: str) -> ReadInput:
-    """Parse the conversation. Raises InvalidRequest. Items without an id get one made of `fallback_id`."""
+    """Parse the conversation. Raises InvalidRequest.
+
+    Items without an id get one made of `fallback_id`.
+    """
     conversation = ResponsesConversation()
     dropped: list[str] = []
     if request.previous_response_id is not None:

@@ -43,7 +43,10 @@ class OfferedTool:
 
 
 class OfferedTools:
-    """Parses tools and tool choice. `dropped` are the types that only OpenAI can run."""
+    """Parses tools and tool choice.
+
+    `dropped` are the types that only OpenAI can run.
+    """
 
     def __init__(self, tools: Sequence[tuple[msgspec.Raw, str]]) -> None:
         """Parse tools, each with its path. Raises InvalidRequest."""
@@ -62,7 +65,10 @@ class OfferedTools:
         return tuple(tool.spec for tool in self.offered)
 
     def called(self, name: str) -> tuple[str, str | None]:
-        """Return name and namespace of a called tool. An unknown tool has no namespace."""
+        """Return name and namespace of a called tool.
+
+        An unknown tool has no namespace.
+        """
         tool = self._by_full_name.get(name)
         return (name, None) if tool is None else (tool.name, tool.namespace)
 

@@ -19,7 +19,10 @@ class _Turns:
 
 
 class AgentQueue:
-    """Runs each agent's turns one at a time, in arrival order. Holds no entry for idle agents."""
+    """Runs each agent's turns one at a time, in arrival order.
+
+    Holds no entry for idle agents.
+    """
 
     def __init__(self, *, max_waiting: int) -> None:
         self._max_waiting = max_waiting

@@ -116,7 +116,10 @@ class AgentViews:
         return packed
 
     async def cache_status(self, agent: StoredAgent, request: Request) -> AgentCacheStatus:
-        """Return how much of the agent's context is cached. Unknown if its model is unavailable."""
+        """Return how much of the agent's context is cached.
+
+        Unknown if its model is unavailable.
+        """
         if not agent.num_messages:
             return AgentCacheStatus(num_context_tokens=0, num_cached_tokens=0)
         try:
@@ -129,7 +132,10 @@ class AgentViews:
 
 
 async def count_active_agents(inference: InferenceService) -> dict[AgentStatus, int] | None:
-    """Return the numbers of recently active agents by status. None where the engine does not answer."""
+    """Return the numbers of recently active agents by status.
+
+    None where the engine does not answer.
+    """
     prompts = await inference.agents.cached_prompts()
     if prompts is None:
         return None

@@ -1,4 +1,7 @@
-"""A speech answer, awaited chunk by chunk for limited times. Event-loop thread only."""
+"""A speech answer, awaited chunk by chunk for limited times.
+
+Event-loop thread only.
+"""
 
 import asyncio
 import time

@@ -1,4 +1,7 @@
-"""Bodies of the answers of /cache. Sizes are in bytes, times in unix seconds; unknown values are null."""
+"""Bodies of the answers of /cache.
+
+Sizes are in bytes, times in unix seconds; unknown values are null.
+"""
 
 from msgspec import Struct
 

@@ -206,7 +206,10 @@ class AgentConversations:
 
 
 def unknown_agent(agent_id: str) -> UnknownResource:
-    """Return the error for an unknown agent id. Or for one of another caller."""
+    """Return the error for an unknown agent id.
+
+    Or for one of another caller.
+    """
     return UnknownResource(f"there is no agent with the id {agent_id!r}")
 
 
@@ -222,7 +225,10 @@ def _num_bytes(conversation: Sequence[StoredItem]) -> int:
 async def _store(
     store: ResponseStore, owner: str, record: StoredResponse, *, earlier: Sequence[StoredItem] = ()
 ) -> None:
-    """Store a response; one that cannot be stored is only logged. Its answer is sent nevertheless."""
+    """Store a response; one that cannot be stored is only logged.
+
+    Its answer is sent nevertheless.
+    """
     try:
         await asyncio.to_thread(store.save, owner, record, earlier=earlier)
     except StoreError as error:

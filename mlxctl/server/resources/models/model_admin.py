@@ -76,7 +76,10 @@ class ModelActionResource:
 
 
 class ModelLoadResource:
-    """POST /models/load. With `stream`, in body or query, the answer is a stream of its progress."""
+    """POST /models/load.
+
+    With `stream`, in body or query, the answer is a stream of its progress.
+    """
 
     def __init__(self, manager: Models) -> None:
         self._manager = manager

@@ -1,4 +1,7 @@
-"""Routes of tokenizer and chat template, and token counts. They load no weights and use no queue."""
+"""Routes of tokenizer and chat template, and token counts.
+
+They load no weights and use no queue.
+"""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -42,7 +45,10 @@ class _TokenizerResource(ABC):
         """Return the answer to a body."""
 
     async def _admitted(self, packed: PackedRequest, request: Request, response: Response) -> PackedRequest:
-        """Return the request with its caller and its model. One that names no model gets the first."""
+        """Return the request with its caller and its model.
+
+        One that names no model gets the first.
+        """
         name = await self._inference.models.answering(packed.head.model, call_of(request))
         admit(request, response, self._inference.models.own_name(name))
         return with_header_options(packed.with_head(model=name), request)
@@ -124,7 +130,10 @@ TokenizerInfo = dict[str, Any]
 
 
 class ModelInfoResource(ABC):
-    """Describes one model. The first one, or the one that the parameter `model` names."""
+    """Describes one model.
+
+    The first one, or the one that the parameter `model` names.
+    """
 
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
