@@ -24,7 +24,7 @@ def license_of(package: Distribution) -> str:
 
 
 def main() -> None:
-    """Print the packages that are refused; exit with 1 if there are any."""
+    """Print the packages that are refused; exit with 1 for any."""
     licenses = {package.name: license_of(package) for package in distributions()}
     refused = {
         name: text or "its metadata names no license"

@@ -49,7 +49,10 @@ def demo_server() -> Iterator[ServerProcess]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Let one worker collect after another: the first compiles every module for all."""
+    """Let one worker collect after another.
+
+    The first compiles every module for all.
+    """
     with Path(__file__).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return (yield)

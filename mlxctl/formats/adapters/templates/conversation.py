@@ -107,7 +107,7 @@ def arguments_value(arguments: str) -> Any:
 
 
 def _text(message: Message, shown: Callable[[SeenPart], str], audio_placeholder: str) -> str:
-    """Return the message's text, with the texts of its images, clips and audio."""
+    """Return the text of a message with its images and audio."""
 
     def written(part: TextPart | SeenPart | AudioPart) -> str:
         if isinstance(part, TextPart):

@@ -18,12 +18,13 @@ _MAX_MODELS = 20
 class HubModelView(Struct):
     """A repository of the hub.
 
-    `downloads` are those of the last 30 days.
+    `downloads` are those of the last 30 days, `task` is the hub's word, such as text-to-speech.
     """
 
     repository: str
     downloads: int
     updated_at: str | None
+    task: str | None
 
 
 class HubModelList(Struct):
