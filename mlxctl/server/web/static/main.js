@@ -46,7 +46,7 @@ async function show() {
 async function health() {
   try {
     const found = await get("/health");
-    status.textContent = `mlxctl ${found.version}: ${found.problem ?? found.status}`;
+    status.textContent = `mlxctl ${found.version}: ${found.problem ?? (found.status === "ok" ? "ready" : found.status)}`;
     status.dataset.state = found.status;
   } catch (error) {
     status.textContent = error.message;
