@@ -75,7 +75,8 @@ def test_audio_files_are_sent_and_saved(directory: Path) -> None:
     assert describe_attached(found.attachments) == "1 audio clip"
     conversation = Conversation()
     conversation.add_question(found.text, found.attachments)
-    received = to_generation_request(decode_chat(chat_body(conversation.request("any", ChatOptions(), ()))))
+    body = chat_body(conversation.request("any", ChatOptions(), ()))
+    received = to_generation_request(decode_chat(msgspec.json.encode(body)))
     assert received.messages[0].parts == (*found.attachments, TextPart(text=found.text))
     assert tuple(from_messages(to_messages(conversation.messages))[1]) == conversation.messages
     deaf = BackendModel(name="scripted", supports_audio=False)

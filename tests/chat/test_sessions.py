@@ -84,7 +84,7 @@ def test_saved_messages_round_trip(turns: list[tuple[ChatMessage, ...]], system:
             [{"role": "user", "content": "x"}, {"role": "judge"}],
             r"messages\[1\] .*unknown role 'judge'",
         ),
-        ([{"role": "user", "content": [{"type": "input_audio"}]}], "its content is not text"),
+        ([{"role": "user", "content": [{"type": "container"}]}], "its content is not text"),
         (
             [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/y.png"}}]}],
             "must be a data URL",

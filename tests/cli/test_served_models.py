@@ -51,7 +51,9 @@ def test_search_lists_repositories_of_the_hub(monkeypatch: pytest.MonkeyPatch) -
     with running(TinyHub(files={"org/small-4bit": {}})) as hub:
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
         found = json.loads(runner.invoke(app, ["models", "search", "small", "--json"]).stdout)
-    assert found == [{"repository": "org/small-4bit", "downloads": 7, "updated_at": "2026-01-02"}]
+    assert found == [
+        {"repository": "org/small-4bit", "downloads": 7, "updated_at": "2026-01-02", "task": None}
+    ]
     assert "filter=mlx&search=small" in hub.asked[0]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mlxctl.library import demo
+from mlxctl.library.audio_recipe import AUDIO_MODEL_TYPES
 from mlxctl.library.speech_recipe import SPEECH_FAMILIES
 from mlxctl.library.transcription_families import TRANSCRIPTION_FAMILIES
 from mlxctl.probe.targets import ProbeTarget
@@ -121,6 +122,7 @@ def test_unsupported_kind_is_unknown_without_generation(model: Path, store: Capa
     assert hears is not None
     assert hears.reason == (
         "its files say speech-to-text (model_type 'moonshine'); "
-        f"only {', '.join(('whisper', *TRANSCRIPTION_FAMILIES))} models transcribe here, and only "
-        f"{', '.join(SPEECH_FAMILIES)} models speak, with mlxctl[audio] installed"
+        f"only {', '.join(('whisper', *TRANSCRIPTION_FAMILIES))} models transcribe here, only "
+        f"{', '.join(SPEECH_FAMILIES)} models speak, and only {', '.join(AUDIO_MODEL_TYPES)} models answer to audio, "
+        "with mlxctl[audio] installed"
     )

@@ -318,7 +318,9 @@ class ChatScreen(Screen[None]):
 
     @property
     def _is_idle(self) -> bool:
-        return not self._chat.is_busy and self.query_one(StatusLine).state in ("ready", DISCONNECTED)
+        # A check may end after the screen is closed.
+        lines = self.query(StatusLine)
+        return not self._chat.is_busy and bool(lines) and lines.first().state in ("ready", DISCONNECTED)
 
     def _show_status(self) -> None:
         chat, status = self._chat, self.query_one(StatusLine)
