@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from mlxctl.formats.audio.registry import AUDIO_MODEL_TYPES
 from mlxctl.library import demo
-from mlxctl.library.audio_recipe import AUDIO_MODEL_TYPES
 from mlxctl.library.speech_recipe import SPEECH_FAMILIES
 from mlxctl.library.transcription_families import TRANSCRIPTION_FAMILIES
 from mlxctl.probe.targets import ProbeTarget
@@ -123,6 +123,6 @@ def test_unsupported_kind_is_unknown_without_generation(model: Path, store: Capa
     assert hears.reason == (
         "its files say speech-to-text (model_type 'moonshine'); "
         f"only {', '.join(('whisper', *TRANSCRIPTION_FAMILIES))} models transcribe here, only "
-        f"{', '.join(SPEECH_FAMILIES)} models speak, and only {', '.join(AUDIO_MODEL_TYPES)} models answer to audio, "
-        "with mlxctl[audio] installed"
+        f"{', '.join(SPEECH_FAMILIES)} models speak, and only "
+        f"{', '.join(AUDIO_MODEL_TYPES)} models answer to audio, with mlxctl[audio] installed"
     )
