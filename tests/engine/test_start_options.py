@@ -102,7 +102,7 @@ def test_options_work_together(formats: str, drafter: str, family: str, tmp_path
     async def run() -> None:
         undrafted = replace(GREEDY, speculation=False)
         async with running_engine(models=[spec], settings=settings) as client:
-            assert client.loaded["m"].vision_problem is None
+            assert client.loaded["m"].encoder_problem is None
             assert await client.mount_lora("m", adapter) == ""
             base = await ask(client, prompt, undrafted, None, "off")
             cold = await ask(client, prompt, undrafted, adapter, "off")

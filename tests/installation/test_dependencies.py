@@ -21,6 +21,11 @@ OPTIONAL = {
         "PIL",  # models/vision_recipe.py
         "pillow_heif",  # missing_for
     },
+    "mlxctl/formats/adapters/media/clips.py": {"PIL"},  # models/vision_recipe.py
+    "mlxctl/formats/adapters/media/frame_reader.py": {
+        "PIL",
+        "cv2",
+    },  # models/vision_recipe.py; mlx-vlm requires it
     "mlxctl/formats/adapters/media/pdf_files.py": {"pypdfium2"},  # missing_for
     **{
         f"mlxctl/engine/audio/{name}.py": {"mlx_audio"}  # library/transcription_recipe.py

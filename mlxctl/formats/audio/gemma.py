@@ -6,8 +6,6 @@ transformers.
 
 from typing import Any
 
-import numpy as np
-
 from mlxctl.formats.audio.family import AudioCut, AudioFamily, AudioFiles, audio_token_id
 from mlxctl.formats.audio.spectrogram import HOP, hann, mel_filters, spectra
 from mlxctl.formats.vision.family import whole
@@ -32,6 +30,8 @@ def _gemma3n_recipe(files: AudioFiles) -> AudioRecipe:
 
 
 def _gemma3n_cut(samples: Any, recipe: AudioRecipe) -> AudioCut:
+    import numpy as np
+
     def mels(frames: Any) -> Any:
         # Pre-emphasis as in HTK: the first sample of a frame has none before it.
         sharpened = np.concatenate(
@@ -59,6 +59,8 @@ def _gemma4_recipe(files: AudioFiles) -> AudioRecipe:
 
 
 def _gemma4_cut(samples: Any, recipe: AudioRecipe) -> AudioCut:
+    import numpy as np
+
     def mels(frames: Any) -> Any:
         spectrum = np.abs(np.fft.rfft(frames[:, :-1] * hann(320), n=512))
         return np.log(spectrum @ mel_filters(512, 0.0, 8000.0) + 1e-3)
@@ -76,6 +78,8 @@ def _unified_recipe(files: AudioFiles) -> AudioRecipe:
 
 
 def _unified_cut(samples: Any, _: AudioRecipe) -> AudioCut:
+    import numpy as np
+
     features = np.pad(samples, (0, -len(samples) % _SAMPLES_PER_TOKEN)).reshape(-1, _SAMPLES_PER_TOKEN)
     return AudioCut(layout=[len(features)], features=features)
 

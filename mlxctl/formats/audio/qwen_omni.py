@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from mlxctl.formats.audio.family import AudioCut, AudioFamily, AudioFiles, audio_token_id
 from mlxctl.formats.audio.spectrogram import HOP, hann, mel_filters, spectra
 from mlxctl.ir import AudioRecipe
@@ -20,6 +18,8 @@ def _recipe(files: AudioFiles) -> AudioRecipe:
 
 
 def _cut(samples: Any, _: AudioRecipe) -> AudioCut:
+    import numpy as np
+
     def mels(frames: Any) -> Any:
         power = np.abs(np.fft.rfft(frames * hann(_LENGTH))) ** 2
         filters = mel_filters(_LENGTH, 0.0, 8000.0, is_slaney=True)

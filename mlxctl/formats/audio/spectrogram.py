@@ -1,13 +1,12 @@
 """Logarithmic mel spectrograms, as feature extractors of transformers compute them.
 
-Samples are 16 kHz. numpy only: no MLX, no transformers.
+Samples are 16 kHz. numpy only: no MLX, no transformers; it is imported for the first audio.
 """
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
-
-import numpy as np
 
 _RATE = 16_000
 HOP = 160
@@ -17,7 +16,7 @@ HOP = 160
 _PIECE_FRAMES = 1000
 _NUM_FILTERS = 128
 # O'Shaughnessy (1987) in HTK; Slaney (1998) is linear below 1 kHz.
-_SLANEY_HZ, _SLANEY_STEP, _SLANEY_LOG = 1000.0, 200.0 / 3, np.log(6.4) / 27
+_SLANEY_HZ, _SLANEY_STEP, _SLANEY_LOG = 1000.0, 200.0 / 3, math.log(6.4) / 27
 
 
 def _htk_hz(mel: Any) -> Any:
@@ -25,10 +24,12 @@ def _htk_hz(mel: Any) -> Any:
 
 
 def _htk_mel(hz: float) -> float:
-    return float(2595.0 * np.log10(1.0 + hz / 700.0))
+    return 2595.0 * math.log10(1.0 + hz / 700.0)
 
 
 def _slaney_hz(mel: Any) -> Any:
+    import numpy as np
+
     first = _SLANEY_HZ / _SLANEY_STEP
     return np.where(mel < first, mel * _SLANEY_STEP, _SLANEY_HZ * np.exp(_SLANEY_LOG * (mel - first)))
 
@@ -36,7 +37,7 @@ def _slaney_hz(mel: Any) -> Any:
 def _slaney_mel(hz: float) -> float:
     if hz < _SLANEY_HZ:
         return hz / _SLANEY_STEP
-    return float(_SLANEY_HZ / _SLANEY_STEP + np.log(hz / _SLANEY_HZ) / _SLANEY_LOG)
+    return _SLANEY_HZ / _SLANEY_STEP + math.log(hz / _SLANEY_HZ) / _SLANEY_LOG
 
 
 @cache
@@ -45,6 +46,8 @@ def mel_filters(fft_length: int, lowest: float, highest: float, *, is_slaney: bo
 
     Those of Slaney have equal areas.
     """
+    import numpy as np
+
     to_hz, to_mel = (_slaney_hz, _slaney_mel) if is_slaney else (_htk_hz, _htk_mel)
     corners = to_hz(np.linspace(to_mel(lowest), to_mel(highest), _NUM_FILTERS + 2))
     slopes = corners[None] - np.linspace(0, _RATE / 2, fft_length // 2 + 1)[:, None]
@@ -55,6 +58,8 @@ def mel_filters(fft_length: int, lowest: float, highest: float, *, is_slaney: bo
 
 def hann(length: int) -> Any:
     """Return a periodic Hann window."""
+    import numpy as np
+
     return 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(length) / length)
 
 
@@ -63,6 +68,8 @@ def spectra(samples: Any, length: int, transform: Callable[[Any], Any]) -> Any:
 
     Frames that extend beyond the samples are left out.
     """
+    import numpy as np
+
     frames = np.lib.stride_tricks.sliding_window_view(samples, length)[::HOP]
     pieces = [
         transform(frames[start : start + _PIECE_FRAMES]).astype(np.float32)

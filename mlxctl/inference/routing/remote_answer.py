@@ -7,8 +7,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from mlxctl.inference.remote import RemoteGeneration
 from mlxctl.inference.request_entry import RequestEntry
 from mlxctl.ir import (
     Collector,
@@ -22,6 +22,9 @@ from mlxctl.ir import (
     Usage,
 )
 from mlxctl.ir.errors import MlxctlError, SequenceFailed
+
+if TYPE_CHECKING:
+    from mlxctl.inference.remote import RemoteGeneration
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +61,7 @@ class RemoteAnswer:
 
     def __init__(
         self,
-        generation: RemoteGeneration,
+        generation: "RemoteGeneration",
         first: list[StreamEvent],
         entry: RequestEntry,
         *,

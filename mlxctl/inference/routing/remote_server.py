@@ -8,9 +8,10 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from mlxctl.inference.call_context import CallContext
-from mlxctl.inference.remote import RemoteGeneration, RemoteInference, RemoteModel
+from mlxctl.inference.remote import RemoteModel
 from mlxctl.inference.remote.chat_protocol import ANTHROPIC, OPENAI
 from mlxctl.inference.remote.errors import REDIRECTED
 from mlxctl.inference.request_log import RequestLog
@@ -33,6 +34,9 @@ from mlxctl.ir.errors import (
     UnknownResource,
 )
 from mlxctl.state.settings import RemoteSettings
+
+if TYPE_CHECKING:
+    from mlxctl.inference.remote import RemoteGeneration
 
 CHECK_SECONDS = 15.0
 """Time between two health checks."""
@@ -70,6 +74,9 @@ class RemoteServer:
         self._exact = {name: RemoteModel(name=name) for name in exact}
         self.models: Mapping[str, RemoteModel] = self._exact
         self._log = log
+        # PERF: a server without remotes imports no HTTP client.
+        from mlxctl.inference.remote import RemoteInference
+
         self._inference = RemoteInference(
             settings.url,
             api_key=api_key,
@@ -176,7 +183,7 @@ class RemoteServer:
 
     async def _first_events(
         self, body: bytes, headers: Mapping[str, str]
-    ) -> tuple[RemoteGeneration, list[StreamEvent]]:
+    ) -> "tuple[RemoteGeneration, list[StreamEvent]]":
         """Return an answer that has begun; tries again while nothing has come."""
         for number in range(_MAX_TRIES):
             generation: RemoteGeneration | None = None

@@ -4,13 +4,12 @@ import logging
 import re
 import secrets
 
-from mlxctl.inference.remote.address import ServerAddress
 from mlxctl.inference.routing.remote_server import RemoteServer
 from mlxctl.inference.routing.router import VIA_HEADER, Router
 from mlxctl.inference.routing.rules import LOCAL, Rules
 from mlxctl.inference.service import InferenceService
 from mlxctl.ir.errors import SettingsError
-from mlxctl.ir.host_names import is_local_network, url_host
+from mlxctl.ir.host_names import is_local_network, server_root, url_host
 from mlxctl.state.settings import RemoteSettings, RouteSettings, Settings
 from mlxctl.state.settings.secret_files import secret_of_environment
 
@@ -40,7 +39,7 @@ def create_router(settings: Settings, inference: InferenceService) -> Router:
 
 
 def _is_cloud(remote: RemoteSettings) -> bool:
-    return remote.cloud or not is_local_network(url_host(ServerAddress.of(remote.url).root))
+    return remote.cloud or not is_local_network(url_host(server_root(remote.url)))
 
 
 def _check(settings: Settings) -> None:
@@ -54,7 +53,7 @@ def _check(settings: Settings) -> None:
                 f"remote {remote.name!r}: a name has letters, digits, '.', '_' and '-', is not {LOCAL!r}, "
                 "and belongs to one remote"
             )
-        root = ServerAddress.of(remote.url).root
+        root = server_root(remote.url)
         if "@" in root.partition("://")[2].partition("/")[0]:
             raise SettingsError(f"remote {remote.name!r}: the URL has a user name; use api_key_env")
         if root.startswith("http://") and not is_local_network(url_host(root)):

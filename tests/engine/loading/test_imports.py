@@ -29,7 +29,7 @@ for path in sys.argv[1:]:
         try:
             next(pieces)
         except StopIteration as end:
-            assert end.value.has_vision == (facts.vision is not None)
+            assert (end.value.vision is not None) == (facts.vision is not None)
             break
 print(sorted(threads))
 """
