@@ -23,9 +23,9 @@ OPTIONAL = {
     },
     "mlxctl/formats/adapters/media/clips.py": {"PIL"},  # models/vision_recipe.py
     "mlxctl/formats/adapters/media/frame_reader.py": {
-        "PIL",
-        "cv2",
-    },  # models/vision_recipe.py; mlx-vlm requires it
+        "PIL",  # models/vision_recipe.py
+        "cv2",  # mlx-vlm requires it
+    },
     "mlxctl/formats/adapters/media/pdf_files.py": {"pypdfium2"},  # missing_for
     **{
         f"mlxctl/engine/audio/{name}.py": {"mlx_audio"}  # library/transcription_recipe.py

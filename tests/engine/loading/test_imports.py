@@ -29,7 +29,8 @@ for path in sys.argv[1:]:
         try:
             next(pieces)
         except StopIteration as end:
-            assert (end.value.vision is not None) == (facts.vision is not None)
+            kind = type(end.value.model).__name__
+            assert (kind == "VisionLanguageModel") == (facts.vision is not None)
             break
 print(sorted(threads))
 """

@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from mlxctl.ir.errors import DownloadFailed, FeatureDisabled, InvalidRequest
 from mlxctl.library.catalog import Catalog
-from mlxctl.library.hub_search import search_hub
 from mlxctl.server.http.answer import answer
 from mlxctl.server.policy.caller import allowed_models
 
@@ -52,6 +51,9 @@ class HubSearchResource:
         if not self._catalog.allows_downloads:
             raise FeatureDisabled("GET /library/hub", "library.allow_downloads")
         allowed = allowed_models(request)
+        # PERF: the HTTP client is imported with the first search.
+        from mlxctl.library.hub_search import search_hub
+
         try:
             async with self._lock:
                 found = await asyncio.to_thread(search_hub, text, limit=_MAX_MODELS)
