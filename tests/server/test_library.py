@@ -182,7 +182,7 @@ def test_hub_is_searched_where_downloads_are_allowed(models: Path, monkeypatch: 
         monkeypatch.setattr(constants, "ENDPOINT", hub.url)
         client = app(models, allow_downloads=True)
         found = get(client, "/library/hub?search=tiny").json["models"]
-        assert found == [{"repository": "org/tiny", "downloads": 7, "updated_at": "2026-01-02"}]
+        assert found == [{"repository": "org/tiny", "downloads": 7, "updated_at": "2026-01-02", "task": None}]
         assert "search=tiny" in hub.asked[-1]
         assert get(client, "/library/hub").json["error"]["param"] == "search"
     refused = get(app(models), "/library/hub?search=tiny")
