@@ -122,7 +122,7 @@ def read_other_family(path: Path, config: Mapping[str, Any], name: str) -> Trans
 def _languages(config: Mapping[str, Any], family: TranscriptionFamily) -> tuple[str, ...] | None:
     """Return the family's languages that the configuration names, or all.
 
-    Parakeet is not told the language: a request may name those that its vocabulary is for.
+    Parakeet takes no language token: a request may name the languages of its vocabulary.
     """
     if family is TRANSCRIPTION_FAMILIES["parakeet"]:
         return _written_languages(config)

@@ -159,7 +159,7 @@ class Model(Struct, frozen=True, kw_only=True):
 
         `probed` has the results of probing by question, null for a model that was not probed. `root` is the
         model's own name, `parent` the base model of a LoRA adapter, `remote` the server of `[[remotes]]` that
-        has it. `from_library` marks a model that the server was not told to serve by name. `cache_limits`
+        has it. `from_library` marks a model that no setting names. `cache_limits`
         says what a loaded model's caches are not used for.
         """
         known = _UNKNOWN | {

@@ -211,14 +211,14 @@ def test_unknown_cache_is_served_alone_and_without_reuse(
 
     monkeypatch.setattr(LanguageModel, "make_cache", lambda self: [Opaque() for _ in self.layers])
     with caplog.at_level(logging.WARNING):
-        together, alone, told = asyncio.run(run())
+        together, alone, reported = asyncio.run(run())
     assert token_ids(together) == token_ids(alone)
     assert [output.num_cached for output in alone] == [0, 0, 0]
     limits = [record.getMessage() for record in caplog.records if "not served" in record.getMessage()]
     assert limits == [
         "model 'words' is not served in a batch or from the prefix cache: other answers could result"
     ]
-    assert told == limits[0].removeprefix("model 'words' is ")
+    assert reported == limits[0].removeprefix("model 'words' is ")
 
 
 def test_model_with_caches_of_unknown_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

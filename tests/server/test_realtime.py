@@ -268,7 +268,7 @@ BAD: list[tuple[str | bytes | dict[str, Any], str, str | None]] = [
         "session.audio.input.turn_detection.idle_timeout_ms",
     ),
     (hearing(transcription={"model": CHAT}), "model_not_supported", "model"),
-    (speaking(voice="nobody"), "invalid_value", "session.audio.output.voice"),
+    (speaking(voice="unknown"), "invalid_value", "session.audio.output.voice"),
     (speaking(speed=1.2), "invalid_value", "session.audio.output.speed"),
     (update(prompt={"id": "p"}), "unsupported_parameter", "session.prompt"),
     (update(tools=[{"type": "mcp"}]), "invalid_value", "session.tools[0].type"),

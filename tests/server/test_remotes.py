@@ -108,15 +108,16 @@ def test_vendors_clients_reach_another_mlxctl(front: Front, stream: bool) -> Non
         )
         texts = [each.choices[0].delta.content for each in answer if each.choices] if stream else []
         text = "".join(filter(None, texts)) if stream else answer.choices[0].message.content
-        told = client.responses.create(model="tiny", input="Hello", max_output_tokens=5)
+        responded = client.responses.create(model="tiny", input="Hello", max_output_tokens=5)
     with anthropic.Anthropic(base_url=front.server.url, api_key="-", max_retries=0) as vendor:
         message = vendor.messages.create(model="tiny", messages=ASKED, max_tokens=5)
     assert text
-    assert told.usage is not None
-    assert (told.usage.output_tokens, message.usage.output_tokens) == (5, 5)
+    assert responded.usage is not None
+    assert (responded.usage.output_tokens, message.usage.output_tokens) == (5, 5)
     assert message.stop_reason == "max_tokens"
     assert (
-        message.usage.input_tokens + (message.usage.cache_read_input_tokens or 0) == told.usage.input_tokens
+        message.usage.input_tokens + (message.usage.cache_read_input_tokens or 0)
+        == responded.usage.input_tokens
     )
 
 

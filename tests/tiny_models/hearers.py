@@ -61,7 +61,7 @@ HEARERS: tuple[Family, ...] = (
                     "downsample_hidden_size": 8,
                 },
             },
-            # Not built: it is not told to speak.
+            # Not built: it generates text only.
             "talker_config": {"text_config": {**_OMNI_TEXT, "vocab_size": 64}},
         },
         tokens=(*_AUDIO_TOKENS, *_VISION_TOKENS),
