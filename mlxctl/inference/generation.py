@@ -3,7 +3,7 @@
 Event-loop thread only.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -106,12 +106,7 @@ class Generation:
 
     async def result(self) -> TextResult:
         """Wait for the end and return the whole answer."""
-        collector = Collector()
-        async for events in self:
-            for event in events:
-                collector.add(event)
-        prefill_seconds, decode_seconds = self._entry.seconds
-        return replace(collector.result(), prefill_seconds=prefill_seconds, decode_seconds=decode_seconds)
+        return await collect(self, self._entry)
 
     def nudge(self) -> None:
         """Wake the waiting iteration.
@@ -196,3 +191,13 @@ def _scored(updates: list[RowUpdate]) -> list[tuple[int, Score]]:
 
 def _token_score(token_id: int, score: Score) -> TokenScore:
     return TokenScore(token_id=token_id, logprob=score.logprob, top=tuple(score.top))
+
+
+async def collect(answer: AsyncIterable[list[StreamEvent]], entry: RequestEntry) -> TextResult:
+    """Wait for the end of an answer and return it whole."""
+    collector = Collector()
+    async for events in answer:
+        for event in events:
+            collector.add(event)
+    prefill_seconds, decode_seconds = entry.seconds
+    return replace(collector.result(), prefill_seconds=prefill_seconds, decode_seconds=decode_seconds)

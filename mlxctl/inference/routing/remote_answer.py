@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mlxctl.inference.generation import collect
 from mlxctl.inference.request_entry import RequestEntry
 from mlxctl.ir import (
-    Collector,
     Finished,
     PromptProgress,
     StreamEvent,
@@ -108,12 +108,7 @@ class RemoteAnswer:
 
     async def result(self) -> TextResult:
         """Wait for the end and return the whole answer."""
-        collector = Collector()
-        async for events in self:
-            for event in events:
-                collector.add(event)
-        prefill_seconds, decode_seconds = self._entry.seconds
-        return replace(collector.result(), prefill_seconds=prefill_seconds, decode_seconds=decode_seconds)
+        return await collect(self, self._entry)
 
     def nudge(self) -> None:
         """Wake the waiting iteration.
