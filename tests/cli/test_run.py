@@ -15,7 +15,8 @@ import pytest
 
 from mlxctl.library.demo import MODEL_DIR
 from tests.library.tiny_hub import TinyHub, running
-from tests.server.process import ServerProcess, serving
+from tests.server.hosted import hosting
+from tests.server.process import ServerProcess
 
 
 def run(
@@ -105,7 +106,7 @@ def test_a_running_server_that_has_the_model_is_used(demo_server: ServerProcess,
 
 
 def test_a_server_that_wants_a_key_is_named_and_the_model_loaded_here() -> None:
-    with serving(None, MLXCTL_SERVER_API_KEYS="secret") as guarded:
+    with hosting(None, "--api-key", "secret") as guarded:
         done = run("demo", "Hello!", MLXCTL_SERVER_PORT=str(urlsplit(guarded.url).port))
     assert done.stdout == "Hello! How can I help you?\n"
     assert f"the model is loaded here: the server at {guarded.url} needs an API key" in done.stderr

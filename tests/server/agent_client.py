@@ -4,6 +4,7 @@ from typing import Any
 
 import httpx
 
+from .hosted import HostedServer
 from .process import ServerProcess
 
 BRIEF: dict[str, Any] = {"max_tokens": 8, "temperature": 0}
@@ -13,7 +14,7 @@ LONG: dict[str, Any] = {"max_tokens": 20_000, "temperature": 0}
 class Agent:
     """One agent of a server, for a client without an SDK."""
 
-    def __init__(self, server: ServerProcess, **settings: Any) -> None:
+    def __init__(self, server: ServerProcess | HostedServer, **settings: Any) -> None:
         self.url = f"{server.url}/v1/agents"
         made = httpx.post(self.url, json={"model": "tiny", **settings}, timeout=30)
         assert made.status_code == 201, made.text

@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 
 from .agent_client import Agent
+from .hosted import hosting
 from .process import serving, wait_for
 
 
@@ -16,7 +17,7 @@ def test_agents_survive_a_restart_and_change_models(endless_model: Path, tmp_pat
         looked = agent.look()
         before.stop(signal.SIGKILL)
     renamed = ("--name", "other", "--no-any-model-name")
-    with serving(endless_model, *renamed, XDG_STATE_HOME=str(tmp_path)) as after:
+    with hosting(endless_model, *renamed, XDG_STATE_HOME=str(tmp_path)) as after:
         agent.url = f"{after.url}/v1/agents/traveller"
         cold = agent.look()
         assert agent.turn("Two").json()["error"]["code"] == "model_not_found"
@@ -33,7 +34,7 @@ def test_agents_survive_a_restart_and_change_models(endless_model: Path, tmp_pat
 
 def test_agent_is_warm_after_restart_and_lost_without_persist(endless_model: Path, tmp_path: Path) -> None:
     places = {"XDG_STATE_HOME": str(tmp_path / "state"), "MLXCTL_ENGINE_CACHE_DIR": str(tmp_path / "cache")}
-    with serving(endless_model, **places) as before:
+    with hosting(endless_model, **places) as before:
         agent = Agent(before, id="sleeper", instructions="A long beginning. " * 40)
         lost = Agent(before, id="lost", persist=False)
         agent.answer_to("One")
@@ -45,8 +46,7 @@ def test_agent_is_warm_after_restart_and_lost_without_persist(endless_model: Pat
         counts = {"on_disk": 1, "in_memory": 1, "running": 0, "waiting": 0, "hot": 2, "warm": 0, "cold": 0}
         # Agents are looked up every few seconds only.
         wait_for(lambda: before.health()["agents"] == counts, seconds=60)
-        before.stop()
-    with serving(endless_model, **places) as after:
+    with hosting(endless_model, **places) as after:
         assert [one["id"] for one in httpx.get(f"{after.url}/v1/agents").json()["data"]] == ["sleeper"]
         agent.url = f"{after.url}/v1/agents/sleeper"
         warm = agent.look()

@@ -11,7 +11,7 @@ import pytest
 
 from tests import tiny_models
 
-from .process import ServerProcess
+from .hosted import HostedServer, hosting
 
 TEMPLATES = {
     "wide": "{{ 'x' | center(10**9) }}",
@@ -88,28 +88,23 @@ BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostedServer]:
     """A server for a good model, and for a directory of others."""
     directory = tmp_path_factory.mktemp("models")
     for name, (spoil, _) in BROKEN.items():
         spoil(shutil.copytree(tiny_models.model("qwen3"), directory / name))
-    running = ServerProcess(
-        "--model", str(tiny_models.model("llama3")), "--name", "good", "--models-dir", str(directory)
-    )
-    try:
-        running.wait_ready()
+    good = ("--model", str(tiny_models.model("llama3")), "--name", "good")
+    with hosting(None, *good, "--models-dir", str(directory)) as running:
         yield running
-    finally:
-        running.kill()
 
 
-def ask(server: ServerProcess, model: str, **more: Any) -> httpx.Response:
+def ask(server: HostedServer, model: str, **more: Any) -> httpx.Response:
     body = {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4, **more}
     return httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_model_fails_alone_with_a_clear_error(server: ServerProcess, name: str) -> None:
+def test_broken_model_fails_alone_with_a_clear_error(server: HostedServer, name: str) -> None:
     for more in ({}, {"stream": True}):
         refused = ask(server, name, **more)
         assert refused.status_code in (400, 500), refused.text
@@ -120,7 +115,7 @@ def test_broken_model_fails_alone_with_a_clear_error(server: ServerProcess, name
     assert ask(server, "good").status_code == 200
 
 
-def test_broken_models_are_listed(server: ServerProcess) -> None:
+def test_broken_models_are_listed(server: HostedServer) -> None:
     listed = {model["id"]: model for model in httpx.get(f"{server.url}/v1/models", timeout=60).json()["data"]}
     assert set(listed) == {"good", *BROKEN}
     assert all(listed[name]["state"] == "failed" for name in ("no-config", "no-json", "own-code"))

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from .hosted import HostedServer, hosting
 from .process import ServerProcess, serving, wait_for
 
 UPLOADER, OTHER = "sk-uploader", "sk-other"
@@ -26,9 +27,9 @@ HEADS = {
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path) -> Iterator[ServerProcess]:
+def server(endless_model: Path) -> Iterator[HostedServer]:
     """A server with two keys."""
-    with serving(endless_model, "--api-key", UPLOADER, "--api-key", OTHER) as running:
+    with hosting(endless_model, "--api-key", UPLOADER, "--api-key", OTHER) as running:
         yield running
 
 
@@ -50,7 +51,7 @@ def resident_bytes(server: ServerProcess) -> int:
 class Uploads:
     """Bodies without their last bytes, sent as the server takes them."""
 
-    def __init__(self, server: ServerProcess, kind: str) -> None:
+    def __init__(self, server: ServerProcess | HostedServer, kind: str) -> None:
         self.answers: list[bytes] = []
         self._selector = selectors.DefaultSelector()
         address = urlsplit(server.url)
@@ -106,7 +107,7 @@ class Uploads:
             self._selector.modify(connection, selectors.EVENT_READ)
 
 
-def status_of_others(server: ServerProcess, num_bytes: int) -> int:
+def status_of_others(server: ServerProcess | HostedServer, num_bytes: int) -> int:
     """Status of another caller with a body of this size."""
     asked = {"model": "tiny", "max_tokens": 1, "messages": [{"role": "user", "content": "hello"}]}
     headers = {"authorization": f"Bearer {OTHER}"}
@@ -131,7 +132,7 @@ def test_unfinished_uploads_have_bounded_memory_and_an_end(open_server: ServerPr
     wait_for(lambda: resident_bytes(open_server) - before < NUM_BYTES / 2, seconds=30)
 
 
-def test_large_body_of_another_caller_overtakes_those_of_one_caller(server: ServerProcess) -> None:
+def test_large_body_of_another_caller_overtakes_those_of_one_caller(server: HostedServer) -> None:
     with Uploads(server, "length") as uploads:
         uploads.send_until_answered()
         assert status_of_others(server, NUM_BYTES) == 200

@@ -17,7 +17,6 @@ from tests import tiny_models
 from tests.tiny_models.audio_samples import noise
 
 from .hosted import HostedServer, hosting
-from .process import serving
 
 MODEL = "vision_model"
 QWEN = "qwen2_5_vl_colors"
@@ -193,13 +192,13 @@ def test_bad_audio_is_named(openai_sdk: openai.OpenAI, part: dict[str, Any], pro
         )
 
 
-def test_model_with_broken_vision_is_served_as_text(tmp_path: Path) -> None:
+def test_model_with_broken_vision_is_served_as_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     model = Path(shutil.copytree(tiny_models.trained("pixtral_colors"), tmp_path / "squinting"))
     config = json.loads((model / "config.json").read_text())
     config["vision_config"]["hidden_size"] = 64
     (model / "config.json").write_text(json.dumps(config))
     with (
-        serving(model) as running,
+        hosting(model) as running,
         openai.OpenAI(base_url=f"{running.url}/v1", api_key="unused", max_retries=0) as client,
     ):
         question: list[Any] = [{"role": "user", "content": QUESTION}]
@@ -211,12 +210,10 @@ def test_model_with_broken_vision_is_served_as_text(tmp_path: Path) -> None:
             ):
                 client.chat.completions.create(model="tiny", messages=shown, max_tokens=4)
         card = httpx.get(f"{running.url}/v1/models/tiny", timeout=60).json()
-        running.stop()
-        log = running.process.stderr.read() if running.process.stderr else ""
     assert answer.choices[0].message.content == "I see no picture."
     assert card["capabilities"]["image_input"] == {"supported": False}
     assert card["adapter"]["vision_problem"].startswith("its vision part cannot be loaded: ")
-    assert log.count("model 'tiny' takes no images: its vision part cannot be loaded: ") == 1
+    assert caplog.text.count("model 'tiny' takes no images: its vision part cannot be loaded: ") == 1
 
 
 def test_model_list_names_vision_models(
