@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -260,14 +261,16 @@ def test_arguments_of_a_complete_call_are_an_object(parser_id: str, data: st.Dat
     ), parsed
 
 
+LONG_TEXTS = (
+    "[" * 5_000, '{"a":' * 5_000, "(" * 5_000, "<a>" * 5_000, "9" * 5_000, "x" * 5_000, "\\" * 5_001,
+)  # fmt: skip
+
+
 @by_format
-@pytest.mark.parametrize(
-    "text",
-    ["[" * 5_000, '{"a":' * 5_000, "(" * 5_000, "<a>" * 5_000, "9" * 5_000, "x" * 5_000, "\\" * 5_001],
-)
-def test_deeply_nested_or_endless_text_is_parsed(parser_id: str, text: str) -> None:
+def test_deeply_nested_or_endless_text_is_parsed(parser_id: str) -> None:
     tools = tool_parser(parser_id)
-    for prefix in (tools.forced_prefix(None), tools.forced_prefix("f"), tools.opener):
+    prefixes = (tools.forced_prefix(None), tools.forced_prefix("f"), tools.opener)
+    for prefix, text in product(prefixes, LONG_TEXTS):
         machine = AnswerMachine(tools=tools, tool_specs=OFFERED[parser_id])
         events = [
             event
@@ -276,7 +279,8 @@ def test_deeply_nested_or_endless_text_is_parsed(parser_id: str, text: str) -> N
         ]
         parsed = fold(events + machine.finish())
         # The start of a call is not emitted again.
-        assert sum(len(part) for parts in parsed for part in parts[1:]) >= len(text) - len('{"a":')
+        num_chars = sum(len(part) for parts in parsed for part in parts[1:])
+        assert num_chars >= len(text) - len('{"a":'), (prefix, text[:9])
 
 
 CONTINUED = load_continued()

@@ -1,6 +1,7 @@
 """Every transcript under every chunking."""
 
 from dataclasses import replace
+from itertools import groupby
 
 import pytest
 from hypothesis import given, settings
@@ -11,13 +12,16 @@ from mlxctl.formats.parsers import THINKING_PARSER_IDS, TOOL_PARSER_IDS
 from .replay import Transcript, chunkings, cut, load_transcripts, play
 
 ALL = load_transcripts()
-by_id = pytest.mark.parametrize("transcript", ALL, ids=lambda transcript: transcript.id)
+FILES = {
+    name: list(transcripts) for name, transcripts in groupby(ALL, key=lambda each: each.id.partition(":")[0])
+}
 
 
-@by_id
-def test_transcript_parses_equally_under_every_chunking(transcript: Transcript) -> None:
-    for chunks in chunkings(transcript.text):
-        assert play(transcript, chunks) == list(transcript.expect), chunks
+@pytest.mark.parametrize("file", FILES)
+def test_transcripts_parse_equally_under_every_chunking(file: str) -> None:
+    for transcript in FILES[file]:
+        for chunks in chunkings(transcript.text):
+            assert play(transcript, chunks) == list(transcript.expect), (transcript.id, chunks)
 
 
 @settings(max_examples=60, deadline=None)
