@@ -16,7 +16,7 @@ def open_chat(page: Page, server: ServerProcess | HostedServer) -> None:
     expect(page.locator("#model .name")).to_have_text("mlxctl-demo")
 
 
-def open_locked_chat(page: Page, server: ServerProcess, key: str) -> None:
+def open_locked_chat(page: Page, server: HostedServer, key: str) -> None:
     page.goto(f"{server.url}/")
     page.get_by_label("Key", exact=True).fill(key)
     page.get_by_role("button", name="Use key").click()

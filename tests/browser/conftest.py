@@ -6,6 +6,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -13,6 +14,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from mlxctl.probe.questions import SPOKEN_SENTENCES
 from tests import tiny_models
 from tests.library.tiny_hub import TinyHub, running
+from tests.server.hosted import HostedServer, hosting
 from tests.server.process import ServerProcess, serving
 from tests.tiny_models.audio_samples import speech_audio
 
@@ -68,15 +70,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="session")
-def locked_server() -> Iterator[ServerProcess]:
+def locked_server() -> Iterator[HostedServer]:
     """A server with a key and endless answers."""
-    with serving(tiny_models.model("endless"), "--api-key", KEY) as process:
-        yield process
+    with hosting(tiny_models.model("endless"), "--api-key", KEY) as running_server:
+        yield running_server
 
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """An empty tab; errors on its console fail the test."""
+    with opened_page(browser) as opened:
+        yield opened
+
+
+@contextmanager
+def opened_page(browser: Browser) -> Iterator[Page]:
+    """Yield an empty tab; errors on its console raise AssertionError."""
     context = browser.new_context(viewport={"width": 1000, "height": 700})
     context.set_default_timeout(_LONGEST_MS)
     opened = context.new_page()

@@ -8,6 +8,7 @@ from playwright.sync_api import Page, Route, expect
 from mlxctl.probe.image_check import one_color_png
 from tests.browser.chat_section import COMPLETE, ask, open_chat, open_locked_chat, send
 from tests.browser.conftest import KEY
+from tests.server.hosted import HostedServer
 from tests.server.process import ServerProcess, serving
 from tests.tiny_models import model
 
@@ -22,7 +23,9 @@ WEATHER = {
 }
 
 
-def test_answer_streams_with_thinking_and_token_counts(page: Page, server: ServerProcess) -> None:
+def test_answer_streams_with_thinking_and_survives_other_sections_and_a_reload(
+    page: Page, server: ServerProcess
+) -> None:
     open_chat(page, server)
     ask(page, "Hello!")
     answer = page.locator(".assistant")
@@ -30,7 +33,12 @@ def test_answer_streams_with_thinking_and_token_counts(page: Page, server: Serve
     expect(answer).to_contain_text("10 prompt tokens")
     answer.locator(".thinking summary").click()
     expect(answer).to_contain_text("The user greets me.")
+    page.get_by_role("link", name="Requests").click()
+    expect(page.get_by_role("table")).to_contain_text("finished")
+    page.get_by_role("link", name="Chat").click()
+    expect(answer).to_contain_text("Hello! How can I help you?")
     page.reload()
+    expect(answer).to_contain_text("Hello! How can I help you?")
     expect(answer).to_contain_text(COMPLETE)
 
 
@@ -51,21 +59,28 @@ def test_markup_in_a_message_stays_text(page: Page, server: ServerProcess) -> No
     assert page.locator(".transcript img, .transcript script").count() == 0
 
 
-def test_conversation_survives_other_sections_and_a_reload(page: Page, server: ServerProcess) -> None:
-    open_chat(page, server)
-    ask(page, "Hello!")
-    page.get_by_role("link", name="Requests").click()
-    expect(page.get_by_role("table")).to_contain_text("finished")
-    page.get_by_role("link", name="Chat").click()
-    expect(page.locator(".assistant")).to_contain_text("Hello! How can I help you?")
-    page.reload()
-    expect(page.locator(".assistant")).to_contain_text("Hello! How can I help you?")
-
-
-def test_edited_message_is_another_version_beside_the_former(page: Page, server: ServerProcess) -> None:
+def test_earlier_messages_are_tried_again_forked_and_edited(page: Page, server: ServerProcess) -> None:
     open_chat(page, server)
     ask(page, "Hello!")
     ask(page, "Count to ten, please.")
+
+    # The former answer is kept, and what followed.
+    page.get_by_role("button", name="Try again").first.click()
+    expect(page.locator(".branches")).to_have_text("2/2")
+    expect(page.locator(".message")).to_have_count(2)
+    page.get_by_role("button", name="Former version").click()
+    expect(page.locator(".branches")).to_have_text("1/2")
+    expect(page.locator(".message")).to_have_count(4)
+
+    # A fork is a copy.
+    page.get_by_role("button", name="Fork").first.click()
+    expect(page.locator(".message")).to_have_count(2)
+    titles = page.locator(".chats .title")
+    expect(titles).to_have_text(["Hello! (fork)", "Hello!"])
+    titles.last.click()
+    expect(page.locator(".message")).to_have_count(4)
+
+    # An edited message is another version beside the former.
     edit = page.get_by_role("button", name="Edit").first
     edit.click()
     expect(page.get_by_label("Message")).to_have_value("Hello!")
@@ -76,34 +91,11 @@ def test_edited_message_is_another_version_beside_the_former(page: Page, server:
     expect(page.locator(".assistant")).to_contain_text(COMPLETE)
     expect(page.locator(".user .body")).to_have_text("Hello again!")
     page.reload()
-    page.get_by_role("button", name="Former version").click()
+    page.get_by_role("button", name="Former version").first.click()
     expect(page.locator(".user .body")).to_have_text(["Hello!", "Count to ten, please."])
 
 
-def test_answer_that_is_tried_again_keeps_the_former_one_and_what_followed(
-    page: Page, server: ServerProcess
-) -> None:
-    open_chat(page, server)
-    ask(page, "Hello!")
-    ask(page, "Count to ten, please.")
-    page.get_by_role("button", name="Try again").first.click()
-    expect(page.locator(".branches")).to_have_text("2/2")
-    expect(page.locator(".message")).to_have_count(2)
-    page.get_by_role("button", name="Former version").click()
-    expect(page.locator(".branches")).to_have_text("1/2")
-    expect(page.locator(".message")).to_have_count(4)
-
-
-def test_fork_continues_a_copy(page: Page, server: ServerProcess) -> None:
-    open_chat(page, server)
-    ask(page, "Hello!")
-    ask(page, "Count to ten, please.")
-    page.get_by_role("button", name="Fork").first.click()
-    expect(page.locator(".message")).to_have_count(2)
-    expect(page.locator(".chats .title")).to_have_text(["Hello! (fork)", "Hello!"])
-
-
-def test_stopped_answer_is_continued(page: Page, locked_server: ServerProcess) -> None:
+def test_stopped_answer_is_continued(page: Page, locked_server: HostedServer) -> None:
     open_locked_chat(page, locked_server, KEY)
     send(page, "Go on")
     body = page.locator(".assistant > .body")
@@ -134,9 +126,7 @@ def test_message_sent_during_an_answer_waits_for_its_end(page: Page, server: Ser
     assert roles == ["user", "assistant", "user"]
 
 
-def test_stopped_answer_returns_queued_messages_to_the_input(
-    page: Page, locked_server: ServerProcess
-) -> None:
+def test_stopped_answer_returns_queued_messages_to_the_input(page: Page, locked_server: HostedServer) -> None:
     open_locked_chat(page, locked_server, KEY)
     send(page, "Go on")
     for text in ("First", "Second", "Third"):
@@ -176,7 +166,9 @@ def attach(page: Page, *images: tuple[str, str, bytes]) -> None:
     )
 
 
-def test_attached_images_are_shown_and_can_be_removed(page: Page, server: ServerProcess) -> None:
+def test_attached_images_can_be_removed_and_unreadable_files_are_named(
+    page: Page, server: ServerProcess
+) -> None:
     open_chat(page, server)
     attach(page, ("red.png", "image/png", RED), ("green.png", "image/png", GREEN))
     shown = page.locator(".attachments img")
@@ -186,9 +178,7 @@ def test_attached_images_are_shown_and_can_be_removed(page: Page, server: Server
     expect(shown).to_have_count(1)
     assert shown.get_attribute("src") == green
 
-
-def test_files_that_cannot_be_read_are_named_and_not_attached(page: Page, server: ServerProcess) -> None:
-    open_chat(page, server)
+    page.get_by_role("button", name="Remove attached file 1").click()
     attach(page, ("a.bin", "", b"\xff\x00"), ("b.png", "image/png", b"text"))
     problems = (
         "a.bin is no text, no PDF file, no PNG, JPEG, WebP or GIF image, and no MP4, MOV or WebM video; "
@@ -297,7 +287,7 @@ def test_tool_call_is_shown_and_its_result_continues_the_answer(page: Page, serv
     expect(result).to_have_count(0)
 
 
-def test_stop_keeps_the_partial_answer(page: Page, locked_server: ServerProcess) -> None:
+def test_stop_keeps_the_partial_answer(page: Page, locked_server: HostedServer) -> None:
     open_locked_chat(page, locked_server, KEY)
     send(page, "Go on")
     answer = page.locator(".assistant")

@@ -11,7 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import FOREIGN_NAME
-from tests.server.process import ServerProcess, serving, wait_for
+from tests.server.hosted import HostedServer, hosting
+from tests.server.process import ServerProcess, wait_for
 
 RULES = {"blocklist": ["the"], "action": "redact"}
 CHAT = {"model": "mlxctl-demo", "messages": [{"role": "user", "content": "walrus " * 100}], "max_tokens": 4}
@@ -83,9 +84,9 @@ def tab(browser: Browser) -> Iterator[Page]:
 
 
 @pytest.fixture(scope="module")
-def open_server() -> Iterator[ServerProcess]:
+def open_server() -> Iterator[HostedServer]:
     """A server that allows every origin."""
-    with serving(None, "--cors-origin", "*") as process:
+    with hosting(None, "--cors-origin", "*") as process:
         yield process
 
 
@@ -142,7 +143,7 @@ def test_foreign_page_cannot_frame_the_web_page(tab: Page, server: ServerProcess
 
 
 def test_any_allowed_origin_lists_models_and_generates_only(
-    tab: Page, open_server: ServerProcess, foreign_url: str
+    tab: Page, open_server: HostedServer, foreign_url: str
 ) -> None:
     tab.goto(foreign_url)
     status, models = tab.evaluate(_FETCH, [f"{open_server.url}/v1/models", "GET"])
@@ -174,13 +175,13 @@ def num_cached(server: ServerProcess) -> int:
     return len(httpx.get(f"{server.url}/cache").json()["chunks"])
 
 
-def guardrails(server: ServerProcess) -> list[str]:
+def guardrails(server: ServerProcess | HostedServer) -> list[str]:
     """Return the words that the server refuses."""
     words: list[str] = httpx.get(f"{server.url}/admin/guardrails").json().get("blocklist", [])
     return words
 
 
-def is_loaded(server: ServerProcess) -> bool:
+def is_loaded(server: ServerProcess | HostedServer) -> bool:
     """Whether the demo model is loaded."""
     models = httpx.get(f"{server.url}/v1/models").json()["data"]
     return any(model["id"] == "mlxctl-demo" and model["state"] == "loaded" for model in models)

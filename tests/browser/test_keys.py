@@ -4,11 +4,11 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.chat_section import open_locked_chat
 from tests.browser.conftest import KEY
-from tests.server.process import ServerProcess
+from tests.server.hosted import HostedServer
 
 
 def test_wrong_key_is_named_and_the_right_one_stays_in_the_tab(
-    page: Page, locked_server: ServerProcess
+    page: Page, locked_server: HostedServer
 ) -> None:
     page.goto(f"{locked_server.url}/")
     dialog = page.get_by_role("dialog", name="API key")
@@ -21,7 +21,7 @@ def test_wrong_key_is_named_and_the_right_one_stays_in_the_tab(
     expect(dialog).to_be_hidden()
 
 
-def test_closed_dialog_can_be_opened_again(page: Page, locked_server: ServerProcess) -> None:
+def test_closed_dialog_can_be_opened_again(page: Page, locked_server: HostedServer) -> None:
     page.goto(f"{locked_server.url}/")
     page.get_by_role("dialog").wait_for()
     page.keyboard.press("Escape")

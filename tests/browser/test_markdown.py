@@ -2,13 +2,15 @@
 
 import json
 import re
+from collections.abc import Iterator
 from itertools import combinations_with_replacement
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, Route
+from playwright.sync_api import Browser, Page, Route
 
 from mlxctl.server import web
+from tests.browser.conftest import opened_page
 from tests.server.process import ServerProcess
 
 MODULES = Path(web.__file__).parent / "static"
@@ -39,6 +41,7 @@ LISTS = (
     "- a\n- b\n\n  more\n\n    code\n- c\n\n1. x\n   - y\n2. z\n\n> q\n> - r\n\ns\n--- t\n\n- - u\n* * *\n- v"
 )
 BLOCKS = "a\n# b\n\n#c\n| d |\n\n| e |\n| - |\n| `f` |\ng\n\n```js\nh\n\n``` i\n~~~\n```\n~~~\n**j\nk** [l](https://m.test)\n\n\n---\nn"
+SIZES = [1_600, 6_400, 25_600, 102_400]
 # Each is repeated to the length of an answer: before, repeated, after.
 SPECIAL = [*"`*_~[]()<>&|#-+:!$.1a \t\n\r", "\u2028", "\ud83d", "http://"]
 PAIRS = [("", first + second, "") for first, second in combinations_with_replacement(SPECIAL, 2)]
@@ -65,7 +68,7 @@ RISING = [
 ]
 
 # Return the texts that take more than eight times the time for four times the length; 100 ms may be noise.
-_SLOW = """async ([runs, rising]) => {
+_SLOW = """async ([runs, rising, sizes]) => {
   const { markdown } = await import("/ui/markdown.js");
   const texts = new Map(runs.map(([before, unit, after]) => [before + unit + after,
     (size) => before + unit.repeat(size / unit.length) + after]));
@@ -84,9 +87,9 @@ _SLOW = """async ([runs, rising]) => {
     return whole < 100 || whole < 8 * milliseconds(textOf(size / 4));
   };
   const slow = new Set();
-  for (const size of [1600, 6400, 25600, 102400]) for (const [name, textOf] of texts) {
+  for (const size of sizes) for (const [name, textOf] of texts) {
     // Other work of the machine may slow one down.
-    if (!slow.has(name) && ![1, 2, 3].some(() => isProportional(textOf, size))) slow.add(name);
+    if (!slow.has(name) && ![1, 2, 3, 4, 5, 6].some(() => isProportional(textOf, size))) slow.add(name);
   }
   return [...slow];
 }"""
@@ -122,8 +125,21 @@ _NUM_CREATED = """async (parts) => {
 }"""
 
 
-def test_markdown_becomes_elements_and_html_stays_text(page: Page, server: ServerProcess) -> None:
-    send_modules(page, server)
+@pytest.fixture(scope="module")
+def page(browser: Browser, server: ServerProcess) -> Iterator[Page]:
+    """A page that may import each module; the server sends them as one script."""
+
+    def send_module(route: Route) -> None:
+        name = route.request.url.rpartition("/")[2]
+        route.fulfill(path=MODULES / name, content_type="text/javascript")
+
+    with opened_page(browser) as opened:
+        opened.route(re.compile(r"/ui/(?!page\b)\w+\.js$"), send_module)
+        opened.goto(f"{server.url}/ui")
+        yield opened
+
+
+def test_markdown_becomes_elements_and_html_stays_text(page: Page) -> None:
     rendered = render(page, list(CASES))
     wanted = {text: html for text, html in CASES.items() if html is not None}
     assert {text: rendered[text] for text in wanted} == wanted
@@ -133,8 +149,7 @@ def test_markdown_becomes_elements_and_html_stays_text(page: Page, server: Serve
     assert 'href="https://a.test/b"' in rendered["see https://a.test/b."]
 
 
-def test_code_block_and_table_are_complete_at_any_cut(page: Page, server: ServerProcess) -> None:
-    send_modules(page, server)
+def test_code_block_and_table_are_complete_at_any_cut(page: Page) -> None:
     text = "```python\nif a < b:\n    print('*x*')\n```\n\n| a | b |\n| --- | --- |\n| 1 | **2** |"
     rendered = render(page, [text[:end] for end in range(len(text) + 1)])
     whole = rendered[text]
@@ -146,26 +161,20 @@ def test_code_block_and_table_are_complete_at_any_cut(page: Page, server: Server
     assert rendered[text[:20]].count("</pre>") == 1
 
 
-def test_deep_nesting_ends_as_text(page: Page, server: ServerProcess) -> None:
-    send_modules(page, server)
+def test_deep_nesting_ends_as_text(page: Page) -> None:
     quoted = "> " * 500 + "end"
     html = render(page, [quoted])[quoted]
     assert html.count("<blockquote>") <= 12
     assert "end" in html
 
 
-@pytest.mark.parametrize("texts", [(RUNS, RISING), (PAIRS, [])], ids=["runs", "pairs"])
-def test_time_is_proportional_to_the_length(
-    page: Page, server: ServerProcess, texts: tuple[list[tuple[str, str, str]], list[tuple[str, str]]]
-) -> None:
-    send_modules(page, server)
-    assert page.evaluate(_SLOW, texts) == []
+def test_time_is_proportional_to_the_length(page: Page) -> None:
+    assert page.evaluate(_SLOW, [RUNS, RISING, SIZES]) == []
+    # A time that is not proportional shows in texts of any length; there are many of these.
+    assert page.evaluate(_SLOW, [PAIRS, [], SIZES[:-1]]) == []
 
 
-def test_answer_has_a_bounded_number_of_elements_and_keeps_its_text(
-    page: Page, server: ServerProcess
-) -> None:
-    send_modules(page, server)
+def test_answer_has_a_bounded_number_of_elements_and_keeps_its_text(page: Page) -> None:
     texts = {
         unit: unit * 20_000 for unit in ("- ab\n", "*a* ", "ab\n\n", "|ab|\n|-|\n", "```\nab\n", "> ab\n\n")
     }
@@ -175,37 +184,20 @@ def test_answer_has_a_bounded_number_of_elements_and_keeps_its_text(
     assert all(rendered[text].count("a") >= 20_000 for text in texts.values())
 
 
-def test_row_with_too_many_cells_is_text(page: Page, server: ServerProcess) -> None:
-    send_modules(page, server)
+def test_row_with_too_many_cells_is_text(page: Page) -> None:
     texts = [f"{'|a' * columns}|\n{'|-' * columns}|" for columns in (100, 101)]
     rendered = render(page, texts)
     assert [rendered[text].count("<th>") for text in texts] == [100, 0]
 
 
 @pytest.mark.parametrize("text", [LISTS, BLOCKS], ids=["lists", "blocks"])
-def test_growing_answer_looks_as_if_it_came_at_once(page: Page, server: ServerProcess, text: str) -> None:
-    send_modules(page, server)
+def test_growing_answer_looks_as_if_it_came_at_once(page: Page, text: str) -> None:
     assert page.evaluate(_DIFFERING, text) == []
 
 
-def test_blocks_of_a_growing_answer_are_drawn_once(page: Page, server: ServerProcess) -> None:
-    send_modules(page, server)
+def test_blocks_of_a_growing_answer_are_drawn_once(page: Page) -> None:
     paragraphs = [f"Paragraph **{number}**.\n\n" for number in range(500)]
     assert page.evaluate(_NUM_CREATED, paragraphs) < 10 * len(paragraphs)
-
-
-def send_modules(page: Page, server: ServerProcess) -> None:
-    """Open a page that may import each module.
-
-    The server sends them as one script.
-    """
-
-    def send_module(route: Route) -> None:
-        name = route.request.url.rpartition("/")[2]
-        route.fulfill(path=MODULES / name, content_type="text/javascript")
-
-    page.route(re.compile(r"/ui/(?!page\b)\w+\.js$"), send_module)
-    page.goto(f"{server.url}/ui")
 
 
 def render(page: Page, texts: list[str]) -> dict[str, str]:

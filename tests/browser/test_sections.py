@@ -5,6 +5,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.chat_section import ask, open_chat, open_locked_chat, send
 from tests.browser.conftest import KEY, SLOW_REPOSITORY
+from tests.server.hosted import HostedServer
 from tests.server.process import ServerProcess
 
 
@@ -84,7 +85,7 @@ def test_long_prompt_is_one_entry_of_the_cache(page: Page, server: ServerProcess
     assert int(entry.inner_text().split(" tokens")[0].split()[-1].replace(",", "")) > 512
 
 
-def test_open_request_is_cancelled_from_the_list(page: Page, locked_server: ServerProcess) -> None:
+def test_open_request_is_cancelled_from_the_list(page: Page, locked_server: HostedServer) -> None:
     open_locked_chat(page, locked_server, KEY)
     send(page, "Go on")
     expect(page.locator(".assistant .body").last).not_to_be_empty()
