@@ -16,8 +16,13 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from click.testing import CliRunner, Result
 from server.process import ServerProcess
 
+from mlxctl.cli import app
+
+# Not the server that a developer runs.
+NO_SERVER = {"MLXCTL_SERVER_PORT": "1"}
 _INTERRUPT = "\x03"
 _CALLS = {
     "use a tool": ("calculator", '{"expression": "6*7"}'),
@@ -121,15 +126,22 @@ def run_on_terminal(url: str, *steps: tuple[str, str], arguments: tuple[str, ...
     return shown
 
 
-def chat(*arguments: str, typed: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mlxctl", "chat", *arguments]
-    return subprocess.run(
-        command, input=typed, capture_output=True, text=True, timeout=60, check=False, env=os.environ
-    )
+def chat(*arguments: str, typed: str) -> Result:
+    """Run `mlxctl chat` in this process."""
+    return CliRunner().invoke(app, ["chat", *arguments], input=typed, env=NO_SERVER)
 
 
 def test_piped_text_is_one_prompt_for_a_local_engine() -> None:
-    run = chat("--temperature", "0", typed="Hello!\n")
+    command = [sys.executable, "-m", "mlxctl", "chat", "--temperature", "0"]
+    run = subprocess.run(
+        command,
+        input="Hello!\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | NO_SERVER,
+    )
     assert (run.returncode, run.stdout) == (0, "Hello! How can I help you?\n")
     assert run.stderr.startswith("(thought for")
 
@@ -147,13 +159,13 @@ def test_prompt_is_the_argument_followed_by_piped_text(
 ) -> None:
     with echo_server() as url:
         run = chat(*arguments, "--url", url, typed=typed)
-    assert (run.returncode, run.stdout) == (0, f"You said: {question}\n")
+    assert (run.exit_code, run.stdout) == (0, f"You said: {question}\n")
 
 
 @pytest.mark.parametrize(("arguments", "typed"), [([], ""), (["--plain"], " \n\n"), (["  "], "")])
 def test_empty_prompt_is_rejected(arguments: list[str], typed: str) -> None:
     run = chat(*arguments, typed=typed)
-    assert (run.returncode, run.stdout) == (2, "")
+    assert (run.exit_code, run.stdout) == (2, "")
     assert run.stderr == "mlxctl: the prompt is empty: give a question as an argument or on standard input\n"
 
 
@@ -200,7 +212,7 @@ def test_argument_is_utf8_in_every_locale(argument: bytes, said: str) -> None:
 def test_loading_server_is_waited_for() -> None:
     with echo_server(num_refusals=1) as url:
         run = chat("Hi", "--url", url, typed="")
-    assert (run.returncode, run.stdout) == (0, "You said: Hi\n")
+    assert (run.exit_code, run.stdout) == (0, "You said: Hi\n")
     assert "the model is still being loaded. Retrying for up to 300 s." in run.stderr
 
 
@@ -350,7 +362,7 @@ def test_tools_that_ask_are_not_offered_without_a_terminal() -> None:
 
 def test_confirmed_tools_need_a_terminal() -> None:
     run = chat("--ask-tools", "Hi", typed="")
-    assert (run.returncode, run.stdout) == (2, "")
+    assert (run.exit_code, run.stdout) == (2, "")
     assert "ask before a call: standard input must be a terminal" in run.stderr
 
 
@@ -370,7 +382,7 @@ def test_dumb_terminal_gets_plain_output(demo_server: ServerProcess, command: st
 
 def test_unreachable_url_is_one_line_and_exit_code_1() -> None:
     run = chat("--plain", "--url", "http://127.0.0.1:1", typed="Hello!\n")
-    assert (run.returncode, run.stdout) == (1, "")
+    assert (run.exit_code, run.stdout) == (1, "")
     assert run.stderr == (
         "mlxctl: no server answers at http://127.0.0.1:1/v1:"
         " the connection is refused, or there is no such host;"
@@ -380,13 +392,13 @@ def test_unreachable_url_is_one_line_and_exit_code_1() -> None:
 
 def test_failed_question_sets_the_exit_code(demo_server: ServerProcess) -> None:
     run = chat("--plain", "--url", demo_server.url, typed="word " * 20_000 + "\n")
-    assert run.returncode == 1
+    assert run.exit_code == 1
     assert "prompt is too long" in run.stderr
 
 
 def test_unknown_model_is_named(demo_server: ServerProcess) -> None:
     run = chat("--plain", "--url", demo_server.url, "--model", "gpt-9", typed="Hello!\n")
-    assert run.returncode == 1
+    assert run.exit_code == 1
     assert "model 'gpt-9' is not served here; available: mlxctl-demo" in run.stderr
 
 

@@ -12,29 +12,35 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from click.testing import CliRunner, Result
 
+from mlxctl.cli import app
 from mlxctl.library.demo import MODEL_DIR
 from tests.library.tiny_hub import TinyHub, running
 from tests.server.hosted import hosting
 from tests.server.process import ServerProcess
 
+# Not the server that a developer runs.
+NO_SERVER = {"MLXCTL_SERVER_PORT": "1"}
+Ask = Callable[..., Result]
 
-def run(
-    *arguments: str, piped: str = "", command: str = "run", **environment: str
-) -> "subprocess.CompletedProcess[str]":
+
+def run(*arguments: str, piped: str = "", command: str = "run", **environment: str) -> Result:
+    """Run a command in this process."""
+    return CliRunner().invoke(app, [command, *arguments], input=piped, env=NO_SERVER | environment)
+
+
+def run_process(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run `mlxctl run` as a process."""
     return subprocess.run(
-        [sys.executable, "-m", "mlxctl", command, *arguments],
-        input=piped,
-        # Not the server that a developer runs.
-        env={**os.environ, "MLXCTL_SERVER_PORT": "1", **environment},
+        [sys.executable, "-m", "mlxctl", "run", *arguments],
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **NO_SERVER, **environment},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-
-
-Ask = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +50,7 @@ def ask(demo_server: ServerProcess) -> Ask:
 
 
 def test_the_answer_is_on_standard_output_and_statistics_are_not() -> None:
-    done = run("demo", "Hello!")
+    done = run_process("demo", "Hello!")
     assert (done.returncode, done.stdout) == (0, "Hello! How can I help you?\n")
     assert "completion tokens" in done.stderr
     assert "tokens/s" in done.stderr
@@ -65,7 +71,7 @@ def test_quiet_prints_the_answer_alone(ask: Ask) -> None:
 
 def test_a_failed_answer_leaves_standard_output_empty(ask: Ask) -> None:
     done = ask("demo", "word " * 10_000)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (1, "")
     assert "prompt is too long" in done.stderr
 
 
@@ -78,7 +84,7 @@ def test_closed_standard_error_does_not_stop_the_engine() -> None:
 
 def test_an_unknown_name_is_not_looked_for_on_the_hub() -> None:
     done = run("no-such-model", "Hello!")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (1, "")
     assert "no-such-model" in done.stderr
     assert "downloading" not in done.stderr
 
@@ -87,8 +93,8 @@ def test_a_short_name_downloads_the_repository_once(tmp_path: Path) -> None:
     files = {file.name: file.read_bytes() for file in MODEL_DIR.iterdir()}
     repository = "mlx-community/Qwen3-4B-4bit"
     with running(TinyHub(files={repository: files})) as hub:
-        first = run("qwen3:4b", "Hello!", **hub.server_settings(tmp_path))
-    second = run("Qwen3-4B", "Hello!", **hub.server_settings(tmp_path))
+        first = run_process("qwen3:4b", "Hello!", **hub.server_settings(tmp_path))
+    second = run_process("Qwen3-4B", "Hello!", **hub.server_settings(tmp_path))
     assert f"{repository} is not on this machine; downloading it" in first.stderr
     assert "downloading" not in second.stderr
     assert first.stdout == second.stdout == "Hello! How can I help you?\n"
@@ -114,7 +120,7 @@ def test_a_server_that_wants_a_key_is_named_and_the_model_loaded_here() -> None:
 
 def test_a_server_and_the_local_engine_exclude_each_other() -> None:
     done = run("--url", "http://127.0.0.1:1", "--local", "Hello!", command="chat")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert "--url and --local exclude each other" in done.stderr
 
 
@@ -126,7 +132,7 @@ def last_request(server: ServerProcess) -> int:
 
 def test_a_cut_answer_is_explained_on_standard_error(ask: Ask) -> None:
     done = ask("demo", "--quiet", "--max-tokens", "3", "Hello!")
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (done.exit_code, done.stdout) == (0, "")
     expected = "(The thinking was cut before the answer at 3 tokens, the limit. --max-tokens N raises"
     assert expected in done.stderr
 
