@@ -127,7 +127,10 @@ _NUM_CREATED = """async (parts) => {
 
 @pytest.fixture(scope="module")
 def page(browser: Browser, server: ServerProcess) -> Iterator[Page]:
-    """A page that may import each module; the server sends them as one script."""
+    """A page that may import each module.
+
+    The server sends them as one script.
+    """
 
     def send_module(route: Route) -> None:
         name = route.request.url.rpartition("/")[2]
