@@ -48,7 +48,8 @@ class ServerProcess:
     def wait_ready(self, *, seconds: float = 60.0) -> None:
         """Wait until requests are accepted and no model is missing."""
         with httpx.Client(base_url=self.url, verify=_TLS) as client:
-            wait_for(lambda: self._is_ready(client), seconds=seconds)
+            # Each look costs both processes CPU time, and a start takes seconds.
+            wait_for(lambda: self._is_ready(client), seconds=seconds, pause_seconds=0.1)
 
     def engine_pid(self) -> int:
         """Return the process id of the running engine."""
@@ -121,7 +122,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def wait_for(condition: Any, *, seconds: float) -> float:
+def wait_for(condition: Any, *, seconds: float, pause_seconds: float = 0.01) -> float:
     """Wait until `condition()` holds and return how long that took.
 
     Fails after `seconds`.
@@ -129,5 +130,5 @@ def wait_for(condition: Any, *, seconds: float) -> float:
     started = time.monotonic()
     while not condition():
         assert time.monotonic() - started < seconds, "it did not happen in time"
-        time.sleep(0.01)
+        time.sleep(pause_seconds)
     return time.monotonic() - started
