@@ -31,8 +31,7 @@ def is_local_network(host: str) -> bool:
         # SEC: resolvers take a single number for an IPv4 address.
         is_number = name.isdigit() or name.startswith("0x")
         return ("." not in name and not is_number) or name.endswith(_LOCAL_ZONES)
-    # SEC: before Python 3.13 no IPv4 address within IPv6 is global.
-    return not (getattr(address, "ipv4_mapped", None) or address).is_global
+    return not address.is_global
 
 
 def url_host(url: str) -> str:
