@@ -102,7 +102,10 @@ def _are_disjoint(one: _Shape, other: _Shape, root: Mapping[str, Any], *, depth:
 
 
 def _common(left: list[Any], right: list[Any]) -> bool:
-    """Whether two lists may have a value in common. 1 and 1.0 are equal, 1 and true are not."""
+    """Whether two lists have a value in common.
+
+    1 and 1.0 are equal, 1 and true are not.
+    """
     return any(
         one == other and isinstance(one, bool) == isinstance(other, bool) for one in left for other in right
     )

@@ -83,6 +83,8 @@ class _ExactRules(ValueRules):
         super().__init__(book, branches, JSON, is_strict=is_strict)
         self._root = root
         self._definitions = {key: root[key] for key in _DEFINITIONS if key in root}
+        # Keywords that a draft does not know have no effect.
+        self._draft = {"$schema": root["$schema"]} if "$schema" in root else {}
 
     def value(self, schema: Any) -> str:
         """Return the name of the rule for values that match a schema."""
@@ -120,7 +122,8 @@ class _ExactRules(ValueRules):
 
     def _json(self, schema: Mapping[str, Any]) -> str:
         definitions = self._definitions if "$ref" in json.dumps(schema) else {}
-        text = f"%json {json.dumps(with_options({**definitions, **schema}, is_strict=self._is_strict))}"
+        whole = with_options({**self._draft, **definitions, **schema}, is_strict=self._is_strict)
+        text = f"%json {json.dumps(whole)}"
         return self._book.rule(text, lambda: text)
 
 

@@ -80,10 +80,10 @@ def prepared_schema(schema: Any, *, param: str, is_strict: bool) -> dict[str, An
 
 
 def unsupported_part(schema: Mapping[str, Any], *, param: str, is_strict: bool) -> SchemaKeys | None:
-    """Return the keys of a part that cannot be enforced, None if all can.
+    """Return the keys of a part that cannot be enforced.
 
-    Raises InvalidRequest with the path for such a part if it `is_strict`, for a schema that is wrong, and for
-    one that no value matches.
+    None if all can. Raises InvalidRequest with the path for such a part if it `is_strict`, for a schema that
+    is wrong, and for one that no value matches.
     """
     error_text = _schema_error(schema, is_strict)
     if not error_text:
@@ -180,5 +180,5 @@ class _Search:
         self._num_attempts += 1
         if self._num_attempts > _MAX_ATTEMPTS:
             return False
-        definitions = {key: self._schema[key] for key in ("$defs", "definitions") if key in self._schema}
-        return _schema_error({**definitions, **part}, self._is_strict) == self._schema_error
+        kept = {key: self._schema[key] for key in ("$schema", "$defs", "definitions") if key in self._schema}
+        return _schema_error({**kept, **part}, self._is_strict) == self._schema_error
