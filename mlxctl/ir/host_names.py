@@ -24,11 +24,14 @@ def is_local_network(host: str) -> bool:
 
     Addresses that the internet does not route, names without a dot, and names of local zones are.
     """
+    name = host.rstrip(".").lower()
     try:
-        return not ipaddress.ip_address(host.partition("%")[0]).is_global
+        address = ipaddress.ip_address(name.partition("%")[0])
     except ValueError:
-        name = host.rstrip(".").lower()
-        return "." not in name or name.endswith(_LOCAL_ZONES)
+        # SEC: resolvers take a single number for an IPv4 address.
+        is_number = name.isdigit() or name.startswith("0x")
+        return ("." not in name and not is_number) or name.endswith(_LOCAL_ZONES)
+    return not address.is_global
 
 
 def url_host(url: str) -> str:

@@ -109,7 +109,9 @@ class _Closer:
             _put(closed, group, [self._part(each, known, may_close_group) for each in group.parts])
         if may_close and not is_open and not any(are_open) and isinstance(part.get("properties"), dict):
             allowed = others.union(own, *names) - part["properties"].keys()
-            closed["properties"] |= dict.fromkeys(sorted(allowed), True)
+            # Members are generated in the order of the properties: those of `required` as they are listed.
+            listed = [name for name in _required(part) if name in allowed]
+            closed["properties"] |= dict.fromkeys([*listed, *sorted(allowed)], True)
             closed.setdefault("additionalProperties", False)
         return closed
 
@@ -189,10 +191,13 @@ def _put(closed: Schema, group: _Group, parts: list[Any]) -> None:
 
 
 def _own_names(part: Mapping[str, Any]) -> frozenset[str]:
-    properties, required = part.get("properties"), part.get("required")
-    return frozenset(properties if isinstance(properties, dict) else ()).union(
-        name for name in (required if isinstance(required, list) else ()) if isinstance(name, str)
-    )
+    properties = part.get("properties")
+    return frozenset(properties if isinstance(properties, dict) else ()).union(_required(part))
+
+
+def _required(part: Mapping[str, Any]) -> list[str]:
+    required = part.get("required")
+    return [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
 
 
 def _says_more(part: Mapping[str, Any]) -> bool:

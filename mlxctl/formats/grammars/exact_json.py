@@ -6,11 +6,12 @@ rules of their own; llguidance's JSON stands for all others.
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from mlxctl.formats.grammars.composition import Definition
 from mlxctl.formats.grammars.errors import UnsupportedSchema
-from mlxctl.formats.grammars.json_schemas import check_schema, prepared_schema, with_options
+from mlxctl.formats.grammars.json_schemas import prepared_schema, unsupported_part, with_options
 from mlxctl.formats.grammars.literals import LarkLiterals
 from mlxctl.formats.grammars.number_ranges import EXACT_INTEGER, needs_pattern
 from mlxctl.formats.grammars.rule_book import RuleBook
@@ -27,6 +28,8 @@ from mlxctl.ir.errors import InvalidRequest
 from mlxctl.ir.json_schemas import SchemaKeys, target
 
 _DEFINITIONS = ("$defs", "definitions")
+# Each needs another compilation.
+_MAX_UNSUPPORTED = 16
 
 
 def json_definition(schema: Any, *, param: str, is_strict: bool) -> Definition:
@@ -36,7 +39,7 @@ def json_definition(schema: Any, *, param: str, is_strict: bool) -> Definition:
     otherwise. So does a schema that is wrong or that no value matches.
     """
     schema = prepared_schema(schema, param=param, is_strict=is_strict)
-    check_schema(changed(schema, _with_other_numbers), param=param, is_strict=is_strict)
+    schema = _supported(schema, param=param, is_strict=is_strict)
     book, branches = RuleBook(LarkLiterals(())), SchemaBranches(schema)
     rules = _ExactRules(book, branches, schema, is_strict=is_strict)
     if not rules.is_exact(schema):
@@ -51,6 +54,26 @@ def json_definition(schema: Any, *, param: str, is_strict: bool) -> Definition:
         return {"json_schema": with_options(changed(schema, _without_numbers), is_strict=is_strict)}
 
 
+def _supported(schema: dict[str, Any], *, param: str, is_strict: bool) -> dict[str, Any]:
+    """Return the schema with only types where parts cannot be enforced.
+
+    Raises InvalidRequest.
+    """
+    for _ in range(_MAX_UNSUPPORTED):
+        other = changed(schema, _with_other_numbers)
+        if (found := unsupported_part(other, param=param, is_strict=is_strict)) is None:
+            return schema
+        schema = changed(schema, partial(_only_type, found))
+    raise InvalidRequest(
+        f"{param} has more than {_MAX_UNSUPPORTED} parts that cannot be enforced", param=param
+    )
+
+
+def _only_type(keys: SchemaKeys, node: dict[str, Any], at: SchemaKeys) -> dict[str, Any]:
+    """Return the part at `keys` with its type alone."""
+    return {key: node[key] for key in ("type", *_DEFINITIONS) if key in node} if at == keys else node
+
+
 class _ExactRules(ValueRules):
     """Rules for the parts of one schema with numbers that llguidance rounds."""
 
@@ -60,6 +83,8 @@ class _ExactRules(ValueRules):
         super().__init__(book, branches, JSON, is_strict=is_strict)
         self._root = root
         self._definitions = {key: root[key] for key in _DEFINITIONS if key in root}
+        # Keywords that a draft does not know have no effect.
+        self._draft = {"$schema": root["$schema"]} if "$schema" in root else {}
 
     def value(self, schema: Any) -> str:
         """Return the name of the rule for values that match a schema."""
@@ -97,7 +122,8 @@ class _ExactRules(ValueRules):
 
     def _json(self, schema: Mapping[str, Any]) -> str:
         definitions = self._definitions if "$ref" in json.dumps(schema) else {}
-        text = f"%json {json.dumps(with_options({**definitions, **schema}, is_strict=self._is_strict))}"
+        whole = with_options({**self._draft, **definitions, **schema}, is_strict=self._is_strict)
+        text = f"%json {json.dumps(whole)}"
         return self._book.rule(text, lambda: text)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from mlxctl.formats.grammars.disjoint_branches import has_disjoint_branches
 from mlxctl.formats.grammars.errors import one_line
 from mlxctl.formats.grammars.references import with_pointers
 from mlxctl.formats.grammars.schema_parts import changed, direct_parts, path_text
@@ -31,6 +32,19 @@ _NO_OPS: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("patternProperties", ({},)),
     ("minProperties", (0,)),
 )
+# JSON Schema 2020-12, validation, 7.3. Other formats are annotations.
+_FORMATS = frozenset({
+    "date", "date-time", "duration", "email", "hostname", "idn-email", "idn-hostname", "ipv4", "ipv6", "iri",
+    "iri-reference", "json-pointer", "regex", "relative-json-pointer", "time", "uri", "uri-reference",
+    "uri-template", "uuid",
+})  # fmt: skip
+# What llguidance says of keywords that it cannot enforce together, although it knows each.
+_UNSUPPORTED_TOGETHER = (
+    "circular references with sibling keys",
+    "are not disjoint",
+    "Unable to determine if regex is empty",
+    "intersection stack level exceeded",
+)
 _LEAST = ("minLength", "minItems", "minProperties", "minContains")
 _MOST = ("maxLength", "maxItems", "maxProperties", "maxContains")
 
@@ -45,8 +59,12 @@ def prepared_schema(schema: Any, *, param: str, is_strict: bool) -> dict[str, An
     if not isinstance(schema, dict):
         raise InvalidRequest(f"{param} must be an object: a JSON schema", param=param)
 
+    root = with_pointers(schema)
+
     def simplified(node: dict[str, Any], keys: SchemaKeys) -> dict[str, Any]:
         node = _without_no_ops(node)
+        if isinstance(node.get("oneOf"), list) and "anyOf" not in node and has_disjoint_branches(node, root):
+            node["anyOf"] = node.pop("oneOf")
         for key in _LEAST:
             if is_strict and _is_too_long(node.get(key)):
                 where = param + path_text(keys)
@@ -58,20 +76,23 @@ def prepared_schema(schema: Any, *, param: str, is_strict: bool) -> dict[str, An
         node = {key: value for key, value in node.items() if not (key in _LEAST and _is_too_long(value))}
         return node if is_strict else _without_bad_patterns(node)
 
-    return changed(with_pointers(schema), simplified)
+    return changed(root, simplified)
 
 
-def check_schema(schema: Mapping[str, Any], *, param: str, is_strict: bool) -> None:
-    """Raise InvalidRequest for a schema that cannot be enforced.
+def unsupported_part(schema: Mapping[str, Any], *, param: str, is_strict: bool) -> SchemaKeys | None:
+    """Return the keys of a part that cannot be enforced.
 
-    It is wrong, or no value matches it; the error has the path. Keywords that cannot be enforced raise only
-    if it `is_strict`.
+    None if all can. Raises InvalidRequest with the path for such a part if it `is_strict`, for a schema that
+    is wrong, and for one that no value matches.
     """
-    if error_text := _schema_error(schema, is_strict):
-        where = param + _Search(schema, error_text, is_strict).path()
-        raise InvalidRequest(
-            f"{where} is not a schema that can be enforced: {one_line(error_text)}", param=where
-        )
+    error_text = _schema_error(schema, is_strict)
+    if not error_text:
+        return None
+    keys = _Search(schema, error_text, is_strict).keys()
+    if not is_strict and any(each in error_text for each in _UNSUPPORTED_TOGETHER):
+        return keys
+    where = param + path_text(keys)
+    raise InvalidRequest(f"{where} is not a schema that can be enforced: {one_line(error_text)}", param=where)
 
 
 def with_options(schema: Mapping[str, Any], *, is_strict: bool) -> dict[str, Any]:
@@ -91,6 +112,8 @@ def _without_no_ops(node: dict[str, Any]) -> dict[str, Any]:
         for key, value in node.items()
         if not (key in _MOST and _is_too_long(value))
     }
+    if isinstance(name := kept.get("format"), str) and name not in _FORMATS:
+        del kept["format"]
     for key, values in _NO_OPS:
         if any(kept.get(key) == value and type(kept[key]) is type(value) for value in values if key in kept):
             del kept[key]
@@ -138,8 +161,8 @@ class _Search:
         self._is_strict = is_strict
         self._num_attempts = 0
 
-    def path(self) -> str:
-        """Return the path from the root, "" for the whole schema."""
+    def keys(self) -> SchemaKeys:
+        """Return the keys from the root, none for the whole schema."""
         keys: SchemaKeys = ()
         node: Mapping[str, Any] = self._schema
         while found := next(
@@ -151,11 +174,11 @@ class _Search:
             None,
         ):
             keys, node = keys + found[0], found[1]
-        return path_text(keys)
+        return keys
 
     def _has_same_error(self, part: Mapping[str, Any]) -> bool:
         self._num_attempts += 1
         if self._num_attempts > _MAX_ATTEMPTS:
             return False
-        definitions = {key: self._schema[key] for key in ("$defs", "definitions") if key in self._schema}
-        return _schema_error({**definitions, **part}, self._is_strict) == self._schema_error
+        kept = {key: self._schema[key] for key in ("$schema", "$defs", "definitions") if key in self._schema}
+        return _schema_error({**kept, **part}, self._is_strict) == self._schema_error

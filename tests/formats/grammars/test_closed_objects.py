@@ -1,15 +1,12 @@
 """Objects have only named properties, also where several parts describe one object."""
 
-import json
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from llguidance import LLMatcher, LLTokenizer
 
-from mlxctl.formats.grammars import compile_constraint, compose
 from mlxctl.formats.grammars.closed_objects import with_closed_objects
-from mlxctl.ir import Constraint
+from tests.formats.grammars.matching import accepts, compiled
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
@@ -19,13 +16,7 @@ BASE = {"type": "object", "properties": {"id": TEXT}, "required": ["id"]}
 
 def takes(schema: dict[str, Any], value: Any) -> bool:
     """Whether the grammar of a schema accepts a value."""
-    constraint = Constraint(kind="json_schema", value=schema, param="tools[0]")
-    matcher = LLMatcher(
-        LLTokenizer("byte"), compose("start: @value", {"value": compile_constraint(constraint)})
-    )
-    assert not matcher.get_error()
-    text = json.dumps(value).encode()
-    return matcher.try_consume_tokens(list(text)) == len(text) and matcher.is_accepting()
+    return accepts(compiled("json_schema", schema), value)
 
 
 def test_objects_with_properties_are_closed_everywhere() -> None:
@@ -133,3 +124,9 @@ def test_references_without_end_are_bounded() -> None:
 def test_property_that_is_named_like_a_keyword_is_no_keyword() -> None:
     schema = {"properties": {"properties": TEXT, "allOf": TEXT}}
     assert with_closed_objects(schema) == {**schema, "additionalProperties": False}
+
+
+def test_members_without_a_schema_follow_in_the_order_of_required() -> None:
+    schema = {"type": "object", "properties": {"id": TEXT}, "required": ["name", "id", "age"]}
+    assert takes(schema, {"id": "", "name": "Ada", "age": 36})
+    assert not takes(schema, {"id": "", "age": 36, "name": "Ada"})

@@ -33,7 +33,7 @@ STRICT = {"is_strict": True}
             "schema.items",
             "uniqueItems",
         ),
-        ({"type": "string", "format": "telepathy"}, STRICT, "schema", "telepathy"),
+        ({"type": "string", "format": "json-pointer"}, STRICT, "schema", "json-pointer"),
     ],
 )
 def test_invalid_schema_names_the_location_of_the_error(
@@ -54,6 +54,7 @@ def test_invalid_schema_names_the_location_of_the_error(
         {"type": "object", "then": {"required": ["a"]}, "propertyNames": {}, "minProperties": 0},
         {"type": "array", "items": {"not": False, "type": "string"}, "uniqueItems": False},
         {"type": "object", "properties": {"not": {"type": "string", "dependentRequired": {}}}},
+        {"type": "string", "format": "path"},
     ],
 )
 def test_strict_schema_may_have_keywords_without_effect(schema: dict[str, Any]) -> None:
@@ -135,3 +136,25 @@ def test_every_kind_of_constraint_compiles(kind: str, value: Any) -> None:
 def test_constraint_above_the_size_limit_raises(kind: str, value: Any) -> None:
     with pytest.raises(InvalidRequest, match=str(MAX_GRAMMAR_BYTES)):
         compiled(kind, value)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"$ref": "#/$defs/list", "anyOf": [{"required": ["next"]}, {"required": ["last"]}]},
+        {"type": "object", "patternProperties": {"a": {"type": "string"}, "b": {"type": "null"}}},
+        {"allOf": [{"type": "string", "pattern": "^([a-z][0-9])+$"}, {"type": "string", "minLength": 10000}]},
+    ],
+)
+def test_keywords_that_cannot_be_enforced_together_are_dropped_at_their_part(part: Any) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"free": part, "kept": {"type": "integer"}},
+        "$defs": {"list": part},
+        "additionalProperties": False,
+    }
+    with pytest.raises(InvalidRequest):
+        compiled("json_schema", schema, **STRICT)
+    definition = compiled("json_schema", schema)
+    assert any(accepts(definition, {"free": value, "kept": 1}) for value in ({}, "short"))
+    assert not accepts(definition, {"kept": "1"})

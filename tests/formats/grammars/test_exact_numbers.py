@@ -151,3 +151,15 @@ def test_pattern_matches_decimals_within_limits(low: Decimal, high: Decimal, num
     is_matched = bool(pattern) and re.fullmatch(pattern, json.dumps(float(number))) is not None
     # A range inside one integer needs all its digits written.
     assert is_matched == (low <= number <= high) or int(low) == int(high)
+
+
+def test_parts_beside_exact_numbers_keep_the_draft_of_their_schema() -> None:
+    named = {"type": "object", "propertyNames": {"maxLength": 1}, "properties": {"name": {"type": "string"}}}
+    schema = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "type": "object",
+        "properties": {"named": named, "id": {"const": 2**60 + 1}},
+    }
+    definition = compiled("json_schema", schema, is_strict=True)
+    assert accepts(definition, {"named": {"name": "Ada"}, "id": 2**60 + 1})
+    assert not accepts(definition, {"named": {"name": "Ada"}, "id": 2**60})

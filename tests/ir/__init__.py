@@ -1,0 +1,1 @@
+"""Values that all parts of the program share."""
