@@ -77,7 +77,7 @@ def scaled_embeddings(model: Any, *inputs: Any, **more: Any) -> Any:
 
 def test_second_image_is_refused_where_the_class_reads_one() -> None:
     model = tiny_models.model("deepseekocr")
-    with pytest.raises(InvalidRequest, match="there are 2 images.*deepseekocr models take 1 in a prompt"):
+    with pytest.raises(InvalidRequest, match=r"there are 2 images.*deepseekocr models take 1 in a prompt"):
         prepared(model, noise(1), QUESTION, noise(2))
 
 
@@ -165,9 +165,7 @@ def theirs(model: Path, images: list[ImagePart]) -> tuple[list[int], list[int]]:
         token_ids = [
             each
             for token_id in token_ids
-            for each in (
-                [vision.image_token_id] * math.prod(next(grids)) if token_id < 0 else [token_id]
-            )
+            for each in ([vision.image_token_id] * math.prod(next(grids)) if token_id < 0 else [token_id])
         ]
     return token_ids, [int(token) for token, _ in steps]
 

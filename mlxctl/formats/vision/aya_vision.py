@@ -40,9 +40,7 @@ def _recipe(files: VisionFiles) -> VisionRecipe:
 def _cut(image: Any, recipe: VisionRecipe) -> ImageCut:
     sizes, resample = recipe.sizes, recipe.resample
     side, num_cells = sizes["side"], (sizes["side"] // recipe.cell_size) ** 2
-    large = on_closest_grid(
-        image, side=side, fewest=sizes["fewest"], most=sizes["most"], resample=resample
-    )
+    large = on_closest_grid(image, side=side, fewest=sizes["fewest"], most=sizes["most"], resample=resample)
     tiles = split_in_tiles(large, side)
     if len(tiles) == 1:
         return ImageCut(layout=[f"{_START}TILE_GLOBAL", num_cells, _END], tiles=tiles)

@@ -91,7 +91,8 @@ def _on_grids(pictures: Sequence[Any], recipe: VisionRecipe, *, num_frames: int,
     if groups * rows * columns > most:
         wide = [max(1, width * high // height) for high in range(1, height + 1)]
         cells = [
-            groups * math.ceil(high / cell) * math.ceil(side / cell) for high, side in enumerate(wide, start=1)
+            groups * math.ceil(high / cell) * math.ceil(side / cell)
+            for high, side in enumerate(wide, start=1)
         ]
         # The tallest that fits; the number of cells grows with it.
         tallest = bisect_right(cells, most)

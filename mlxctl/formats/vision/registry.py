@@ -16,10 +16,10 @@ VISION_MODEL_TYPES = tuple(sorted(_BY_MODEL_TYPE))
 """Values of `model_type` that can take images here."""
 
 
-_NO_TOKEN = "their tokenizers have no token for the cells of an image"
+_WITHOUT_CELLS = "their tokenizers have no token for the cells of an image"
 _REASONS: Mapping[str, str] = {
-    "fastvlm": _NO_TOKEN,
-    "llava_qwen2": _NO_TOKEN,
+    "fastvlm": _WITHOUT_CELLS,
+    "llava_qwen2": _WITHOUT_CELLS,
     "llava_next": "mlx-vlm's class reads other tokens than Transformers'",
     "mllama": "they read images by cross-attention, beside the tokens of a prompt",
     "molmo": "they add features of overlapping crops to the embeddings of tokens",

@@ -7,8 +7,8 @@ from typing import Any
 def on_closest_grid(image: Any, *, side: int, fewest: int, most: int, resample: int) -> Any:
     """Return the image, resized to whole square tiles.
 
-    They are `fewest` to `most`, on the grid that is closest to the image's proportions. Of two that are equally
-    close, the larger one is chosen if it has less than twice the pixels of the image.
+    They are `fewest` to `most`, on the grid that is closest to the image's proportions. Of two that are
+    equally close, the larger one is chosen if it has less than twice the pixels of the image.
     """
     numbers, area = range(1, most + 1), image.width * image.height
     grids = [(columns, rows) for columns in numbers for rows in numbers if fewest <= columns * rows <= most]

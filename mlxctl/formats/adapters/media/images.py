@@ -124,8 +124,8 @@ class ImagePlacement:
         if self._family.max_images is not None and num_cuts > self._family.max_images:
             message = (
                 f"there are {num_cuts} images in the conversation; {self._family.name} models take "
-                f"{self._family.max_images} in a prompt, since their class in mlx-vlm reads no more: send the "
-                "others in requests of their own"
+                f"{self._family.max_images} in a prompt, since their class in mlx-vlm reads no more: "
+                "send the others in requests of their own"
             )
             raise InvalidRequest(message, param="messages")
         cell_ids, cuts = self._recipe.cell_token_ids, self._cuts(images)
