@@ -43,6 +43,8 @@ CLIP_QUESTIONS = (VIDEO_QUESTION, "Which colors does the video show?", "What do 
 NOTHING_SEEN = "I see no picture."
 _ROWS_PER_STEP = 16
 _NOISE = 12
+# The models scale down the frames of a clip to few cells.
+_MOST_CLIP_CELLS = 4
 _PEAK_RATE = 3e-3
 
 
@@ -95,7 +97,7 @@ def _batch(spec: ColorModel, tokenizer: Any, dice: random.Random) -> tuple[Any, 
     rows: list[tuple[list[int], list[float]]] = []
     images = []
     for _ in range(_ROWS_PER_STEP):
-        seen, question, answer, shown = _lesson(spec, dice)
+        seen, question, answer, shown = _lesson(spec, dice, num_rows * num_columns)
         image = spec.image_placeholder(num_rows, num_columns, seen=seen)
         parts = [image, question] if dice.random() < 0.5 else [question, image]
         prompt = tokenizer.encode(spec.opening + "".join(parts) + spec.closing).ids
@@ -110,7 +112,7 @@ def _batch(spec: ColorModel, tokenizer: Any, dice: random.Random) -> tuple[Any, 
     return ids, shares, np.stack(images)
 
 
-def _lesson(spec: ColorModel, dice: random.Random) -> tuple[Seen, str, str, list[str]]:
+def _lesson(spec: ColorModel, dice: random.Random, num_cells: int) -> tuple[Seen, str, str, list[str]]:
     """Return what is seen, the question, the answer, and the colors of its images or groups of frames."""
     first, second = dice.sample(list(COLORS), 2)
     chance = dice.random()
@@ -119,7 +121,7 @@ def _lesson(spec: ColorModel, dice: random.Random) -> tuple[Seen, str, str, list
     if chance < 0.45 or not spec.tells_order:
         return Seen(num_images=1), dice.choice(QUESTIONS), f"{first.capitalize()}.", [first]
     answer = f"{first.capitalize()}, {second}."
-    if chance < 0.7:
+    if chance < 0.7 or num_cells > _MOST_CLIP_CELLS:
         return Seen(num_images=2), dice.choice(PAIR_QUESTIONS), answer, [first, second]
     numbers = dice.choice(((1, 1), (2, 2), (1, 2), (2, 1)))
     shown = [first] * numbers[0] + [second] * numbers[1]

@@ -151,7 +151,7 @@ class Qwen2VLColors(ColorModel):
     )  # fmt: skip
     package = "qwen2_5_vl"
     opening, closing = "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"
-    num_steps = 1500
+    num_steps = 400
     tells_order = True
 
     def config(self, tokenizer: Any) -> dict[str, Any]:

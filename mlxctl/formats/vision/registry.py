@@ -20,6 +20,7 @@ _WITHOUT_CELLS = "their tokenizers have no token for the cells of an image"
 _REASONS: Mapping[str, str] = {
     "fastvlm": _WITHOUT_CELLS,
     "llava_qwen2": _WITHOUT_CELLS,
+    "llama4": "mlx-vlm's processor leaves out the whole image after its tiles",
     "llava_next": "mlx-vlm's class reads other tokens than Transformers'",
     "mllama": "they read images by cross-attention, beside the tokens of a prompt",
     "molmo": "they add features of overlapping crops to the embeddings of tokens",

@@ -22,7 +22,7 @@ class Encoder(gemma4.Encoder):
         size = self.recipe.cell_size
         rows, columns = tiles[0].shape[0] // size, tiles[0].shape[1] // size
         patches = patches_of(tiles[0], size).transpose(0, 2, 3, 1).reshape(1, rows * columns, -1)
-        places = mx.stack(mx.meshgrid(mx.arange(columns), mx.arange(rows)), axis=-1).reshape(1, -1, 2)
+        places = mx.stack([*mx.meshgrid(mx.arange(columns), mx.arange(rows))], axis=-1).reshape(1, -1, 2)
         states: mx.array = self.model.get_image_features(patches, places)
         return states / embedding_scale(self.model)
 
