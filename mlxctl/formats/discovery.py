@@ -10,7 +10,7 @@ _Kind = TypeVar("_Kind")
 
 
 def declared_in(package: ModuleType, kind: type[_Kind]) -> Sequence[_Kind]:
-    """Return the values of this class that modules of a package declare, by module."""
+    """Return the values of this class that modules of a package declare."""
     names = sorted(module.name for module in iter_modules(package.__path__) if module.name != "registry")
     modules = [import_module(f"{package.__name__}.{name}") for name in names]
     return [value for module in modules for value in vars(module).values() if isinstance(value, kind)]

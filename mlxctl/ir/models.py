@@ -40,9 +40,9 @@ _FOUND_IN_FILES = ("supports_vision", "supports_audio_input")
 def media_support(
     verdicts: Mapping[str, ProbeVerdict], *, images: bool | None, audio: bool | None
 ) -> dict[str, bool | None]:
-    """Return which media a language model answers to, by the names of `/v1/models`.
+    """Return which media a language model answers to.
 
-    `verdicts` of probing decide, by question. Without one, a model answers to `images` and `audio` if it
+    By the names of `/v1/models`. `verdicts` of probing decide, by question. Without one, a model answers to `images` and `audio` if it
     takes them, and None says that it was not tested.
     """
     found: dict[str, bool | None] = {}

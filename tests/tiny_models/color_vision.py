@@ -113,7 +113,7 @@ def _batch(spec: ColorModel, tokenizer: Any, dice: random.Random) -> tuple[Any, 
 
 
 def _lesson(spec: ColorModel, dice: random.Random, num_cells: int) -> tuple[Seen, str, str, list[str]]:
-    """Return what is seen, the question, the answer, and the colors of its images or groups of frames."""
+    """Return what is seen, the question, the answer, and the colors."""
     first, second = dice.sample(list(COLORS), 2)
     chance = dice.random()
     if chance < 0.15:

@@ -21,7 +21,7 @@ _GROUP_TIME = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The images of a question, or the groups of frames of its clip."""
+    """The images of a question, or its clip's groups of frames."""
 
     num_images: int = 0
     num_groups: int = 0
@@ -227,7 +227,7 @@ class Qwen2VLColors(ColorModel):
 
 
 def _positions(is_cell: Any, height: int, width: int) -> Any:
-    """Return positions [3, rows, tokens] of images of one size, and of clips of two seconds a group."""
+    """Return positions [3, rows, tokens] of images and clips of one size."""
     num_cells = (height // CELL_SIZE) * (width // CELL_SIZE)
     rows = []
     for cells in is_cell:

@@ -83,7 +83,7 @@ def _text_facts(
 
 
 def _media(known: ProbedModel, verdict: AdapterVerdict | None) -> list[tuple[str, str]]:
-    """Return which media a language model answers to, by the names of `/v1/models`."""
+    """Return which media a language model answers to."""
     if verdict is None or not (verdict.takes_images or verdict.takes_audio):
         return []
     found = media_support(known.verdicts, images=verdict.takes_images, audio=verdict.takes_audio)

@@ -10,7 +10,7 @@ from mlxctl.ir import AudioRecipe
 
 @dataclass(frozen=True, slots=True)
 class AudioFiles:
-    """The configuration, those of feature extractor and processor, and the names of the weights."""
+    """Configurations of model, feature extractor and processor, and names of weights."""
 
     config: Mapping[str, Any]
     extractor: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""All families of language models that take audio, which the modules of this folder declare."""
+"""All families of language models that take audio."""
 
 from collections.abc import Mapping
 

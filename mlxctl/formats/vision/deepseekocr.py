@@ -1,4 +1,4 @@
-"""DeepSeek-OCR: the whole image on a square, and tiles of a large one."""
+"""DeepSeek-OCR: the image on a square, and tiles of a large one."""
 
 from typing import Any
 

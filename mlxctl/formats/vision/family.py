@@ -18,7 +18,7 @@ class UnclearError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class VisionFiles:
-    """The configuration with its parts, those of the processors, and the names of the weights."""
+    """Configurations of model, its parts and processors, and names of weights."""
 
     config: Mapping[str, Any]
     text: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Gemma 4 and 4 unified: as many cells as fit, in the image's own proportions."""
+"""Gemma 4, also unified: as many cells as fit the image's proportions."""
 
 import math
 from collections.abc import Sequence

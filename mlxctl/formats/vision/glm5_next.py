@@ -1,4 +1,4 @@
-"""GLM-5.3: the image in its proportions, in the corner of a grid of cells."""
+"""GLM-5.3: the image in the corner of a grid of cells."""
 
 import math
 from bisect import bisect_right

@@ -1,4 +1,4 @@
-"""MiniCPM-V 4.6: the whole image, and slices of a large one; each image has its number."""
+"""MiniCPM-V 4.6: a numbered image, and slices of a large one."""
 
 import math
 from collections.abc import Sequence
@@ -84,7 +84,10 @@ def _number(number: int, recipe: VisionRecipe) -> str:
 
 
 def _size(width: float, height: float, recipe: VisionRecipe, *, may_grow: bool) -> tuple[int, int]:
-    """Return the size of a picture in whole cells, with about the pixels of its square if it is larger."""
+    """Return the size of a picture in whole cells.
+
+    Of a larger one, about the pixels of its square.
+    """
     side, cell = recipe.sizes["scale_resolution"], recipe.cell_size
     if width * height > side**2 or may_grow:
         ratio = width / height
@@ -94,9 +97,9 @@ def _size(width: float, height: float, recipe: VisionRecipe, *, may_grow: bool) 
 
 
 def _grid(image: Any, *, side: int, most: int) -> tuple[int, int] | None:
-    """Return columns and rows of an image's slices, or None for one that is not sliced.
+    """Return columns and rows of an image's slices.
 
-    Of grids that are equally close to its proportions, the one with more rows.
+    None for one that is not sliced. Of grids that are equally close to its proportions, the one with more rows.
     """
     number = min(math.ceil(image.width * image.height / side**2), most)
     if number <= 1:

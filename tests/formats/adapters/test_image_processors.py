@@ -1,6 +1,6 @@
-"""Pictures and numbers of tokens equal those of the image processors of Transformers.
+"""Pictures and numbers of tokens equal those of Transformers.
 
-With the configuration that each of these writes, for sizes that reach the limits.
+By its image processors, with the configuration that each of these writes, for sizes that reach the limits.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Gemma 4 unified: patches, and 40 ms of samples, are projected to cells without a tower."""
+"""Gemma 4 unified: patches, or 40 ms of samples, projected to cells."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -167,7 +167,7 @@ class ImagePlacement:
                 yield from others
 
     def _numbered(self, cut: ImageCut, number: int) -> ImageCut:
-        """Return an image, or the first group of a clip, after the text of its number."""
+        """Return an image, or a clip's first group, after its number."""
         if self._family.number is None:
             return cut
         return replace(cut, layout=[self._family.number(number, self._recipe), *cut.layout])
