@@ -42,8 +42,8 @@ def media_support(
 ) -> dict[str, bool | None]:
     """Return which media a language model answers to.
 
-    By the names of `/v1/models`. `verdicts` of probing decide, by question. Without one, a model answers to `images` and `audio` if it
-    takes them, and None says that it was not tested.
+    By the names of `/v1/models`. `verdicts` of probing decide, by question. Without one, a model answers to
+    `images` and `audio` if it takes them, and None says that it was not tested.
     """
     found: dict[str, bool | None] = {}
     for name, question in _MEDIA_QUESTIONS.items():

@@ -99,7 +99,8 @@ def _size(width: float, height: float, recipe: VisionRecipe, *, may_grow: bool) 
 def _grid(image: Any, *, side: int, most: int) -> tuple[int, int] | None:
     """Return columns and rows of an image's slices.
 
-    None for one that is not sliced. Of grids that are equally close to its proportions, the one with more rows.
+    None for one that is not sliced. Of grids that are equally close to its proportions, the one with more
+    rows.
     """
     number = min(math.ceil(image.width * image.height / side**2), most)
     if number <= 1:
