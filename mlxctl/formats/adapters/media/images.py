@@ -119,7 +119,8 @@ class ImagePlacement:
         Raises InvalidRequest for data that is no image, and for too much of it.
         """
         num_cuts = sum(
-            1 if isinstance(part, ImagePart) else self.shown(part).count(self._clip_cell) for part in images
+            1 if isinstance(part, ImagePart) else self.frame(self.shown(part)).count(self._clip_cell)
+            for part in images
         )
         if self._family.max_images is not None and num_cuts > self._family.max_images:
             message = (
