@@ -48,12 +48,9 @@ def test_prompt_and_answer_equal_mlx_vlm(name: str, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr("mlx_vlm.models.gemma4.language.Gemma4TextModel._make_masks", _masks)
     monkeypatch.setattr(gemma3n.Model, "get_input_embeddings", scaled_embeddings)
     model = tiny_models.model(name)
-    # DeepSeek-OCR cuts tiles of larger images only, and takes one.
-    images = (
-        [noise(1, width=700, height=300)]
-        if name == "deepseekocr"
-        else [noise(1), noise(2, width=30, height=90)]
-    )
+    # Some cut tiles of larger images only, and DeepSeek-OCR takes one image.
+    first = noise(1, width=760, height=300) if name in ("deepseekocr", "step3p7_seer") else noise(1)
+    images = [first] if name == "deepseekocr" else [first, noise(2, width=30, height=90)]
     prompt = prepared(model, images[0], QUESTION, *images[1:])
     with small_towers():
         token_ids, answer = theirs(model, images)
@@ -135,15 +132,16 @@ def theirs(model: Path, images: list[ImagePart]) -> tuple[list[int], list[int]]:
     whole, processor = mlx_vlm.utils.load_model(model), mlx_vlm.utils.load_processor(model)
     vision = read_model(model).vision
     assert vision is not None
-    # Where they are numbers in mlx-vlm's code.
-    processor.image_token_id = vision.image_token_id
+    if vision.family != "step3p7":
+        # Where they are numbers in mlx-vlm's code.
+        processor.image_token_id = vision.image_token_id
     cell = processor.tokenizer.convert_ids_to_tokens(vision.image_token_id)
     shown = VISION_FAMILIES[vision.family].shown.format(_PLACEHOLDERS.get(vision.family, cell))
     content = shown + QUESTION.text + shown * (len(images) - 1)
     prompt = f"<|im_start|>user\n{content}<|im_end|>\n<|im_start|>assistant\n"
     opened = [Image.open(io.BytesIO(image.data)) for image in images]
     inputs: dict[str, Any]
-    if vision.family == "paddleocr_vl":
+    if vision.family in ("paddleocr_vl", "step3p7"):
         inputs = _one_by_one(processor, opened, prompt)
     elif vision.family == "deepseekocr":
         # Its processor begins with token 0, and drops the last token.
@@ -172,14 +170,19 @@ def theirs(model: Path, images: list[ImagePart]) -> tuple[list[int], list[int]]:
 
 def _one_by_one(processor: Any, images: list[Any], prompt: str) -> dict[str, Any]:
     """Return the inputs of two images, from a processor that takes one."""
-    first, end, rest = prompt.partition(f"<|IMAGE_END|>{QUESTION.text}")
+    first, question, rest = prompt.partition(QUESTION.text)
     parts = [
         mlx_vlm.utils.prepare_inputs(processor, images=[image], prompts=text, add_special_tokens=False)
-        for image, text in zip(images, (first + end, rest), strict=True)
+        for image, text in zip(images, (first + question, rest), strict=True)
     ]
-    joined = {"input_ids": mx.concatenate([part["input_ids"] for part in parts], axis=1)}
-    joined["image_grid_thw"] = mx.concatenate([part["image_grid_thw"] for part in parts])
-    joined["pixel_values"] = mx.concatenate([part["pixel_values"] for part in parts], axis=1)
+    joined: dict[str, Any] = {
+        "num_patches": [number for part in parts for number in part.get("num_patches", ())]
+    }
+    for name in ("input_ids", "image_grid_thw", "pixel_values", "patch_pixel_values"):
+        arrays = [mx.array(part[name]) for part in parts if name in part]
+        if arrays:
+            # Patches of PaddleOCR-VL are those of one row.
+            joined[name] = mx.concatenate(arrays, axis=1 if name == "input_ids" or arrays[0].ndim == 5 else 0)
     return joined
 
 

@@ -64,6 +64,16 @@ NEWER_SEERS: tuple[Family, ...] = (
         },
     ),
     seer(
+        "step3p7_seer",
+        {
+            **CONFIGS["step3p7"],
+            "vision_config": {**CONFIGS["step3p7"]["vision_config"], "image_size": 728, "patch_size": 14},
+        },
+        tokens=("<im_patch>", "<im_start>", "<im_end>", "<patch_start>", "<patch_end>", "<patch_newline>"),
+        token_ids={"image_token_id": "<im_patch>"},
+        beside={"processor_config.json": {"processor_class": "Step3VLProcessor"}},
+    ),
+    seer(
         "qwen4_exp_seer",
         CONFIGS["qwen4_exp"],
         tokens=("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"),
