@@ -115,6 +115,10 @@ class Model(Struct, frozen=True, kw_only=True):
     dimensions: int | None
     capabilities: Capabilities
     supports_tools: bool
+    supports_vision: bool | None
+    supports_multi_image: bool | None
+    supports_video: bool | None
+    supports_audio_input: bool | None
     is_demo: bool
     from_library: bool
     kind: str

@@ -14,12 +14,13 @@ from pathlib import Path
 from .directory_cache import cached_directory, cached_encoder_directory, cached_speech_directory
 from .families import FAMILIES
 from .hearers import HEARERS
+from .newer_seers import NEWER_SEERS
 from .seers import SEERS
 from .vlm_text import VLM_TEXT
 
 NAMES = tuple(name for name, family in FAMILIES.items() if not (family.headless or family.sees))
-SEER_NAMES = tuple(family.name for family in SEERS)
-HEARER_NAMES = ("gemma4_seer", *(family.name for family in HEARERS))
+SEER_NAMES = tuple(family.name for family in (*SEERS, *NEWER_SEERS))
+HEARER_NAMES = ("gemma4_seer", "phi4mm", "gemma3n_seer", *(family.name for family in HEARERS))
 VISION_NAMES = tuple(name for name, family in FAMILIES.items() if family.sees)
 VLM_TEXT_NAMES = tuple(VLM_TEXT)
 ENCODER_NAMES = ("bert", "xlm_roberta", "modernbert", "embeddinggemma", "llama_bidirec")
@@ -42,7 +43,7 @@ def model(name: str) -> Path:
     Raises KeyError for an unknown name.
     """
     return cached_directory(
-        (FAMILIES | VLM_TEXT | {family.name: family for family in (*SEERS, *HEARERS)})[name]
+        (FAMILIES | VLM_TEXT | {family.name: family for family in (*SEERS, *NEWER_SEERS, *HEARERS)})[name]
     )
 
 
