@@ -59,13 +59,13 @@ export async function modelsView(root, every) {
     const models = (await get("/v1/models")).data;
     served.replaceChildren(table([
       { title: "Name", cell: (model) => model.id },
-      { title: "State", cell: (model) => model.problem ? `${model.state}: ${model.problem}` : model.state.replace("_", " ") },
+      { title: "State", cell: (model) => model.remote ? `on ${model.remote}` : model.problem ? `${model.state}: ${model.problem}` : model.state.replace("_", " ") },
       { title: "Kind", cell: (model) => model.kind },
       { title: "Context", number: true, cell: (model) => count(model.max_model_len) },
       { title: "Size", number: true, cell: (model) => size(model.size_bytes) },
       { title: "Tools", cell: (model) => model.supports_tools ? "yes" : "no" },
       { title: "Probed", cell: (model) => model.probed ? "yes" : "no" },
-      { title: "", cell: (model) => el("span", {},
+      { title: "", cell: (model) => model.remote ? "" : el("span", {},
         modelButton(model.state === "loaded" ? "Unload" : "Load", model), " ", modelButton(model.pinned ? "Unpin" : "Pin", model)) },
     ], models, "No models are served."));
     const listed = (await get("/downloads")).downloads;
