@@ -52,6 +52,7 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, server: ServerProcess) 
     context = browser.new_context(viewport={"width": 320, "height": 640})
     tab = context.new_page()
     open_chat(tab, server)
+    expect(tab.get_by_role("heading", name="What can I help with?")).to_be_in_viewport(ratio=1)
     ask(tab, "Hello!")
     widths = [tab.evaluate("document.documentElement.scrollWidth")]
     for section in ("Models", "Requests", "Cache"):

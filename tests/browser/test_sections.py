@@ -26,6 +26,9 @@ def test_model_of_another_server_is_neither_loaded_nor_pinned_here(page: Page, s
     served = page.get_by_role("table").first
     expect(served).to_contain_text("on studio")
     expect(served.get_by_role("button")).to_have_count(0)
+    page.get_by_role("link", name="Chat", exact=True).click()
+    page.locator("#model").click()
+    expect(page.get_by_role("menuitemradio")).to_contain_text("on studio")
 
 
 def test_running_download_shows_progress_and_is_cancelled(page: Page, server: ServerProcess) -> None:

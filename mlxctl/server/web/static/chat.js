@@ -81,7 +81,9 @@ export async function chatView(root) {
       view.update();
       showOptions();
       state.model = picker.show(models, state.model) ?? state.model;
-      scrollToEnd();
+      // A phone shows the beginning of what to do next.
+      if (state.entries.length) scrollToEnd();
+      else scrollTo(0, 0);
       // The sidebar marks it.
       dispatchEvent(new Event("chatshown"));
     },
