@@ -7,7 +7,7 @@ hub is asked: the hooks of mlx-audio do both.
 
 import importlib
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Container, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
@@ -154,6 +154,22 @@ def with_audio(embeddings: mx.array, is_audio: mx.array, states: mx.array) -> mx
     merged = mx.where(is_audio[:, None], rows, embeddings[0])[None]
     mx.eval(merged)
     return merged
+
+
+def write_tokens(
+    window: AudioWindow, logits: mx.array, ends: Container[int], read: Callable[[mx.array], mx.array]
+) -> Generator[None, None, list[int]]:
+    """Choose the tokens of a window up to one of `ends`; a unit is a token.
+
+    `logits` (1, length, vocabulary) choose the first one, those of `read`, which takes a token (1, 1), the
+    next ones.
+    """
+    choice, written = TokenChoice(window.temperature), list[int]()
+    while len(written) < max_tokens(window) and (token := choice.choose(logits[0, -1])) not in ends:
+        written.append(token)
+        yield
+        logits = read(mx.array([[token]]))
+    return written
 
 
 def max_tokens(window: AudioWindow) -> int:

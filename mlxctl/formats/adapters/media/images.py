@@ -50,9 +50,7 @@ def open_image_placement(
     if facts.vision is None:
         return None, facts.vision_problem
     family = VISION_FAMILIES[facts.vision.family]
-    if facts.vision.image_token_id not in vocabulary.added:
-        return None, f"its tokenizer has no token {facts.vision.image_token_id} for images"
-    missing = next((text for text in family.tokens if vocabulary.id_of(text) is None), None)
+    missing = vocabulary.first_missing(facts.vision.image_token_id, family.tokens)
     if missing is not None:
         return None, f"its tokenizer has no token {missing} for images"
     placement = ImagePlacement(facts.vision, family, vocabulary, max_pixels=max_pixels, max_frames=max_frames)
