@@ -159,9 +159,9 @@ def with_audio(embeddings: mx.array, is_audio: mx.array, states: mx.array) -> mx
 def write_tokens(
     window: AudioWindow, logits: mx.array, ends: Container[int], read: Callable[[mx.array], mx.array]
 ) -> Generator[None, None, list[int]]:
-    """Choose the tokens of a window up to one of `ends`; a unit is a token.
+    """Choose the tokens of a window up to one of `ends`.
 
-    `logits` (1, length, vocabulary) choose the first one, those of `read`, which takes a token (1, 1), the
+    A unit is one token.     `logits` (1, length, vocabulary) choose the first one, those of `read`, which takes a token (1, 1), the
     next ones.
     """
     choice, written = TokenChoice(window.temperature), list[int]()

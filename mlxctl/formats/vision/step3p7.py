@@ -1,4 +1,4 @@
-"""Step 3.7: windows of a large image, row by row, and the whole image."""
+"""Step 3.7: windows of a large image by row, and the whole."""
 
 from typing import Any
 
