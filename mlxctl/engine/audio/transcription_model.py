@@ -161,8 +161,8 @@ def write_tokens(
 ) -> Generator[None, None, list[int]]:
     """Choose the tokens of a window up to one of `ends`.
 
-    A unit is one token.     `logits` (1, length, vocabulary) choose the first one, those of `read`, which takes a token (1, 1), the
-    next ones.
+    A unit is one token. `logits` (1, length, vocabulary) choose the first one, those of `read`, which takes a
+    token (1, 1), the next ones.
     """
     choice, written = TokenChoice(window.temperature), list[int]()
     while len(written) < max_tokens(window) and (token := choice.choose(logits[0, -1])) not in ends:
