@@ -9,6 +9,7 @@ import msgspec
 
 from mlxctl.engine.wire.commands import Command
 from mlxctl.engine.wire.messages import AnyCommand, AnyReport
+from mlxctl.engine.wire.rank_messages import RankOperation, RankReply
 from mlxctl.engine.wire.reports import Report
 
 # More than the largest prompt: 16M token ids take 64 MiB.
@@ -35,7 +36,7 @@ class FrameTooLargeError(ValueError):
     """A frame announces more than MAX_FRAME_BYTES."""
 
 
-def encode_frame(message: Command | Report) -> bytes:
+def encode_frame(message: Command | Report | RankOperation | RankReply) -> bytes:
     """Return the message as one frame."""
     payload = _encoder.encode(message)
     return _LENGTH.pack(len(payload)) + payload

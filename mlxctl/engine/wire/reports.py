@@ -15,7 +15,7 @@ from mlxctl.ir.kv_cache_size import KVPrecision, KVWindow
 from mlxctl.ir.tokens import Salt
 
 FailureKind = Literal["failed", "over_budget", "memory_shortage"]
-LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
+LoadFailure = Literal["not_found", "broken", "not_enough_memory", "ranks"]
 CacheKind = Literal["plain", "sliding", "hybrid"]
 PreemptionReason = Literal["priority", "timeslice", "share", "pause", "memory"]
 """Why a row gives up its place.
