@@ -19,7 +19,13 @@ from mlxctl.engine.decoding import cache_room as room
 from mlxctl.engine.decoding import caches as kv
 from mlxctl.engine.generation.measurement import measure
 from mlxctl.engine.generation.prefill_pass import PrefillPass
-from mlxctl.engine.loading.loader import LOAD_ERRORS, error_line, load_lm_model, parameter_bytes, read_weights
+from mlxctl.engine.loading.loader import (
+    LOAD_ERRORS,
+    default_memory_limit,
+    error_line,
+    load_lm_model,
+    read_weights,
+)
 from mlxctl.engine.loading.sharding import shard
 from mlxctl.engine.ranks.plan import plan_of
 from mlxctl.engine.ranks.ring import join_ring
@@ -39,6 +45,7 @@ from mlxctl.engine.wire.rank_messages import (
     KeepRows,
     LoadShard,
     MeasureModel,
+    MemoryUsed,
     NewCaches,
     PlanAccepted,
     RankReply,
@@ -53,7 +60,7 @@ from mlxctl.engine.wire.rank_messages import (
     UnloadShard,
 )
 from mlxctl.ir import ModelSpec
-from mlxctl.ir.errors import ModelError
+from mlxctl.ir.errors import ModelError, describe_bytes
 from mlxctl.prefix_cache.packing import Record
 from mlxctl.prefix_cache.records import CacheLayout, leaves
 from mlxctl.prefix_cache.splitting import split_record
@@ -96,10 +103,15 @@ class Follower:
         None takes those that rank 0 names.
         """
         self._hosts, self._rank, self._reply, self._models = hosts, rank, reply, models
+        self._limit_bytes = default_memory_limit() // hosts.num_beside(rank)
         self._ring: Any = None
         self._shards: dict[str, _Shard] = {}
         self._held: dict[int, _Held] = {}
         self._records: dict[int, Record] = {}
+
+    def report_memory(self) -> None:
+        """Report the memory in use to rank 0."""
+        self._reply(MemoryUsed(active_bytes=int(mx.get_active_memory())))
 
     def carry_out(self, operation: AnyRankOperation) -> None:
         """Repeat an operation. Any error leaves the rank unusable."""
@@ -222,8 +234,15 @@ class Follower:
             problem = operation.plan.difference(plan_of(spec, len(self._hosts.ranks)))
         except (*LOAD_ERRORS, ModelError) as error:
             problem = error_line(error)
+        if not problem and operation.spec.weights_bytes > self._limit_bytes:
+            problem = (
+                f"{describe_bytes(self._limit_bytes)} for MLX; its share of the model takes "
+                f"{describe_bytes(operation.spec.weights_bytes)}"
+            )
         self._reply(
-            Refused(reason=f"it has {problem}") if problem else PlanAccepted(name=operation.spec.name)
+            Refused(reason=f"it has {problem}")
+            if problem
+            else PlanAccepted(name=operation.spec.name, memory_limit_bytes=self._limit_bytes)
         )
 
     def _load(self, spec: ModelSpec) -> None:
@@ -238,10 +257,7 @@ class Follower:
         model.eval()
         self._shards[spec.name] = _Shard(model, config, CacheLayout(kv.new_caches(model)))
         mx.clear_cache()
-        active_bytes = int(mx.get_active_memory())
-        self._reply(
-            ShardLoaded(name=spec.name, weights_bytes=parameter_bytes(model), active_bytes=active_bytes)
-        )
+        self._reply(ShardLoaded(name=spec.name))
 
     def _own(self, spec: ModelSpec) -> ModelSpec:
         """Return the model as it is on this machine. Raises LookupError."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _CLAIM_SECONDS = 5.0
 # Free buffers are returned to the system when nothing has come for this long.
 _IDLE_SECONDS = 1.0
+_REPORT_SECONDS = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -61,47 +62,52 @@ def main(rank: str, hosts: str, log_format: LogFormat, models: str = "null") -> 
 def _serve(follower: "Follower", operations: "queue.SimpleQueue[AnyRankOperation]") -> None:
     import mlx.core as mx
 
-    holds_free_memory = False
+    is_idle, reported_at = True, 0.0
     while True:
         try:
-            operation = operations.get(timeout=_IDLE_SECONDS if holds_free_memory else None)
+            operation = operations.get(timeout=None if is_idle else _IDLE_SECONDS)
         except queue.Empty:
             mx.clear_cache()
-            holds_free_memory = False
+            is_idle, reported_at = True, 0.0
+            follower.report_memory()
             continue
         follower.carry_out(operation)
-        holds_free_memory = True
+        is_idle = False
+        if (now := time.monotonic()) - reported_at >= _REPORT_SECONDS:
+            reported_at = now
+            follower.report_memory()
 
 
 def _wait_for_rank_0(address: RankAddress, rank: int, token: str) -> RankLink:
     """Listen at `address` until a connection claims this rank."""
-    family = socket.AF_INET6 if ":" in address.ip else socket.AF_INET
     try:
-        listener = socket.create_server(address, family=family)
+        listener = socket.create_server(address)
     except OSError as error:
         _log.error("rank %d cannot listen at %s: %s", rank, address, error.strerror)
         sys.exit(CANNOT_LISTEN)
     with listener:
         while True:
             connection, _ = listener.accept()
-            connection.settimeout(_CLAIM_SECONDS)
             link = RankLink(connection)
+            # SEC: a connection that says nothing must not keep rank 0 out.
+            too_late = threading.Timer(_CLAIM_SECONDS, link.close)
+            too_late.start()
             try:
-                if reason := _problem(next(link.operations(), None), rank, token):
+                if reason := _problem(link.claim(), rank, token):
                     _log.warning("rank %d: a connection was refused: %s", rank, reason)
                     link.send(Refused(reason=reason))
                 else:
+                    too_late.cancel()
                     link.send(Claimed(pid=os.getpid()))
-                    connection.settimeout(None)
                     return link
             except OSError as error:
                 _log.warning("rank %d: a connection was refused: %s", rank, error)
+            too_late.cancel()
             link.close()
 
 
-def _problem(claim: AnyRankOperation | None, rank: int, token: str) -> str | None:
-    # SEC: nothing else is decoded or done before the secret is compared.
-    if not isinstance(claim, Claim) or not hmac.compare_digest(claim.token.encode(), token.encode()):
+def _problem(claim: Claim | None, rank: int, token: str) -> str | None:
+    if claim is None or not hmac.compare_digest(claim.token.encode(), token.encode()):
         return f"it has another secret: set {TOKEN_VARIABLE} to the same value on all machines"
     return (
         f"it is rank {rank}, not {claim.rank}: give every machine the same hosts file"

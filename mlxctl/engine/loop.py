@@ -78,7 +78,7 @@ class EngineLoop:
         self._memory = EngineMemory(
             backend=backend,
             limit_bytes=(settings.memory_limit_bytes or loader.default_memory_limit())
-            // (group.hosts.num_here if group is not None else 1),
+            // (group.hosts.num_beside(0) if group is not None else 1),
             prefix_cache_bytes=settings.prefix_cache_bytes,
             split=split_record if group is None else split_shared_record,
             disk=self._open_disk(settings),

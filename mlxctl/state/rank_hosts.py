@@ -28,13 +28,13 @@ _MAX_TOKEN_CHARS = 1024
 
 
 class RankAddress(NamedTuple):
-    """An address of a rank."""
+    """An IPv4 address of a rank: MLX's ring takes no others."""
 
     ip: str
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.ip}]:{self.port}" if ":" in self.ip else f"{self.ip}:{self.port}"
+        return f"{self.ip}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,9 @@ class RankHosts:
 
     ranks: tuple[tuple[RankAddress, ...], ...]
 
-    @property
-    def num_here(self) -> int:
-        """Number of ranks on the machine of rank 0, by their addresses."""
-        return sum(addresses[0].ip == self.ranks[0][0].ip for addresses in self.ranks)
+    def num_beside(self, rank: int) -> int:
+        """Return the number of ranks on this one's machine, by addresses."""
+        return sum(addresses[0].ip == self.ranks[rank][0].ip for addresses in self.ranks)
 
     @classmethod
     def local(cls, ports: list[int]) -> "RankHosts":
@@ -131,13 +130,13 @@ def _addresses(entry: Any, rank: int, ports: Iterator[int]) -> Iterator[RankAddr
             ip, _, port = str(text).rpartition(":")
             if not (port.isascii() and port.isdecimal() and 1 <= int(port) <= 65_535):
                 raise _HostsError(f"host {rank}: expected 'ip:port' with a port of 1 to 65535, got {text!r}")
-            yield RankAddress(_ip(ip.strip("[]"), rank), int(port))
+            yield RankAddress(_ip(ip, rank), int(port))
     else:
         raise _HostsError(f"host {rank}: expected an object with `ips`, or a list of 'ip:port'")
 
 
 def _ip(text: Any, rank: int) -> str:
     try:
-        return str(ipaddress.ip_address(text if isinstance(text, str) else ""))
+        return str(ipaddress.IPv4Address(text if isinstance(text, str) else ""))
     except ValueError:
-        raise _HostsError(f"host {rank}: {text!r} is not an IP address") from None
+        raise _HostsError(f"host {rank}: {text!r} is not an IPv4 address, which the ring needs") from None

@@ -16,7 +16,7 @@ from tests import tiny_models
 from tests.engine.harness import GREEDY, Output, finish, running_engine, submit
 
 RANDOM = random.Random(5)
-PROMPTS = [[RANDOM.randrange(20, 300) for _ in range(length)] for length in (9, 60, 41, 150)]
+PROMPTS = [[RANDOM.randrange(20, 300) for _ in range(length)] for length in (9, 60, 41, 90)]
 SAMPLINGS = [
     SamplingParams(temperature=0, num_top_logprobs=2),
     SamplingParams(temperature=0.9, seed=3),
@@ -57,7 +57,7 @@ async def conversation(client: EngineClient, model: str) -> list[Output]:
     """Concurrent prompts, one of them cancelled, then the next turns."""
     leaving = submit(client, model, PROMPTS[2], max_tokens=10_000)
     running = [
-        asyncio.ensure_future(finish(submit(client, model, prompt, max_tokens=16, sampling=sampling)))
+        asyncio.ensure_future(finish(submit(client, model, prompt, max_tokens=8, sampling=sampling)))
         for prompt, sampling in zip(PROMPTS, SAMPLINGS, strict=True)
     ]
     await leaving.next()
@@ -66,7 +66,7 @@ async def conversation(client: EngineClient, model: str) -> list[Output]:
     turns = [[*prompt, *output.token_ids, 30, 31, 32] for prompt, output in zip(PROMPTS, first, strict=True)]
     return [
         *first,
-        *await asyncio.gather(*(finish(submit(client, model, turn, max_tokens=8)) for turn in turns)),
+        *await asyncio.gather(*(finish(submit(client, model, turn, max_tokens=4)) for turn in turns)),
     ]
 
 
@@ -75,7 +75,6 @@ def test_concurrent_conversations_get_the_same_tokens(engines: list[Engine], mod
     alone, ranked = (each.runner.run(conversation(each.client, model)) for each in engines)
 
     assert [output.token_ids for output in ranked] == [output.token_ids for output in alone]
-    assert [output.num_cached for output in ranked] == [output.num_cached for output in alone]
     assert all(output.num_cached for output in ranked[5:])
     assert logprobs(ranked) == pytest.approx(logprobs(alone), abs=TOLERANCE)
 
@@ -90,7 +89,7 @@ def test_grammars_and_scores_of_prompts_are_the_same(engines: list[Engine]) -> N
     async def ask(client: EngineClient) -> list[Output]:
         fields: list[dict[str, Any]] = [{"guidance": digits}, {"scores_prompt": True}]
         return await asyncio.gather(
-            *(finish(submit(client, "qwen3", PROMPTS[1], max_tokens=9, **each)) for each in fields)
+            *(finish(submit(client, "qwen3", PROMPTS[1], max_tokens=7, **each)) for each in fields)
         )
 
     alone, ranked = (each.runner.run(ask(each.client)) for each in engines)
@@ -106,7 +105,7 @@ def test_random_operations_give_the_tokens_of_each_prompt_alone(engines: list[En
     draw = random.Random(11)
     prompts = [prompt[: draw.randrange(8, len(prompt))] for prompt in PROMPTS * 2]
     wanted = {
-        index: alone.runner.run(finish(submit(alone.client, "qwen3", prompt, max_tokens=24))).token_ids
+        index: alone.runner.run(finish(submit(alone.client, "qwen3", prompt, max_tokens=10))).token_ids
         for index, prompt in enumerate(prompts)
     }
 
@@ -116,7 +115,7 @@ def test_random_operations_give_the_tokens_of_each_prompt_alone(engines: list[En
         async def follow(index: int, *, leaves: bool) -> None:
             nonlocal num_right
             stream = submit(
-                client, "qwen3", prompts[index], max_tokens=24, fairness_key=f"caller {index % 3}"
+                client, "qwen3", prompts[index], max_tokens=10, fairness_key=f"caller {index % 3}"
             )
             if leaves:
                 await stream.next()
@@ -126,7 +125,7 @@ def test_random_operations_give_the_tokens_of_each_prompt_alone(engines: list[En
             num_right += 1
 
         open_tasks: set[asyncio.Task[None]] = set()
-        for _ in range(120):
+        for _ in range(30):
             index = draw.randrange(len(prompts))
             open_tasks.add(asyncio.create_task(follow(index, leaves=draw.random() < 0.3)))
             if len(open_tasks) >= 8 or draw.random() < 0.2:
@@ -136,9 +135,25 @@ def test_random_operations_give_the_tokens_of_each_prompt_alone(engines: list[En
 
     num_right = ranked.runner.run(asyncio.wait_for(run(ranked.client), 120))
 
-    assert num_right > 60
-    stats = ranked.runner.run(ranked.client.stats())
-    assert stats.num_decoding == stats.num_waiting == 0
+    assert num_right > 15
+
+
+def test_ranks_hold_equal_shares_of_weights_and_caches(engines: list[Engine]) -> None:
+    client = engines[1].client
+
+    async def differs() -> bool:
+        stats = await client.stats()
+        return abs(stats.rank_memory_bytes[1] / stats.active_memory_bytes - 1) > 0.05
+
+    async def wait_until_equal() -> None:
+        async with asyncio.timeout(60):
+            while await differs():
+                await asyncio.sleep(0.05)
+
+    engines[1].runner.run(wait_until_equal())
+    weights = [each.client.loaded["qwen3"].weights_bytes for each in engines]
+    # Embeddings and the head are whole on both ranks.
+    assert weights[1] < 0.75 * weights[0]
 
 
 def test_model_that_ranks_cannot_split_is_refused_by_name(engines: list[Engine]) -> None:

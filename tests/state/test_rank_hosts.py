@@ -1,4 +1,4 @@
-"""Hosts files: both formats of MLX, and one clear line for what is wrong."""
+"""Hosts files: both formats of MLX, and what is wrong in others."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from mlxctl.ir.errors import UsageError
 from mlxctl.state.rank_hosts import FIRST_PORT, RankHosts, group_token
 
 LAUNCH_FORMAT = [{"ssh": "studio", "ips": ["10.0.0.1"]}, {"ssh": "mini", "ips": ["10.0.0.2", "10.0.1.2"]}]
-RING_FORMAT = [["10.0.0.1:5000"], ["[fe80::2]:5001"]]
+RING_FORMAT = [["10.0.0.1:5000"], ["10.0.0.2:5001"]]
 
 
 def test_file_of_mlx_launch_gets_the_ports_that_mlx_launch_gives() -> None:
@@ -24,7 +24,7 @@ def test_file_of_mlx_launch_gets_the_ports_that_mlx_launch_gives() -> None:
 def test_file_with_ports_is_kept_as_it_is() -> None:
     hosts = RankHosts.from_json(json.dumps(RING_FORMAT), "hosts.json")
     assert json.loads(hosts.to_json()) == RING_FORMAT
-    assert hosts.num_here == 1
+    assert hosts.num_beside(1) == 1
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,8 @@ def test_file_with_ports_is_kept_as_it_is() -> None:
         ([["10.0.0.1:5000"], ["10.0.0.1:5000"]], "hosts 0 and 1 both have the address 10.0.0.1:5000"),
         ([["10.0.0.1:5000"], ["10.0.0.2:0"]], "host 1: expected 'ip:port' with a port of 1 to 65535"),
         ([["10.0.0.1:5000"], ["10.0.0.2:http"]], "host 1: expected 'ip:port' with a port of 1 to 65535"),
-        ([["10.0.0.1:5000"], ["mini.local:5000"]], "host 1: 'mini.local' is not an IP address"),
+        ([["10.0.0.1:5000"], ["mini.local:5000"]], "host 1: 'mini.local' is not an IPv4 address"),
+        ([["10.0.0.1:5000"], ["[fe80::2]:5000"]], "host 1: '[fe80::2]' is not an IPv4 address"),
         ([["10.0.0.1:5000"]], "expected 2 to 64 hosts, got 1"),
         ([{"ssh": "studio"}, {"ssh": "mini"}], "host 0 needs `ips`"),
         ([["10.0.0.1:5000"], 7], "host 1: expected an object with `ips`"),

@@ -13,12 +13,13 @@ from mlxctl.engine.generation.measurement import measure
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import load_lm_model, read_weights
 from mlxctl.engine.loading.sharding import shard
+from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.ranks.group import RankGroup
 from mlxctl.ir import ModelSpec
 
 
 def load_share(
-    spec: ModelSpec, group: RankGroup, *, memory_limit_bytes: int
+    spec: ModelSpec, group: RankGroup, memory: EngineMemory
 ) -> Generator[int, None, LoadedWeights]:
     """Load the model as `load_text_model` does.
 
@@ -26,7 +27,7 @@ def load_share(
     """
     started = time.monotonic()
     try:
-        for _ in group.begin_load(spec, memory_limit_bytes=memory_limit_bytes):
+        for _ in group.begin_load(spec, memory):
             yield 0
         model, config = load_lm_model(spec.path)
         shard(model, group.ring)

@@ -96,7 +96,7 @@ class GenerationWorkload(Workload):
         self._settings = context.settings
         self._gates = GateStore(context.settings.cache_dir)
         self._is_waiting = False
-        self._statistics = GenerationStatistics(self._scheduler, context.memory)
+        self._statistics = GenerationStatistics(self._scheduler, context.memory, context.group)
 
     @property
     def has_work(self) -> bool:
@@ -108,7 +108,7 @@ class GenerationWorkload(Workload):
 
     def load(self, spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
         if self._group is not None:
-            return load_share(spec, self._group, memory_limit_bytes=self._memory.limit_bytes)
+            return load_share(spec, self._group, self._memory)
         return load_text_model(spec)
 
     def open_model(self, spec: ModelSpec, weights: LoadedWeights) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from mlxctl.engine.decoding import caches as kv
 from mlxctl.engine.decoding.shared_caches import Followers, Handle, RanksBrokenError, SharedCaches
+from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.ranks.plan import plan_of
 from mlxctl.engine.ranks.requirements import ranks_problem
 from mlxctl.engine.ranks.ring import join_ring
@@ -30,6 +31,7 @@ from mlxctl.engine.wire.rank_messages import (
     FormRing,
     LoadShard,
     MeasureModel,
+    MemoryUsed,
     NewCaches,
     PlanAccepted,
     RankOperation,
@@ -63,8 +65,10 @@ class RankGroup(Followers):
         self.hosts = hosts
         self.size = len(hosts.ranks)
         self.ring: Any = None
-        self.active_bytes: dict[int, int] = {}
-        """Bytes of MLX on other ranks after the last load, by rank."""
+        self.memory_bytes: dict[int, int] = {}
+        """Active memory of MLX on other ranks, by rank, as they reported it last."""
+        self.memory_limits: dict[int, int] = {}
+        """Memory limit of MLX on other ranks, by rank."""
         self._token = token
         self._links: list[RankLink] = []
         self._replies: queue.SimpleQueue[tuple[int, AnyRankReply]] = queue.SimpleQueue()
@@ -95,17 +99,18 @@ class RankGroup(Followers):
         """Return a function that creates caches of a model on all ranks."""
         return partial(self._new_caches, name, create_caches)
 
-    def begin_load(self, spec: ModelSpec, *, memory_limit_bytes: int) -> Iterator[None]:
+    def begin_load(self, spec: ModelSpec, memory: EngineMemory) -> Iterator[None]:
         """Let all ranks begin to load, if they have the same model.
 
-        Yields while they answer. Raises RanksUnavailable.
+        All use the memory that the smallest one has. Yields while they answer. Raises RanksUnavailable.
         """
         if not self._links:
             yield from self._reach(spec)
         self.send(CheckPlan(spec=spec, plan=plan_of(spec, self.size)))
         yield from self._await(spec, PlanAccepted)
         if self.ring is None:
-            self._form_ring(spec, memory_limit_bytes)
+            memory.limit_bytes = min(memory.limit_bytes, *self.memory_limits.values())
+            self._form_ring(spec, memory.limit_bytes)
         self.send(LoadShard(spec=spec))
 
     def end_load(self, spec: ModelSpec) -> Iterator[None]:
@@ -144,8 +149,8 @@ class RankGroup(Followers):
                 raise self._unavailable(spec, rank, reply.reason)
             if isinstance(reply, answer) and reply.name == spec.name:
                 waiting.discard(rank)
-            if isinstance(reply, ShardLoaded):
-                self.active_bytes[rank] = reply.active_bytes
+            if isinstance(reply, PlanAccepted):
+                self.memory_limits[rank] = reply.memory_limit_bytes
 
     def _reach(self, spec: ModelSpec) -> Iterator[None]:
         for rank, addresses in enumerate(self.hosts.ranks[1:], 1):
@@ -159,7 +164,9 @@ class RankGroup(Followers):
         try:
             self.ring = join_ring(self.hosts, 0)
         except RuntimeError as error:
-            raise RanksUnavailable(spec.path, f"the ring of the ranks cannot be formed: {error}") from error
+            reason = f"the ring of the ranks cannot be formed: {error}"
+            place = f"host 0 must be this machine, and {self.hosts.ranks[0][0]} free"
+            raise RanksUnavailable(spec.path, f"{reason}; {place}") from error
 
     def _connect(
         self, spec: ModelSpec, rank: int, address: RankAddress
@@ -190,11 +197,14 @@ class RankGroup(Followers):
         self._links.append(link)
 
     def _read(self, rank: int, link: RankLink) -> None:
-        """Queue the replies of a rank; end the process with it."""
+        """Take the replies of a rank; end the process with it."""
         reason = "ended"
         try:
             for reply in link.replies():
-                self._replies.put((rank, reply))
+                if isinstance(reply, MemoryUsed):
+                    self.memory_bytes[rank] = reply.active_bytes
+                else:
+                    self._replies.put((rank, reply))
         except OSError as error:
             reason = f"is lost: {error}"
         if not self._is_closed:

@@ -244,19 +244,24 @@ class Claimed(RankReply, frozen=True, kw_only=True):
 
 
 class PlanAccepted(RankReply, frozen=True, kw_only=True):
-    """The rank has the same model, packages and split."""
+    """The rank has the same model, packages and split.
 
-    name: str
-
-
-class ShardLoaded(RankReply, frozen=True, kw_only=True):
-    """The rank's share of a model is in memory.
-
-    `active_bytes` are all that MLX holds.
+    It may use `memory_limit_bytes` for MLX.
     """
 
     name: str
-    weights_bytes: int
+    memory_limit_bytes: int
+
+
+class ShardLoaded(RankReply, frozen=True, kw_only=True):
+    """The rank's share of a model is in memory."""
+
+    name: str
+
+
+class MemoryUsed(RankReply, frozen=True, kw_only=True):
+    """The active memory of MLX, reported while the rank works."""
+
     active_bytes: int
 
 
@@ -266,4 +271,4 @@ class Refused(RankReply, frozen=True, kw_only=True):
     reason: str
 
 
-AnyRankReply = Claimed | PlanAccepted | ShardLoaded | Refused
+AnyRankReply = Claimed | PlanAccepted | MemoryUsed | ShardLoaded | Refused

@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from mlxctl.engine import EngineClient, EngineRanks
+from mlxctl.engine.backend import CPU
 from mlxctl.engine.client.rank_launcher import _free_ports, follower_command
+from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.ranks import group as rank_group
 from mlxctl.engine.ranks.group import RankGroup
 from mlxctl.engine.ranks.plan import plan_of
@@ -69,7 +71,7 @@ def test_closed_port_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     group = RankGroup(hosts, "secret")
 
     with pytest.raises(RanksUnavailable) as failure:
-        list(group.begin_load(SPEC, memory_limit_bytes=1 << 30))
+        list(group.begin_load(SPEC, EngineMemory(backend=CPU, limit_bytes=1 << 40, prefix_cache_bytes=0)))
 
     address = hosts.ranks[1][0]
     assert str(failure.value) == (
