@@ -1,4 +1,4 @@
-"""`mlxctl rank`: this machine as one of several that compute a model together."""
+"""`mlxctl rank`: this machine as one of several for a model."""
 
 import json
 import os

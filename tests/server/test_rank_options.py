@@ -1,4 +1,4 @@
-"""Options that several ranks do not have are refused at the start, by name."""
+"""Options that ranks do not have are refused at the start."""
 
 from pathlib import Path
 
