@@ -150,6 +150,7 @@ _GROUPS: Mapping[str, tuple[SettingFlag, ...]] = {
     "Several machines": (
         SettingFlag(EngineSettings, "ranks", "--ranks", "NUMBER"),
         SettingFlag(EngineSettings, "hosts", "--hosts", "FILE"),
+        SettingFlag(EngineSettings, "parallel", "--parallel", "SPLIT"),
     ),
     "Sampling": (
         SettingFlag(SamplingSettings, "thinking", "--thinking", "MODE"),

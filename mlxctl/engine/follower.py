@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import mlx.core as mx
 import msgspec
@@ -26,7 +26,7 @@ from mlxctl.engine.loading.loader import (
     load_lm_model,
     read_weights,
 )
-from mlxctl.engine.loading.sharding import shard
+from mlxctl.engine.loading.sharding import keep_share
 from mlxctl.engine.ranks.plan import plan_of
 from mlxctl.engine.ranks.ring import join_ring
 from mlxctl.engine.wire.rank_messages import (
@@ -83,9 +83,15 @@ class _Held:
 
 @dataclass(slots=True, eq=False)
 class _Shard:
+    """A share of a model.
+
+    Ranks of a pipeline have different layers: each evaluates all of its own at the first turn of a pass.
+    """
+
     model: Any
     config: dict[str, Any]
     layout: CacheLayout
+    is_whole_pass: bool
 
 
 class Follower:
@@ -121,9 +127,11 @@ class Follower:
             case BuildPass():
                 self._build(operation)
             case EvaluateLayers(caches=number, num_layers=num_layers):
-                begun = self._held[number].begun
-                assert begun is not None, "a pass is built first"
-                begun.evaluate(num_layers)
+                held = self._held[number]
+                if held.begun is not None:
+                    held.begun.evaluate(len(held.caches) if held.model.is_whole_pass else num_layers)
+                if held.model.is_whole_pass:
+                    held.begun = None
             case FinishPass(caches=number):
                 held = self._held[number]
                 kv.finish_forward(held.caches, held.paddings or [])
@@ -139,8 +147,8 @@ class Follower:
                 self._ring = join_ring(self._hosts, self._rank)
             case CheckPlan():
                 self._check(operation)
-            case LoadShard(spec=spec):
-                self._load(spec)
+            case LoadShard(spec=spec, split=split):
+                self._load(spec, split)
             case MeasureModel(name=name):
                 loaded = self._shards[name]
                 # Rank 0 reports what is wrong with the model.
@@ -231,7 +239,7 @@ class Follower:
     def _check(self, operation: CheckPlan) -> None:
         try:
             spec = self._own(operation.spec)
-            problem = operation.plan.difference(plan_of(spec, len(self._hosts.ranks)))
+            problem = operation.plan.difference(plan_of(spec, len(self._hosts.ranks), operation.plan.split))
         except (*LOAD_ERRORS, ModelError) as error:
             problem = error_line(error)
         if not problem and operation.spec.weights_bytes > self._limit_bytes:
@@ -245,17 +253,18 @@ class Follower:
             else PlanAccepted(name=operation.spec.name, memory_limit_bytes=self._limit_bytes)
         )
 
-    def _load(self, spec: ModelSpec) -> None:
+    def _load(self, spec: ModelSpec, split: Literal["tensor", "pipeline"]) -> None:
         try:
             model, config = load_lm_model(self._own(spec).path)
-            shard(model, self._ring)
+            keep_share(model, self._ring, split)
             for _ in read_weights(model):
                 pass
         except LOAD_ERRORS as error:
             self._reply(Refused(reason=f"the model cannot be loaded: {error_line(error)}"))
             return
         model.eval()
-        self._shards[spec.name] = _Shard(model, config, CacheLayout(kv.new_caches(model)))
+        layout = CacheLayout(kv.new_caches(model))
+        self._shards[spec.name] = _Shard(model, config, layout, is_whole_pass=split == "pipeline")
         mx.clear_cache()
         self._reply(ShardLoaded(name=spec.name))
 

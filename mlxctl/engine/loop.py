@@ -148,9 +148,10 @@ class EngineLoop:
                 return
             following = self._to_load.pop(0)
             if self._group is not None:
-                if problem := self._group.problem(following):
-                    message = f"model {str(following.path)!r}: {problem}"
-                    self._mailbox.publish(ModelFailed(name=following.name, failure="ranks", message=message))
+                try:
+                    self._group.split_of(following)
+                except RanksUnavailable as error:
+                    self._mailbox.publish(_failed_load(following.name, error))
                     return
                 # Each rank reads about its part.
                 weights_bytes = following.weights_bytes // self._group.size

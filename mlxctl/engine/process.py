@@ -98,7 +98,9 @@ def _run(
     if hosts:
         from mlxctl.engine.ranks.group import RankGroup
 
-        group = RankGroup(RankHosts.from_json(hosts, "HOSTS"), os.environ.pop(TOKEN_VARIABLE))
+        group = RankGroup(
+            RankHosts.from_json(hosts, "HOSTS"), os.environ.pop(TOKEN_VARIABLE), settings.parallel
+        )
     try:
         EngineLoop(Mailbox(connection), settings, blas=blas, overhead=overhead, group=group).run()
     except RanksBrokenError as error:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -31,12 +32,9 @@ SETTINGS = EngineSettings(max_rows=3, prefix_cache_bytes=3_000_000)
 class Engine:
     """An engine with its event loop, for several tests."""
 
-    def __init__(self, runner: asyncio.Runner, ranks: int) -> None:
+    def __init__(self, runner: asyncio.Runner, settings: EngineSettings, *models: str) -> None:
         self.runner = runner
-        settings = EngineSettings(
-            max_rows=SETTINGS.max_rows, prefix_cache_bytes=SETTINGS.prefix_cache_bytes, ranks=ranks
-        )
-        self._running = running_engine(*tiny_models.RANK_NAMES, settings=settings)
+        self._running = running_engine(*models, settings=settings)
         self.client = runner.run(self._running.__aenter__())
 
     def close(self) -> None:
@@ -47,10 +45,21 @@ class Engine:
 def engines() -> Iterator[list[Engine]]:
     """One process, and two ranks."""
     with asyncio.Runner() as runner:
-        started = [Engine(runner, ranks) for ranks in (1, 2)]
+        started = [
+            Engine(runner, replace(SETTINGS, ranks=ranks), *tiny_models.RANK_NAMES) for ranks in (1, 2)
+        ]
         yield started
         for engine in started:
             engine.close()
+
+
+@pytest.fixture
+def pipeline() -> Iterator[Engine]:
+    """Two ranks, each with half of the layers."""
+    with asyncio.Runner() as runner:
+        engine = Engine(runner, replace(SETTINGS, ranks=2, parallel="pipeline"), *tiny_models.PIPELINE_NAMES)
+        yield engine
+        engine.close()
 
 
 async def conversation(client: EngineClient, model: str) -> list[Output]:
@@ -77,6 +86,13 @@ def test_concurrent_conversations_get_the_same_tokens(engines: list[Engine], mod
     assert [output.token_ids for output in ranked] == [output.token_ids for output in alone]
     assert all(output.num_cached for output in ranked[5:])
     assert logprobs(ranked) == pytest.approx(logprobs(alone), abs=TOLERANCE)
+
+
+def test_pipeline_gives_the_same_tokens(engines: list[Engine], pipeline: Engine) -> None:
+    for model in tiny_models.PIPELINE_NAMES:
+        alone, ranked = (each.runner.run(conversation(each.client, model)) for each in (engines[0], pipeline))
+        assert [output.token_ids for output in ranked] == [output.token_ids for output in alone]
+        assert logprobs(ranked) == pytest.approx(logprobs(alone), abs=TOLERANCE)
 
 
 def logprobs(outputs: list[Output]) -> list[float]:

@@ -131,7 +131,8 @@ class ModelRunner:
                     batch.start()
 
     def _start_first_layers(self) -> None:
-        for batch in self._built:
+        # In a pipeline the first layer waits for other ranks, which have not begun the step yet.
+        for batch in self._built if not self._is_sharded else ():
             with contextlib.suppress(*FOREIGN_ERRORS):
                 batch.start_first_layer()
 

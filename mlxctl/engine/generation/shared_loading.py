@@ -12,7 +12,7 @@ from mlxctl.engine.decoding.shared_caches import RanksBrokenError
 from mlxctl.engine.generation.measurement import measure
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import load_lm_model, read_weights
-from mlxctl.engine.loading.sharding import shard
+from mlxctl.engine.loading.sharding import keep_share
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.ranks.group import RankGroup
 from mlxctl.ir import ModelSpec
@@ -30,7 +30,7 @@ def load_share(
         for _ in group.begin_load(spec, memory):
             yield 0
         model, config = load_lm_model(spec.path)
-        shard(model, group.ring)
+        keep_share(model, group.ring, group.split_of(spec))
         num_bytes = 0
         for num_bytes in read_weights(model):
             yield num_bytes

@@ -14,13 +14,13 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 from mlxctl.engine.decoding import caches as kv
 from mlxctl.engine.decoding.shared_caches import Followers, Handle, RanksBrokenError, SharedCaches
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.ranks.plan import plan_of
-from mlxctl.engine.ranks.requirements import ranks_problem
+from mlxctl.engine.ranks.requirements import CannotSplitError, Split, choose_split
 from mlxctl.engine.ranks.ring import join_ring
 from mlxctl.engine.wire.rank_link import RankLink
 from mlxctl.engine.wire.rank_messages import (
@@ -60,8 +60,11 @@ class RankGroup(Followers):
     It is formed with the first model: until then no rank is reached.
     """
 
-    def __init__(self, hosts: RankHosts, token: str) -> None:
-        """`token` is the secret that all ranks have."""
+    def __init__(
+        self, hosts: RankHosts, token: str, parallel: Literal["auto", "tensor", "pipeline"] = "auto"
+    ) -> None:
+        """`token` is the secret that all ranks have; `parallel` is that of the settings."""
+        self._parallel = parallel
         self.hosts = hosts
         self.size = len(hosts.ranks)
         self.ring: Any = None
@@ -91,9 +94,13 @@ class RankGroup(Followers):
     def release(self, number: int) -> None:
         self._released.append(number)
 
-    def problem(self, spec: ModelSpec) -> str | None:
-        """Return why the group cannot serve a model."""
-        return ranks_problem(spec, read_optional_json(spec.path, "config.json"), self.size)
+    def split_of(self, spec: ModelSpec) -> Split:
+        """Return how the ranks share a model. Raises RanksUnavailable."""
+        config = read_optional_json(spec.path, "config.json")
+        try:
+            return choose_split(spec, config, self.size, self._parallel)
+        except CannotSplitError as error:
+            raise RanksUnavailable(spec.path, f"model {str(spec.path)!r}: {error}") from error
 
     def share(self, name: str, create_caches: Callable[[], kv.Caches]) -> Callable[[], kv.Caches]:
         """Return a function that creates caches of a model on all ranks."""
@@ -106,12 +113,13 @@ class RankGroup(Followers):
         """
         if not self._links:
             yield from self._reach(spec)
-        self.send(CheckPlan(spec=spec, plan=plan_of(spec, self.size)))
+        split = self.split_of(spec)
+        self.send(CheckPlan(spec=spec, plan=plan_of(spec, self.size, split)))
         yield from self._await(spec, PlanAccepted)
         if self.ring is None:
             memory.limit_bytes = min(memory.limit_bytes, *self.memory_limits.values())
             self._form_ring(spec, memory.limit_bytes)
-        self.send(LoadShard(spec=spec))
+        self.send(LoadShard(spec=spec, split=split))
 
     def end_load(self, spec: ModelSpec) -> Iterator[None]:
         """Yield until all ranks have loaded; then let them measure the model.

@@ -7,7 +7,7 @@ from mlxctl.library.fingerprint import fingerprint
 from mlxctl.state.installed import version_of
 
 
-def plan_of(spec: ModelSpec, num_ranks: int) -> RankPlan:
+def plan_of(spec: ModelSpec, num_ranks: int, split: str) -> RankPlan:
     """Return the plan of this machine for a model. Raises BrokenModel."""
     return RankPlan(
         control_version=CONTROL_VERSION,
@@ -15,6 +15,6 @@ def plan_of(spec: ModelSpec, num_ranks: int) -> RankPlan:
         mlx=version_of("mlx") or "",
         mlx_lm=version_of("mlx-lm") or "",
         num_ranks=num_ranks,
-        split="tensor",
+        split=split,
         model=fingerprint(spec.path.resolve()),
     )

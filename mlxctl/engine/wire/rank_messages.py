@@ -4,6 +4,8 @@ Objects that every rank holds, such as caches and records, have numbers that ran
 packed uint32 in the machine's byte order.
 """
 
+from typing import Literal
+
 import msgspec
 
 from mlxctl.ir import ModelSpec
@@ -61,9 +63,13 @@ class CheckPlan(RankOperation, frozen=True, kw_only=True):
 
 
 class LoadShard(RankOperation, frozen=True, kw_only=True):
-    """Load this rank's share of a model; answered by ShardLoaded or Refused."""
+    """Load this rank's share of a model; answered by ShardLoaded or Refused.
+
+    With `tensor` it is a part of every layer, with `pipeline` some of the layers.
+    """
 
     spec: ModelSpec
+    split: Literal["tensor", "pipeline"]
 
 
 class MeasureModel(RankOperation, frozen=True, kw_only=True):

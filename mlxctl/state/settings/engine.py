@@ -128,6 +128,12 @@ class EngineSettings:
     It is a hosts file of `mlx.launch`. This machine is the first; `mlxctl rank` runs on each other one.
     """
 
+    parallel: Literal["auto", "tensor", "pipeline"] = "auto"
+    """Share of a machine or process: `tensor` is a part of every layer, `pipeline` some of the layers.
+
+    `auto` is `tensor` where the model can be split so, else `pipeline`.
+    """
+
     load_timeout_seconds: float = bounded(600.0, least=0.1)
     """Maximum time for loading a model."""
 

@@ -59,8 +59,8 @@ def test_rank_with_another_secret_or_model_is_refused_by_name() -> None:
 
 
 def test_plan_names_the_first_difference() -> None:
-    plan = plan_of(SPEC, 2)
-    assert plan.difference(plan_of(SPEC, 2)) is None
+    plan = plan_of(SPEC, 2, "tensor")
+    assert plan.difference(plan_of(SPEC, 2, "tensor")) is None
     older = msgspec.structs.replace(plan, mlx_lm="0.1", num_ranks=3)
     assert plan.difference(older) == f"mlx-lm '0.1' instead of {plan.mlx_lm!r}"
 
