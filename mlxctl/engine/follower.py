@@ -108,7 +108,8 @@ class Follower:
 
         None takes those that rank 0 names.
         """
-        self._hosts, self._rank, self._reply, self._models = hosts, rank, reply, models
+        self.rank = rank
+        self._hosts, self._reply, self._models = hosts, reply, models
         self._limit_bytes = default_memory_limit() // hosts.num_beside(rank)
         self._ring: Any = None
         self._shards: dict[str, _Shard] = {}
@@ -144,7 +145,7 @@ class Follower:
             case FormRing(memory_limit_bytes=limit):
                 mx.set_cache_limit(current_backend().buffer_cache_bytes(limit))
                 mx.set_memory_limit(limit)
-                self._ring = join_ring(self._hosts, self._rank)
+                self._ring = join_ring(self._hosts, self.rank)
             case CheckPlan():
                 self._check(operation)
             case LoadShard(spec=spec, split=split):
@@ -237,25 +238,32 @@ class Follower:
         mx.eval(states, kv.arrays(held.caches))
 
     def _check(self, operation: CheckPlan) -> None:
+        if reason := self._objection(operation):
+            self._reply(Refused(reason=reason))
+        else:
+            self._reply(PlanAccepted(name=operation.spec.name, memory_limit_bytes=self._limit_bytes))
+
+    def _objection(self, operation: CheckPlan) -> str | None:
+        """Return why this rank cannot load its share, for the operator."""
+        spec = self._own(operation.spec)
+        if spec is None:
+            return f"it has no model {operation.spec.name!r}, only {', '.join(sorted(self._models or ()))}"
         try:
-            spec = self._own(operation.spec)
-            problem = operation.plan.difference(plan_of(spec, len(self._hosts.ranks), operation.plan.split))
+            own = plan_of(spec, len(self._hosts.ranks), operation.plan.split)
         except (*LOAD_ERRORS, ModelError) as error:
-            problem = error_line(error)
-        if not problem and operation.spec.weights_bytes > self._limit_bytes:
-            problem = (
-                f"{describe_bytes(self._limit_bytes)} for MLX; its share of the model takes "
-                f"{describe_bytes(operation.spec.weights_bytes)}"
-            )
-        self._reply(
-            Refused(reason=f"it has {problem}")
-            if problem
-            else PlanAccepted(name=operation.spec.name, memory_limit_bytes=self._limit_bytes)
-        )
+            return f"it cannot read the model: {error_line(error)}"
+        if difference := operation.plan.difference(own):
+            return f"it has {difference}"
+        if spec.weights_bytes > self._limit_bytes:
+            limit, share = describe_bytes(self._limit_bytes), describe_bytes(spec.weights_bytes)
+            return f"it has {limit} for MLX, and its share of the model takes {share}"
+        return None
 
     def _load(self, spec: ModelSpec, split: Literal["tensor", "pipeline"]) -> None:
+        own = self._own(spec)
+        assert own is not None, "the plan is compared first"
         try:
-            model, config = load_lm_model(self._own(spec).path)
+            model, config = load_lm_model(own.path)
             keep_share(model, self._ring, split)
             for _ in read_weights(model):
                 pass
@@ -268,14 +276,12 @@ class Follower:
         mx.clear_cache()
         self._reply(ShardLoaded(name=spec.name))
 
-    def _own(self, spec: ModelSpec) -> ModelSpec:
-        """Return the model as it is on this machine. Raises LookupError."""
+    def _own(self, spec: ModelSpec) -> ModelSpec | None:
+        """Return the model as it is here, None if it is not."""
         if self._models is None:
             return spec
         path = self._models.get(spec.name)
         if path is None and len(self._models) == 1:
             # The plan compares the files; the name may differ.
             (path,) = self._models.values()
-        if path is None:
-            raise LookupError(f"no model {spec.name!r}, only {', '.join(sorted(self._models))}")
-        return msgspec.structs.replace(spec, path=path)
+        return None if path is None else msgspec.structs.replace(spec, path=path)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlxctl.engine.backend import prefer_openblas
+from mlxctl.engine.host.failures import FOREIGN_ERRORS
 from mlxctl.engine.loading.transformers_placeholder import import_mlx_lm_alone
 from mlxctl.engine.process import ignore_signals, log_to_stderr
 from mlxctl.engine.wire.rank_link import RankLink
@@ -71,7 +72,12 @@ def _serve(follower: "Follower", operations: "queue.SimpleQueue[AnyRankOperation
             is_idle, reported_at = True, 0.0
             follower.report_memory()
             continue
-        follower.carry_out(operation)
+        try:
+            follower.carry_out(operation)
+        except FOREIGN_ERRORS as error:
+            # As when rank 0 ends in the middle of a pass.
+            _log.warning("rank %d: %s failed: %s", follower.rank, type(operation).__name__, error)
+            os._exit(1)
         is_idle = False
         if (now := time.monotonic()) - reported_at >= _REPORT_SECONDS:
             reported_at = now
@@ -109,11 +115,9 @@ def _wait_for_rank_0(address: RankAddress, rank: int, token: str) -> RankLink:
 def _problem(claim: Claim | None, rank: int, token: str) -> str | None:
     if claim is None or not hmac.compare_digest(claim.token.encode(), token.encode()):
         return f"it has another secret: set {TOKEN_VARIABLE} to the same value on all machines"
-    return (
-        f"it is rank {rank}, not {claim.rank}: give every machine the same hosts file"
-        if (claim.rank != rank)
-        else None
-    )
+    if claim.rank != rank:
+        return f"it is rank {rank}, not {claim.rank}: give every machine the same hosts file"
+    return None
 
 
 def _read(link: RankLink, operations: "queue.SimpleQueue[AnyRankOperation]") -> None:

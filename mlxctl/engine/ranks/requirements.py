@@ -21,6 +21,8 @@ _SPLIT_SIZES = (
     "intermediate_size",
     "moe_intermediate_size",
 )
+# Those along which matrices are cut at their inputs, which quantization groups.
+_GROUPED_SIZES = ("intermediate_size", "moe_intermediate_size")
 # Their keys and values are the same for all heads, and every rank holds them whole.
 _LATENT_TYPES = frozenset({"deepseek_v3"})
 
@@ -75,4 +77,18 @@ def _split_problem(config: Mapping[str, Any], num_ranks: int, split: Split) -> s
         is_whole = key == "num_key_value_heads" and model_type in _LATENT_TYPES
         if isinstance(size, int) and size % num_ranks and not is_whole:
             return f"its {key} {size} cannot be divided by {num_ranks} ranks"
+    return _group_problem(config, num_ranks)
+
+
+def _group_problem(config: Mapping[str, Any], num_ranks: int) -> str | None:
+    """Return why groups of quantized numbers cannot be divided."""
+    quantization = config.get("quantization")
+    group_size = quantization.get("group_size") if isinstance(quantization, Mapping) else None
+    if not isinstance(group_size, int):
+        return None
+    for key in _GROUPED_SIZES:
+        size = config.get(key)
+        if isinstance(size, int) and size % (num_ranks * group_size):
+            groups = f"quantization groups of {group_size}"
+            return f"its {key} {size} cannot be divided by {num_ranks} ranks in {groups}"
     return None
