@@ -50,7 +50,7 @@ from mlxctl.engine.wire.reports import (
 )
 from mlxctl.ir import CacheOptions, ModelSpec
 from mlxctl.ir.cache_policy import CachePolicy
-from mlxctl.ir.errors import ModelError, QueueFull
+from mlxctl.ir.errors import InvalidRequest, ModelError, QueueFull
 from mlxctl.ir.lora import LoraSpec
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import Salt, pack
@@ -162,8 +162,10 @@ class EngineClient:
     def configure_cache(self, policy: CachePolicy) -> None:
         """Change the prefix cache's policy.
 
-        A new time to live applies to later requests.
+        A new time to live applies to later requests. Raises InvalidRequest for what ranks do not have.
         """
+        if self._settings.is_group and policy.prefix_cache_bits != "full":
+            raise InvalidRequest("prefix_cache_bits must be full on several ranks", param="prefix_cache_bits")
         self._supervisor.cache_policy = policy
         if self._supervisor.connection is not None:
             self._supervisor.connection.send(ConfigureCache(policy=policy))
