@@ -11,12 +11,12 @@ from mlxctl.engine.audio.tekken import Tekken
 from mlxctl.engine.audio.transcription_model import (
     TokenChoice,
     TranscriptionModel,
-    by_layers,
     float_samples,
     in_thread,
     max_tokens,
     with_audio,
 )
+from mlxctl.engine.layerwise import by_layers
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.transcription import SAMPLE_RATE
 
