@@ -90,6 +90,7 @@ class SpeechFacts(Struct, frozen=True, kw_only=True):
     sample_rate: int
     clones_voices: bool
     follows_instructions: bool
+    takes_speed: bool
 
 
 class Model(Struct, frozen=True, kw_only=True):
@@ -263,6 +264,7 @@ def speech_facts(recipe: SpeechRecipe) -> SpeechFacts:
         sample_rate=recipe.sample_rate,
         clones_voices=recipe.clones_voices,
         follows_instructions=recipe.follows_instructions,
+        takes_speed=recipe.takes_speed,
     )
 
 

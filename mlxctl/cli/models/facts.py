@@ -119,6 +119,7 @@ def _speech(recipe: SpeechRecipe) -> list[tuple[str, str]]:
     abilities = {
         "clones voices": recipe.clones_voices,
         "follows instructions": recipe.follows_instructions,
+        "takes a speed": recipe.takes_speed,
     }
     needs = f"none; a request needs {recipe.requires}" if recipe.requires else "one, without a name"
     return [

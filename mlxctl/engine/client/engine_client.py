@@ -33,8 +33,7 @@ from mlxctl.engine.wire.commands import (
 from mlxctl.engine.wire.jobs import (
     AudioWindow,
     Embed,
-    Speak,
-    Spoken,
+    JobCommand,
     Transcribe,
     Transcribed,
     TranscribedWindow,
@@ -277,8 +276,8 @@ class EngineClient:
         command = partial(Transcribe, window=window, request_id=request_id)
         return await self._requests.jobs.run(self._begin(), next(self._numbers), command, _transcript)
 
-    def speak(self, command: Callable[..., Speak]) -> AsyncGenerator[Spoken, None]:
-        """Yield the samples of a text as they are computed.
+    def stream_job(self, command: Callable[..., JobCommand]) -> AsyncGenerator[Any, None]:
+        """Yield the reports of a command, of any workload, as they come.
 
         `command` gets its id. Closing the iterator stops the work. Raises as `embed`.
         """

@@ -10,12 +10,12 @@ import numpy as np
 
 from mlxctl.engine.audio.transcription_model import (
     TranscriptionModel,
-    by_layers,
     float_samples,
     in_thread,
     with_audio,
     write_tokens,
 )
+from mlxctl.engine.layerwise import by_layers
 from mlxctl.engine.loading.audio_modules import open_tokenizer
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.languages import LANGUAGE_NAMES, language_code

@@ -10,12 +10,12 @@ import mlx.core as mx
 from mlxctl.engine.audio.tekken import Tekken
 from mlxctl.engine.audio.transcription_model import (
     TranscriptionModel,
-    by_layers,
     float_samples,
     in_thread,
     with_audio,
     write_tokens,
 )
+from mlxctl.engine.layerwise import by_layers
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.transcription import SAMPLE_RATE
 
