@@ -63,7 +63,10 @@ class RankGroup(Followers):
     def __init__(
         self, hosts: RankHosts, token: str, parallel: Literal["auto", "tensor", "pipeline"] = "auto"
     ) -> None:
-        """`token` is the secret that all ranks have; `parallel` is that of the settings."""
+        """`token` is the secret of all ranks.
+
+        `parallel` is that of the settings.
+        """
         self._parallel = parallel
         self.hosts = hosts
         self.size = len(hosts.ranks)
