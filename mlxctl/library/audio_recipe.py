@@ -39,9 +39,8 @@ def read_audio_recipe(path: Path, config: Mapping[str, Any]) -> AudioSupport:
     model_type = str(config.get("model_type"))
     config = whole_config(config)
     family = audio_family_of(model_type)
-    tensors = read_tensors(path)
     has_audio = family is not None or isinstance(config.get("audio_config"), Mapping)
-    if not has_audio or not include_audio_tower(tensors):
+    if not has_audio or not include_audio_tower(tensors := read_tensors(path)):
         return AudioSupport()
     if family is None:
         return AudioSupport(problem=f"audio of {model_type} models is not supported")

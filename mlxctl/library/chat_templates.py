@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mlxctl.formats.vision.registry import vision_family_of
 from mlxctl.ir.errors import BrokenModel
 from mlxctl.library.files import read_optional_json, read_text, warn_once
 from mlxctl.library.names import display_name
@@ -12,17 +13,20 @@ MAX_TEMPLATE_BYTES = 1 << 20
 _TOOL_FILE = "additional_chat_templates/tool_use.jinja"
 
 
-def find_chat_template(directory: Path, tokenizer_config: Mapping[str, Any]) -> str | None:
+def find_chat_template(directory: Path, tokenizer_config: Mapping[str, Any], model_type: Any) -> str | None:
     """Return the template's source, or None.
 
     chat_template.jinja takes precedence over chat_template.json, which takes precedence over
     tokenizer_config.json, as in `transformers`. Of several named templates "default" is used, or else the
-    first. Raises BrokenModel if it is not text or too large.
+    first. Without one, it is that of the family of vision models. Raises BrokenModel if it is not text or too
+    large.
     """
     # An empty file is an aborted download.
     template: Any = read_text(directory, "chat_template.jinja", limit_bytes=MAX_TEMPLATE_BYTES) or None
     if template is None:
         template = _from_json(directory, tokenizer_config)
+    if template is None and (family := vision_family_of(str(model_type))):
+        template = family.template
     if not isinstance(template, list | Mapping):
         return _checked(directory, template)
     named = _named(template)

@@ -153,7 +153,7 @@ def _with_text_facts(blank: ModelDescription) -> ModelDescription:
     model_type = config.get("model_type")
     model_type = model_type if isinstance(model_type, str) and model_type else None
     tokenizer = read_json_object(blank.path, "tokenizer_config.json") or {}
-    template = find_chat_template(blank.path, tokenizer)
+    template = find_chat_template(blank.path, tokenizer, model_type)
     found = detect(
         blank.path,
         config,

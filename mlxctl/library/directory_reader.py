@@ -48,7 +48,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         )
     speech = read_speech_recipe(path, config)
     transcriber = transcription_family(config)
-    template = find_chat_template(path, tokenizer_config)
+    template = find_chat_template(path, tokenizer_config, config.get("model_type"))
     kind = detect(path, config, template=template, has_vision_tower=False, name=display_name(path)).kind
     if speech is not None:
         config = {"model_type": speech.family, **config}

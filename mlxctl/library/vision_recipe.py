@@ -40,8 +40,7 @@ def read_vision_recipe(path: Path, config: Mapping[str, Any]) -> VisionSupport:
     family = vision_family_of(model_type)
     # Some configurations leave the values of their class out.
     vision = config.get("vision_config", None if family is None else {})
-    tensors = read_tensors(path)
-    if not isinstance(vision, Mapping) or not include_vision_tower(tensors):
+    if not isinstance(vision, Mapping) or not include_vision_tower(tensors := read_tensors(path)):
         return VisionSupport()
     if family is None:
         return VisionSupport(

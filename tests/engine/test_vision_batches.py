@@ -41,7 +41,9 @@ JOBS = st.lists(
 )
 
 
-@pytest.mark.parametrize("name", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5_seer", "gemma3_seer"])
+@pytest.mark.parametrize(
+    "name", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5_seer", "gemma3_seer", "minicpmv4_6"]
+)
 @settings(max_examples=2, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(jobs=JOBS)
 def test_rows_with_and_without_images_get_the_tokens_of_single_rows(name: str, jobs: list[Job]) -> None:

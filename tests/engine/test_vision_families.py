@@ -113,7 +113,7 @@ def ours(model: Path, prompt: PreparedInput) -> list[int]:
     view = vision.view(ids, prompt.images)
     start = 0
     while start < end:
-        stop = min(start + SLICE, end)
+        stop = min(start + max(SLICE, end // 10), end)
         # An image whose tokens attend to each other is not divided.
         stop = next((min(i.end, end) for i in prompt.images if i.is_whole and i.start < stop < i.end), stop)
         view.forward(start, stop, caches)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2 import Template
 
 from mlxctl.ir import VisionRecipe
 from mlxctl.library import read_model
@@ -87,6 +88,17 @@ def test_unsupported_vision_type_has_a_problem(model: Path, model_type: str, rea
     facts = read_model(model)
     assert facts.vision is None
     assert str(facts.vision_problem).startswith(f"images of {model_type} models are not supported{reason}")
+
+
+def test_model_without_a_chat_template_has_that_of_its_family(tmp_path: Path) -> None:
+    model = Path(shutil.copytree(tiny_models.model("deepseekocr"), tmp_path / "deepseekocr"))
+    own = read_model(model).chat_template
+    (model / "chat_template.jinja").unlink()
+    template = str(read_model(model).chat_template)
+    assert template != own
+    assert Template(template).render(messages=[{"content": "<image>\nRead."}], bos_token="<s>") == (
+        "<s><image>\nRead."
+    )
 
 
 def test_adapters_apart_from_the_weights_are_a_problem(tmp_path: Path) -> None:

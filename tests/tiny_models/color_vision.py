@@ -1,8 +1,8 @@
 """Trains a tiny model to name an image's color: `python -m tests.tiny_models.color_vision`.
 
-Takes a few minutes; the results are in `trained`. Images have one color with a little noise and up to 64
-pixels a side; some questions come without an image, and the answer says so. A model that tells orders is also
-asked about two images, and about clips whose color changes.
+Takes half a minute of processor time; the results are in `trained`. Images have one color with a little noise
+and up to 64 pixels a side; some questions come without an image, and the answer says so. A model that tells
+orders is also asked about two images, and about clips whose color changes.
 """
 
 import copy

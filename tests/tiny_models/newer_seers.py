@@ -67,7 +67,10 @@ NEWER_SEERS: tuple[Family, ...] = (
         "step3p7_seer",
         {
             **CONFIGS["step3p7"],
-            "vision_config": {**CONFIGS["step3p7"]["vision_config"], "image_size": 728, "patch_size": 14},
+            "vision_config": {
+                **CONFIGS["step3p7"]["vision_config"], "image_size": 728, "patch_size": 14, "width": 8,
+                "heads": 1,
+            },
         },
         tokens=("<im_patch>", "<im_start>", "<im_end>", "<patch_start>", "<patch_end>", "<patch_newline>"),
         token_ids={"image_token_id": "<im_patch>"},

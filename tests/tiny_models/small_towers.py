@@ -10,6 +10,7 @@ from unittest.mock import patch
 @contextmanager
 def small_towers() -> Iterator[None]:
     """Build and load models with small towers of Gemma 3n and DeepSeek-OCR."""
+    import mlx.nn as nn
     from mlx_vlm.models.deepseekocr import config, deepseekocr, sam
     from mlx_vlm.models.gemma3n import vision
 
@@ -18,6 +19,12 @@ def small_towers() -> Iterator[None]:
     def fuse_less(**_: Any) -> Any:
         return fuse(in_chs=[48 + 64], out_chs=32, output_resolution=(4, 4))
 
+    def narrow_sam(**sizes: Any) -> Any:
+        encoder = sam.SAMEncoder(**sizes, out_chans=16)
+        encoder.net_2 = nn.Conv2d(16, 16, kernel_size=3, stride=2, padding=1, bias=False)
+        encoder.net_3 = nn.Conv2d(16, 32, kernel_size=3, stride=2, padding=1, bias=False)
+        return encoder
+
     blocks = [
         [vision._er(3, 16, 2)],
         [vision._uir(3, 5, 32, 2, 1.0)],
@@ -25,7 +32,6 @@ def small_towers() -> Iterator[None]:
         [vision._uir(5, 5, 64, 2, 1.0), vision._mmqa(2, 16, 1)],
     ]
     small_sam = partial(config.SAMViTConfig, width=16, layers=1, heads=2, global_attn_indexes=())
-    narrow_sam = partial(sam.SAMEncoder, final_out_chans=32)
     with (
         patch.object(vision, "gemma3n_mobilenet_def", lambda: blocks),
         patch.object(vision, "MobileNetV5MultiScaleFusionAdapter", fuse_less),

@@ -60,4 +60,5 @@ FAMILY = VisionFamily(
     shown="{}\n",
     read="{}\n",
     max_images=1,
+    template="{{ bos_token or '' }}{% for message in messages %}{{ message['content'] }}{% endfor %}",
 )

@@ -77,7 +77,8 @@ class VisionFamily:
     cell's token, which `cut` expands. `tokens` are texts that have to be tokens of the vocabulary.
     `rewritten` are further texts of a prompt with images, each with the text that replaces it. Without
     `clips` the frames of a clip are images. `number` returns the text before an image, or a clip, from its
-    number in the prompt, which begins at 0. A prompt has at most `max_images`.
+    number in the prompt, which begins at 0. A prompt has at most `max_images`. `template` is the chat
+    template of models whose files have none.
     """
 
     name: str
@@ -91,6 +92,7 @@ class VisionFamily:
     clips: ClipFormat | None = None
     number: Callable[[int, VisionRecipe], str] | None = None
     max_images: int | None = None
+    template: str | None = None
 
 
 def image_token_id(files: VisionFiles, text: str = "") -> int:

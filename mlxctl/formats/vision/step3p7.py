@@ -1,4 +1,4 @@
-"""Step 3.7: windows of a large image by row, and the whole."""
+"""Step 3.7: windows of a large image, and the whole image."""
 
 from typing import Any
 
