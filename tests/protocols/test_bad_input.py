@@ -476,7 +476,7 @@ CASES: dict[str, tuple[Callable[[], Parse], dict[str, Any], dict[str, str], Call
 
 
 def wrong_types(protocol: str) -> Iterator[tuple[str, str]]:
-    """Yield each path of a body with each kind that it may not have."""
+    """Yield paths of a body with kinds they may not have."""
     for path, right in CASES[protocol][2].items():
         for kind in sorted(SAMPLES.keys() - right.split()):
             yield path, kind
