@@ -272,7 +272,7 @@ def _some_stats() -> Stats:
     }
     values |= {"type": "Stats", "cache_hits": {"exact": 1}, "cache_disk": disk, "cache_depths": {}}
     values |= {"draft_tokens": {"lookup": [1, 0]}}
-    values |= {"tokens_by_priority": {0: 1}, "waiting_by_priority": {0: 1}}
+    values |= {"tokens_by_priority": {0: 1}, "waiting_by_priority": {0: 1}, "rank_memory_bytes": {1: 1}}
     empty = msgspec.to_builtins(Distribution.of([1.0]))
     values |= {"decode_step_seconds": empty, "batch_rows": empty, "draft_accepted": {"lookup": empty}}
     return msgspec.convert(values, Stats)

@@ -16,6 +16,7 @@ COMMANDS = {
     "serve": LazyCommand(
         "mlxctl.cli.serve:serve", "Serve models over OpenAI- and Anthropic-compatible APIs."
     ),
+    "rank": LazyCommand("mlxctl.cli.rank:rank", "Compute models together with other machines."),
     "chat": LazyCommand("mlxctl.cli.chat:chat", "Chat with a model in the terminal."),
     "run": LazyCommand("mlxctl.cli.run:run", "Answer one prompt, or chat; downloads the model if needed."),
     "speak": LazyCommand("mlxctl.cli.speak:speak", "Read a text aloud, or write it to an audio file."),

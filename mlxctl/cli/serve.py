@@ -147,6 +147,11 @@ _GROUPS: Mapping[str, tuple[SettingFlag, ...]] = {
         SettingFlag(SchedulerSettings, "enable_preemption", "--enable-preemption"),
         SettingFlag(SchedulerSettings, "max_timeslice_tokens", "--max-timeslice-tokens", "NUMBER"),
     ),
+    "Several machines": (
+        SettingFlag(EngineSettings, "ranks", "--ranks", "NUMBER"),
+        SettingFlag(EngineSettings, "hosts", "--hosts", "FILE"),
+        SettingFlag(EngineSettings, "parallel", "--parallel", "SPLIT"),
+    ),
     "Sampling": (
         SettingFlag(SamplingSettings, "thinking", "--thinking", "MODE"),
         SettingFlag(SamplingSettings, "temperature", "--temperature", "NUMBER"),

@@ -10,6 +10,7 @@ from mlxctl import on_demand
 if TYPE_CHECKING:
     from mlxctl.engine.client.engine_client import EngineClient
     from mlxctl.engine.client.launcher import EngineProcess, InlineEngine
+    from mlxctl.engine.client.rank_launcher import EngineRanks
     from mlxctl.engine.client.supervisor import EngineStatus
     from mlxctl.engine.client.token_stream import TokenStream
     from mlxctl.engine.wire.commands import CacheAction, Submit
@@ -34,6 +35,7 @@ __all__ = [
     "CachedChunk",
     "EngineClient",
     "EngineProcess",
+    "EngineRanks",
     "EngineStatus",
     "Hello",
     "InlineEngine",
@@ -62,6 +64,7 @@ __getattr__ = on_demand(
         "client.token_stream",
         "client.supervisor",
         "client.launcher",
+        "client.rank_launcher",
         "client.engine_client",
     ),
 )

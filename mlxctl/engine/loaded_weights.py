@@ -22,7 +22,7 @@ class LoadedWeights:
     model's vectors. `model` is a VisionLanguageModel if it takes images or audio; `encoder_problem` is why
     its encoders of these could not be loaded. `draft_model` and `mtp_head` are None without one; their
     weights and their keys and values are included in the sizes. `state_recorder` records the model's final
-    hidden states for the head.
+    hidden states for the head. An `is_sharded` model is this rank's share; its sizes are those of the rank.
     """
 
     model: Any
@@ -46,6 +46,7 @@ class LoadedWeights:
     draft_model: Any = None
     mtp_head: Any = None
     state_recorder: Any = None
+    is_sharded: bool = False
 
     @property
     def conversation(self) -> ConversationSize:

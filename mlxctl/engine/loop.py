@@ -7,6 +7,8 @@ mailbox.
 import os
 import time
 
+import msgspec
+
 from mlxctl.engine.audio.workload import TranscriptionWorkload
 from mlxctl.engine.backend import current_backend, describe_device
 from mlxctl.engine.embedding.workload import EmbeddingWorkload
@@ -17,6 +19,8 @@ from mlxctl.engine.host.waker import Waker
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading import loader
 from mlxctl.engine.memory import EngineMemory
+from mlxctl.engine.ranks.group import RankGroup
+from mlxctl.engine.ranks.shared_records import split_shared_record
 from mlxctl.engine.speech.workload import SpeechWorkload
 from mlxctl.engine.wire.commands import Cancel, LoadModel, Stop, UnloadModel
 from mlxctl.engine.wire.messages import AnyCommand
@@ -30,9 +34,10 @@ from mlxctl.engine.wire.reports import (
 )
 from mlxctl.engine.workload import Workload, WorkloadContext
 from mlxctl.ir import ModelSpec
-from mlxctl.ir.errors import ModelError, ModelNotFoundOnDisk, NotEnoughMemory
+from mlxctl.ir.errors import ModelError, ModelNotFoundOnDisk, NotEnoughMemory, RanksUnavailable
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.packing import Packing
+from mlxctl.prefix_cache.splitting import split_record
 from mlxctl.state.settings import EngineSettings, cache_policy
 
 WORKLOADS = (GenerationWorkload, EmbeddingWorkload, TranscriptionWorkload, SpeechWorkload)
@@ -59,16 +64,23 @@ class EngineLoop:
         *,
         blas: str,
         overhead: ProcessOverhead | None = None,
+        group: RankGroup | None = None,
     ) -> None:
-        """`overhead` counts in the memory limit; None for a shared process."""
+        """`overhead` counts in the memory limit; None for a shared process.
+
+        With a `group` this is its rank 0.
+        """
         self._mailbox = mailbox
+        self._group = group
         self._blas = blas
         self._waker = Waker()
         backend = current_backend()
         self._memory = EngineMemory(
             backend=backend,
-            limit_bytes=settings.memory_limit_bytes or loader.default_memory_limit(),
+            limit_bytes=(settings.memory_limit_bytes or loader.default_memory_limit())
+            // (group.hosts.num_beside(0) if group is not None else 1),
             prefix_cache_bytes=settings.prefix_cache_bytes,
+            split=split_record if group is None else split_shared_record,
             disk=self._open_disk(settings),
             packing=Packing.of(cache_policy(settings)),
             overhead=overhead,
@@ -80,6 +92,7 @@ class EngineLoop:
             memory=self._memory,
             publish=mailbox.publish,
             wake=self._waker.wake,
+            group=group,
         )
         self._workloads: list[Workload] = [create(context) for create in WORKLOADS]
         self._by_command: dict[type, Workload] = {
@@ -106,6 +119,8 @@ class EngineLoop:
             for workload in self._workloads:
                 workload.close()
             self._mailbox.close()
+            if self._group is not None:
+                self._group.close()
         self._memory.prefixes.close()
         self._waker.close()
 
@@ -132,6 +147,15 @@ class EngineLoop:
             if not self._to_load:
                 return
             following = self._to_load.pop(0)
+            if self._group is not None:
+                try:
+                    self._group.split_of(following)
+                except RanksUnavailable as error:
+                    self._mailbox.publish(_failed_load(following.name, error))
+                    return
+                # Each rank reads about its part.
+                weights_bytes = following.weights_bytes // self._group.size
+                following = msgspec.structs.replace(following, weights_bytes=weights_bytes)
             self._memory.begin_load(following, self._workload_of(following).load)
         spec = self._memory.loading
         assert spec is not None
@@ -177,7 +201,13 @@ class EngineLoop:
             self._holds_free_memory = False
 
     def _open_disk(self, settings: EngineSettings) -> DiskTier | None:
-        if settings.cache_dir is None or not settings.cache_disk_bytes or settings.prefix_cache_bytes == 0:
+        # What other ranks hold is not written.
+        if (
+            self._group is not None
+            or settings.cache_dir is None
+            or not settings.cache_disk_bytes
+            or settings.prefix_cache_bytes == 0
+        ):
             return None
         return DiskTier.open(
             settings.cache_dir,
@@ -249,6 +279,8 @@ def _loaded(name: str, weights: LoadedWeights) -> ModelLoaded:
 
 
 def _failed_load(name: str, error: ModelError) -> ModelFailed:
+    if isinstance(error, RanksUnavailable):
+        return ModelFailed(name=name, failure="ranks", message=str(error))
     if isinstance(error, NotEnoughMemory):
         return ModelFailed(
             name=name,

@@ -12,13 +12,14 @@ from mlxctl.engine.backend import Backend
 from mlxctl.engine.host.process_memory import MachineMemory, ProcessOverhead
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import Loader, ModelLoad
-from mlxctl.engine.prefix_caches import PrefixCaches
+from mlxctl.engine.prefix_caches import PrefixCaches, SplitRecord
 from mlxctl.ir import ModelSpec
 from mlxctl.ir.cache_policy import CachePolicy
 from mlxctl.ir.conversation_size import PREFIX_CACHE_SHARE
 from mlxctl.ir.errors import describe_bytes
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.packing import Packing
+from mlxctl.prefix_cache.splitting import split_record
 
 # The last conversation is held twice, for a next turn without a copy, only where that takes little memory.
 _WORKING_CACHE_SHARE = 1 / 32
@@ -61,6 +62,7 @@ class EngineMemory:
         prefix_cache_bytes: int | None,
         disk: DiskTier | None = None,
         packing: Packing | None = None,
+        split: SplitRecord = split_record,
         overhead: ProcessOverhead | None = None,
         machine: MachineMemory | None = None,
     ) -> None:
@@ -76,6 +78,7 @@ class EngineMemory:
             ),
             disk=disk,
             packing=packing,
+            split=split,
         )
         self._working_caches: dict[str, WorkingCaches] = {}
         # References, so that `unload` frees the weights between its two measurements.

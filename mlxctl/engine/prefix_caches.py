@@ -20,7 +20,6 @@ from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Packing, Record
 from mlxctl.prefix_cache.records import CacheLayout
-from mlxctl.prefix_cache.splitting import split_record
 from mlxctl.state.installed import version_of
 
 # Time at the engine's end to write cached prefixes to disk.
@@ -34,6 +33,9 @@ _MAX_DIGESTED_BYTES = 64 * 1024**2
 _RECORDS_VERSION = 2
 
 
+SplitRecord = Callable[[Record, int], tuple[Record, Record]]
+
+
 class PrefixCaches:
     """Cached prefixes of loaded and unloaded models, under one size limit.
 
@@ -41,9 +43,18 @@ class PrefixCaches:
     """
 
     def __init__(
-        self, *, max_bytes: int, max_buffers: int, disk: DiskTier | None, packing: Packing | None
+        self,
+        *,
+        max_bytes: int,
+        max_buffers: int,
+        disk: DiskTier | None,
+        packing: Packing | None,
+        split: SplitRecord,
     ) -> None:
-        """`max_buffers` bounds the arrays of all records, `packing` quantizes new ones."""
+        """`max_buffers` bounds the arrays of all records, `packing` quantizes new ones.
+
+        `split` cuts a record in two.
+        """
         self.disk = disk
         # The packing in force, then earlier ones.
         self._packings = [packing]
@@ -51,7 +62,7 @@ class PrefixCaches:
             max_bytes=max_bytes,
             max_buffers=max_buffers,
             buffers_of=lambda record: record.num_buffers,
-            split=split_record,
+            split=split,
             on_evict=disk.store if disk is not None else None,
         )
         # By namespace of exact records, also of unloaded models: the same weights may be loaded again.

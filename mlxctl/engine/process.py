@@ -1,4 +1,6 @@
-"""The engine as a process: `python -m mlxctl.engine.process SOCKET SETTINGS LOG_FORMAT`.
+"""The engine as a process: `python -m mlxctl.engine.process SOCKET SETTINGS LOG_FORMAT [HOSTS]`.
+
+With HOSTS it is rank 0 of a group.
 
 Started by `client.launcher` only.
 """
@@ -19,25 +21,21 @@ from mlxctl.engine.host.process_memory import ProcessOverhead
 from mlxctl.engine.loading.loader import import_mlx_lm
 from mlxctl.engine.loading.transformers_placeholder import import_mlx_lm_alone
 from mlxctl.state.log_format import JsonFormatter, LogFormat, TextFormatter
+from mlxctl.state.rank_hosts import TOKEN_VARIABLE, RankHosts
 from mlxctl.state.settings import EngineSettings
 
 # Time to write cached prefixes to disk after the front has ended.
 _LONELY_SECONDS = 20.0
 
 
-def main(socket_path: str, settings_json: str, log_format: LogFormat) -> None:
+def main(socket_path: str, settings_json: str, log_format: LogFormat, hosts: str = "") -> None:
     """Connect to the front at `socket_path` and serve it.
 
     Until it stops or disconnects.
     """
-    # The terminal and service managers signal the whole group; the front decides when the engine ends, and if
-    # the front dies, the closed socket tells.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    ignore_signals()
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="parent-watch", daemon=True).start()
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    log_to_stderr(log_format)
     settings = msgspec.json.decode(settings_json, type=EngineSettings, dec_hook=_decode_path)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -49,7 +47,7 @@ def main(socket_path: str, settings_json: str, log_format: LogFormat) -> None:
     import_mlx_lm_alone()
     # PERF: collecting garbage among imported modules delays every row by a tenth of a second.
     gc.freeze()
-    _run(connection, settings, blas, ProcessOverhead())
+    _run(connection, settings, blas, ProcessOverhead(), hosts)
 
 
 def run_engine(connection: socket.socket, settings: EngineSettings) -> None:
@@ -60,7 +58,24 @@ def run_engine(connection: socket.socket, settings: EngineSettings) -> None:
     blas = _blas(settings)
     import_mlx_lm()
     # The process has other memory as well.
-    _run(connection, settings, blas, None)
+    _run(connection, settings, blas, None, "")
+
+
+def ignore_signals() -> None:
+    """Leave the end of the process to the front.
+
+    The terminal and service managers signal the whole process group. If the front dies, the closed socket
+    tells.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def log_to_stderr(log_format: LogFormat) -> None:
+    """Log warnings and errors in the server's format."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
 def _blas(settings: EngineSettings) -> str:
@@ -69,12 +84,28 @@ def _blas(settings: EngineSettings) -> str:
 
 
 def _run(
-    connection: socket.socket, settings: EngineSettings, blas: str, overhead: ProcessOverhead | None
+    connection: socket.socket,
+    settings: EngineSettings,
+    blas: str,
+    overhead: ProcessOverhead | None,
+    hosts: str,
 ) -> None:
+    from mlxctl.engine.decoding.shared_caches import RanksBrokenError
     from mlxctl.engine.host.mailbox import Mailbox
     from mlxctl.engine.loop import EngineLoop
 
-    EngineLoop(Mailbox(connection), settings, blas=blas, overhead=overhead).run()
+    group = None
+    if hosts:
+        from mlxctl.engine.ranks.group import RankGroup
+
+        group = RankGroup(
+            RankHosts.from_json(hosts, "HOSTS"), os.environ.pop(TOKEN_VARIABLE), settings.parallel
+        )
+    try:
+        EngineLoop(Mailbox(connection), settings, blas=blas, overhead=overhead, group=group).run()
+    except RanksBrokenError as error:
+        logging.getLogger(__name__).error("engine: %s; all ranks end", error)  # noqa: TRY400 -- no trace
+        os._exit(1)
 
 
 def _end_with_parent(parent: int) -> None:

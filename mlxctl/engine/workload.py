@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 from mlxctl.engine.backend import Backend
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.memory import EngineMemory
+from mlxctl.engine.ranks.group import RankGroup
 from mlxctl.engine.wire.messages import AnyReport
 from mlxctl.ir import ModelSpec
 from mlxctl.state.settings import EngineSettings
@@ -43,7 +44,7 @@ class WorkloadContext:
     """What the loop gives every workload.
 
     `publish` sends a report to the front and raises FrontGoneError; `wake`, callable from any thread, ends
-    the loop's wait for commands.
+    the loop's wait for commands. With a `group` this is its rank 0.
     """
 
     settings: EngineSettings
@@ -51,6 +52,7 @@ class WorkloadContext:
     memory: EngineMemory
     publish: Callable[[AnyReport], None]
     wake: Callable[[], None]
+    group: RankGroup | None = None
     decode_load: DecodeLoad = field(default_factory=DecodeLoad)
 
     def slice_end(self, *, alone_seconds: float) -> float:

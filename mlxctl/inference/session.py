@@ -5,15 +5,13 @@ Event-loop thread only.
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from mlxctl.engine import (
     AudioWindow,
     EngineClient,
     LookedUp,
     ModelLoaded,
-    Speak,
-    Spoken,
     Submit,
     TokenStream,
     TranscribedWindow,
@@ -150,12 +148,12 @@ class ModelSession:
         """Transcribe one window of samples."""
         return await self._engine.transcribe(window, request_id=request_id)
 
-    def speak(self, command: Callable[..., Speak]) -> AsyncGenerator[Spoken, None]:
-        """Yield the samples of a text; `command` gets its id.
+    def stream_job(self, command: Callable[..., Any]) -> AsyncGenerator[Any, None]:
+        """Yield the reports of a command of the engine.
 
-        Closing the iterator stops the work.
+        It gets its id. Closing the iterator stops the work.
         """
-        return self._engine.speak(command)
+        return self._engine.stream_job(command)
 
     async def look_up(self, token_ids: Sequence[int], salts: Sequence[Salt]) -> LookedUp:
         """Return how much of a prompt the prefix cache has."""

@@ -5,6 +5,9 @@ from typing import Literal
 AudioFormat = Literal["mp3", "opus", "flac", "wav", "pcm"]
 """OpenAI's names. `opus` is in an Ogg file, `pcm` has no header: 16 bits, little-endian, at PCM_RATE."""
 
+Law = Literal["audio/pcmu", "audio/pcma"]
+"""G.711 of telephones, μ-law and A-law."""
+
 PCM_RATE = 24_000
 """Samples a second of `pcm`, which clients of OpenAI's API assume."""
 

@@ -27,6 +27,35 @@ Purpose = Literal["text", "embeddings", "speech"] | TranscriptionPurpose
 ProbeVerdict = Literal["yes", "no", "unknown"]
 """The answer that probing found to one question about a model."""
 
+_MEDIA_QUESTIONS = {
+    "supports_vision": "vision",
+    "supports_multi_image": "multi_image",
+    "supports_video": "video",
+    "supports_audio_input": "audio",
+}
+# What follows from the files alone; whether images are told apart, or frames, does not.
+_FOUND_IN_FILES = ("supports_vision", "supports_audio_input")
+
+
+def media_support(
+    verdicts: Mapping[str, ProbeVerdict], *, images: bool | None, audio: bool | None
+) -> dict[str, bool | None]:
+    """Return which media a language model answers to.
+
+    By the names of `/v1/models`. `verdicts` of probing decide, by question. Without one, a model answers to
+    `images` and `audio` if it takes them, and None says that it was not tested.
+    """
+    found: dict[str, bool | None] = {}
+    for name, question in _MEDIA_QUESTIONS.items():
+        taken = audio if question == "audio" else images
+        verdict = verdicts.get(question)
+        if taken is False or verdict == "no":
+            found[name] = False
+        else:
+            found[name] = True if verdict == "yes" else taken if name in _FOUND_IN_FILES else None
+    return found
+
+
 ModelState = Literal["loaded", "loading", "probing", "not_loaded", "failed"]
 """Whether a model is in memory."""
 

@@ -236,8 +236,8 @@ class GenerationRequest:
     `max_context_tokens`; None is an error, unless a header decides. With `ignore_eos` an answer continues
     past the model's stop tokens: it ends at `max_tokens`, a stop string or one of `stop_token_ids`. Where
     neither the request nor the server sets `max_tokens`, it is `default_max_tokens`. With
-    `reports_tokens` the events have token ids. `adapters` are LoRA adapters; None leaves the choice to the
-    model's name.
+    `reports_tokens` the events of a model of this machine have token ids; with `returns_token_ids` the client
+    gets them. `adapters` are LoRA adapters; None leaves the choice to the model's name.
 
     With a `suffix`, the request's field `suffix_param`, the answers are the text between each prompt and the
     suffix (fill in the middle). With
@@ -272,6 +272,7 @@ class GenerationRequest:
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
     reports_tokens: bool = False
+    returns_token_ids: bool = False
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     stream: bool = False
     priority: int | None = None

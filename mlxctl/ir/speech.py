@@ -16,6 +16,9 @@ QWEN3_TTS_MAX_FRAMES = 1000
 VOXTRAL_TTS_MAX_FRAMES = 1000
 """As QWEN3_TTS_MAX_FRAMES."""
 
+KOKORO_MAX_FRAMES = 3200
+"""Most frames of 25 ms of one piece of text."""
+
 
 class SpeechRecipe(msgspec.Struct, frozen=True, kw_only=True):
     """What a speech model can do, by its files.
@@ -24,7 +27,8 @@ class SpeechRecipe(msgspec.Struct, frozen=True, kw_only=True):
     one voice or with none of its own; `default_voice` is that of requests without one. `languages` are the
     names that the model has for them, empty where it does not distinguish any. It `clones_voices` from a
     recording, and `follows_instructions` on how to speak. A model without a voice `requires` a recording or a
-    description of one. A request takes at most `request_bytes` beside the weights.
+    description of one. It `takes_speed`, and may be `latin_only`: it reads no other letters. A request takes
+    at most `request_bytes` beside the weights.
     """
 
     family: str
@@ -34,6 +38,8 @@ class SpeechRecipe(msgspec.Struct, frozen=True, kw_only=True):
     languages: list[str] = []
     clones_voices: bool = False
     follows_instructions: bool = False
+    takes_speed: bool = False
+    latin_only: bool = False
     requires: Literal["reference", "instructions"] | None = None
     request_bytes: int = 0
 

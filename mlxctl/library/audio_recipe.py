@@ -3,13 +3,13 @@
 Reads `config.json`, `processor_config.json` and `preprocessor_config.json`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlxctl.formats.audio.family import AudioFiles
-from mlxctl.formats.audio.registry import REFUSED, audio_family_of
+from mlxctl.formats.audio.registry import audio_family_of
 from mlxctl.formats.vision.family import UnclearError
 from mlxctl.ir import AudioRecipe
 from mlxctl.ir.errors import BrokenModel
@@ -39,26 +39,27 @@ def read_audio_recipe(path: Path, config: Mapping[str, Any]) -> AudioSupport:
     model_type = str(config.get("model_type"))
     config = whole_config(config)
     family = audio_family_of(model_type)
-    has_audio = isinstance(config.get("audio_config"), Mapping) or model_type in REFUSED
-    if not has_audio or not include_audio_tower(read_tensors(path)):
+    tensors = read_tensors(path)
+    has_audio = family is not None or isinstance(config.get("audio_config"), Mapping)
+    if not has_audio or not include_audio_tower(tensors):
         return AudioSupport()
     if family is None:
-        reason = REFUSED.get(model_type, f"audio of {model_type} models is not supported")
-        return AudioSupport(problem=reason)
+        return AudioSupport(problem=f"audio of {model_type} models is not supported")
     for extra in ("vision", "audio"):
         if missing := missing_for(extra):
             return AudioSupport(problem=f"audio needs {missing}")
     try:
-        return AudioSupport(recipe=family.recipe(_read_files(path, config)))
+        files = _read_files(path, config, [tensor.name for tensor in tensors])
+        return AudioSupport(recipe=family.recipe(files))
     except (UnclearError, BrokenModel) as error:
         return AudioSupport(problem=f"its files do not describe its audio input: {error}")
 
 
-def _read_files(path: Path, config: Mapping[str, Any]) -> AudioFiles:
+def _read_files(path: Path, config: Mapping[str, Any], tensor_names: Collection[str]) -> AudioFiles:
     processor = read_json_object(path, "processor_config.json") or {}
     # The newer file takes precedence, but does not always have all values.
     extractor: dict[str, Any] = {}
     for values in (read_json_object(path, "preprocessor_config.json") or {}, processor):
         inner = values.get("feature_extractor", values)
         extractor |= inner if isinstance(inner, Mapping) else {}
-    return AudioFiles(config, extractor, processor)
+    return AudioFiles(config, extractor, processor, tensor_names)

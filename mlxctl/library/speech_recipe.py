@@ -4,13 +4,14 @@ A family is supported if it needs nothing beside its directory: mlx-audio would 
 and voices of others from the hub when it loads them.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from mlxctl.ir import SpeechRecipe
 from mlxctl.ir.errors import BrokenModel
-from mlxctl.ir.speech import QWEN3_TTS_MAX_FRAMES, VOXTRAL_TTS_MAX_FRAMES
+from mlxctl.ir.speech import KOKORO_MAX_FRAMES, QWEN3_TTS_MAX_FRAMES, VOXTRAL_TTS_MAX_FRAMES
 from mlxctl.library.files import read_json_object
 from mlxctl.library.names import display_name
 from mlxctl.library.safetensors_headers import read_tensors
@@ -21,7 +22,11 @@ CODEC_FOLDER = "speech_tokenizer"
 """The folder of Qwen3-TTS models with the weights of their codec."""
 
 # mlx-audio's default voices.
-_DEFAULT_VOICE, _VOXTRAL_VOICE = "alba", "casual_male"
+_DEFAULT_VOICE, _VOXTRAL_VOICE, _KOKORO_VOICE = "alba", "casual_male", "af_heart"
+# The first letter of Kokoro's American and British voices.
+_ENGLISH_VOICES = ("a", "b")
+# Arrays of the size of its sound that a residual block holds.
+_KOKORO_COPIES = 4
 _MAX_VOICES = 1000
 # Policies: a sentence of 300 characters with instructions and a recording of ten seconds, and what mlx-audio
 # writes at most for it.
@@ -36,8 +41,9 @@ def speech_family(config: Mapping[str, Any], name: str) -> str | None:
     Conversions of Soprano have the type of their language model: only `name` tells them from others.
     """
     model_type = str(config.get("model_type") or config.get("architecture") or "")
-    if not model_type and {"flow_lm", "mimi"} <= config.keys():
-        return "pocket_tts"
+    for family, fields in _FIELDS.items():
+        if not model_type and fields <= config.keys():
+            return family
     if model_type == "qwen3" and "soprano" in name.lower():
         return "soprano"
     family = _MODEL_TYPES.get(model_type, model_type)
@@ -77,7 +83,7 @@ def _read_qwen3_tts(path: Path, config: Mapping[str, Any]) -> SpeechRecipe:
     if not isinstance(talker, dict):
         raise _broken(path, "has no talker_config in config.json")
     kind = config.get("tts_model_type", "base")
-    # A step merges the caches of all requests into new ones.
+    # The caches of requests are merged into new ones when another begins or ends.
     request_bytes = 2 * _cache_bytes(path, talker, num_tokens=_PROMPT_TOKENS + QWEN3_TTS_MAX_FRAMES)
     voices = sorted(talker.get("spk_id") or {})
     languages = sorted(name for name in talker.get("codec_language_id") or {} if "dialect" not in name)
@@ -152,12 +158,41 @@ def _read_voxtral_tts(path: Path, config: Mapping[str, Any]) -> SpeechRecipe:
     )
 
 
+def _read_kokoro(path: Path, config: Mapping[str, Any]) -> SpeechRecipe:
+    if missing := missing_for("kokoro"):
+        raise _broken(path, f"needs {missing}, which is for Python before 3.13")
+    voices = {name for name in _files(path / "voices") if name.startswith(_ENGLISH_VOICES)}
+    if not voices:
+        raise _broken(path, "has no English voices (voices/a*.safetensors or voices/b*.safetensors)")
+    if not isinstance(config.get("vocab"), dict):
+        raise _broken(path, "has no vocab in config.json")
+    layers = config.get("istftnet")
+    rates = layers.get("upsample_rates") if isinstance(layers, dict) else None
+    if not isinstance(rates, list) or not all(isinstance(rate, int) and 0 < rate < 1000 for rate in rates):
+        raise _broken(path, f"has no usable upsample_rates in config.json: {rates!r}")
+    # Two frames for each, in float32: states of the last layers and what they are computed from.
+    places = 2 * KOKORO_MAX_FRAMES * math.prod(rates)
+    width = _size(path, layers, "upsample_initial_channel") >> len(rates)
+    return SpeechRecipe(
+        family="kokoro",
+        sample_rate=_rate(path, config.get("sample_rate", 24_000)),
+        voices=sorted(voices),
+        default_voice=_KOKORO_VOICE if _KOKORO_VOICE in voices else min(voices),
+        takes_speed=True,
+        latin_only=True,
+        request_bytes=4 * _KOKORO_COPIES * places * max(1, width),
+    )
+
+
 _READERS: dict[str, Callable[[Path, Mapping[str, Any]], SpeechRecipe]] = {
     "qwen3_tts": _read_qwen3_tts,
     "soprano": _read_soprano,
     "pocket_tts": _read_pocket_tts,
     "voxtral_tts": _read_voxtral_tts,
+    "kokoro": _read_kokoro,
 }
+_FIELDS = {"pocket_tts": {"flow_lm", "mimi"}, "kokoro": {"istftnet", "plbert"}}
+"""What the configuration of a family has that names no type."""
 _MODEL_TYPES = {"gradium_phonon_tts": "pocket_tts"}
 SPEECH_FAMILIES = tuple(_READERS)
 """The families that can speak here."""

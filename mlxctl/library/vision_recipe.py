@@ -3,7 +3,7 @@
 Reads `config.json`, `processor_config.json`, `preprocessor_config.json` and `video_preprocessor_config.json`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,24 +36,29 @@ def read_vision_recipe(path: Path, config: Mapping[str, Any]) -> VisionSupport:
     Raises BrokenModel only for unreadable files.
     """
     config = whole_config(config)
-    vision = config.get("vision_config")
-    if not isinstance(vision, Mapping) or not include_vision_tower(read_tensors(path)):
+    model_type = str(config.get("model_type"))
+    family = vision_family_of(model_type)
+    # Some configurations leave the values of their class out.
+    vision = config.get("vision_config", None if family is None else {})
+    tensors = read_tensors(path)
+    if not isinstance(vision, Mapping) or not include_vision_tower(tensors):
         return VisionSupport()
-    model_type = config.get("model_type")
-    family = vision_family_of(model_type) if isinstance(model_type, str) else None
     if family is None:
         return VisionSupport(
-            problem=REFUSED.get(str(model_type), f"images of {model_type} models are not supported")
+            problem=REFUSED.get(model_type, f"images of {model_type} models are not supported")
         )
     if missing := missing_for("vision"):
         return VisionSupport(problem=f"images need {missing}")
     try:
-        return VisionSupport(recipe=family.recipe(_read_files(path, config, vision)))
+        files = _read_files(path, config, vision, [tensor.name for tensor in tensors])
+        return VisionSupport(recipe=family.recipe(files))
     except (UnclearError, BrokenModel) as error:
         return VisionSupport(problem=f"its files do not describe its image input: {error}")
 
 
-def _read_files(path: Path, config: Mapping[str, Any], vision: Mapping[str, Any]) -> VisionFiles:
+def _read_files(
+    path: Path, config: Mapping[str, Any], vision: Mapping[str, Any], tensor_names: Collection[str]
+) -> VisionFiles:
     processor = read_json_object(path, "processor_config.json") or {}
     # The newer file takes precedence, but does not always have all values.
     image_processor: dict[str, Any] = {}
@@ -65,4 +70,6 @@ def _read_files(path: Path, config: Mapping[str, Any], vision: Mapping[str, Any]
     video = read_json_object(path, "video_preprocessor_config.json") or processor.get("video_processor")
     if not isinstance(video, Mapping):
         video = image_processor
-    return VisionFiles(config, text_part(config), vision, image_processor, processor, tokenizer, video)
+    return VisionFiles(
+        config, text_part(config), vision, image_processor, processor, tokenizer, video, tensor_names
+    )

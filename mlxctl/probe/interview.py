@@ -211,7 +211,7 @@ class Interview:
         try:
             async with (
                 asyncio.timeout(self._deadline_seconds),
-                aclosing(self._session.speak(command)) as spoken,
+                aclosing(self._session.stream_job(command)) as spoken,
             ):
                 async for report in spoken:
                     samples.append(report.samples)

@@ -90,6 +90,7 @@ class SpeechFacts(Struct, frozen=True, kw_only=True):
     sample_rate: int
     clones_voices: bool
     follows_instructions: bool
+    takes_speed: bool
 
 
 class Model(Struct, frozen=True, kw_only=True):
@@ -115,6 +116,10 @@ class Model(Struct, frozen=True, kw_only=True):
     dimensions: int | None
     capabilities: Capabilities
     supports_tools: bool
+    supports_vision: bool | None
+    supports_multi_image: bool | None
+    supports_video: bool | None
+    supports_audio_input: bool | None
     is_demo: bool
     from_library: bool
     kind: str
@@ -259,6 +264,7 @@ def speech_facts(recipe: SpeechRecipe) -> SpeechFacts:
         sample_rate=recipe.sample_rate,
         clones_voices=recipe.clones_voices,
         follows_instructions=recipe.follows_instructions,
+        takes_speed=recipe.takes_speed,
     )
 
 

@@ -20,7 +20,8 @@ _DATA_URL = re.compile(
     r"data:(?P<media_type>(?:video|image)/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE
 )
 
-Fps = Annotated[float, Meta(gt=0, le=60)]
+_MAX_FPS = 60.0
+Fps = Annotated[float, Meta(gt=0, le=_MAX_FPS)]
 MaxFrames = Annotated[int, Meta(ge=1, le=1024)]
 Frames = Annotated[list[str], Meta(max_length=MAX_MESSAGES)]
 
@@ -36,7 +37,12 @@ class VideoOptions(Struct, kw_only=True):
 
 
 class ProcessorOptions(VideoOptions, forbid_unknown_fields=True):
-    """vLLM's options of the processor for all clips of a request."""
+    """vLLM's options of the processor for all clips of a request.
+
+    `num_frames` are chosen of a clip, whatever its length. A client's own frames are all read.
+    """
+
+    num_frames: MaxFrames | None = None
 
 
 class VideoUrl(Struct):
@@ -137,7 +143,10 @@ def with_options(messages: tuple[Message, ...], options: ProcessorOptions | None
     return tuple(replace(message, parts=tuple(map(chosen, message.parts))) for message in messages)
 
 
-def _with_defaults(clip: VideoPart, options: VideoOptions) -> VideoPart:
+def _with_defaults(clip: VideoPart, options: ProcessorOptions) -> VideoPart:
     fps = options.fps if clip.fps is None else clip.fps
     max_frames = options.max_frames if clip.max_frames is None else clip.max_frames
+    if options.num_frames is not None and not clip.has_frames:
+        fps = _MAX_FPS if fps is None else fps
+        max_frames = options.num_frames if max_frames is None else max_frames
     return replace(clip, fps=fps, max_frames=max_frames)

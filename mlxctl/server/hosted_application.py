@@ -40,9 +40,10 @@ class HostedApplication:
         The disk cache is enabled. With `in_process`, the engine is a thread. Raises SettingsError and
         ModelError.
         """
-        # Other users of the engine must set a directory.
-        directory = settings.engine.cache_dir or locations.cache_directory()
-        settings = replace(settings, engine=replace(settings.engine, cache_dir=directory))
+        # Other users of the engine must set a directory. Several ranks have no disk cache.
+        if not settings.engine.is_group:
+            directory = settings.engine.cache_dir or locations.cache_directory()
+            settings = replace(settings, engine=replace(settings.engine, cache_dir=directory))
         services = build_services(
             settings,
             probes_unknown=settings.model.probe_unknown,

@@ -13,6 +13,7 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
     "heic": {"pillow_heif": "pillow-heif"},
     "pdf": {"pypdfium2": "pypdfium2", "PIL": "Pillow"},
     "audio": {"mlx_audio": "mlx-audio", "miniaudio": "miniaudio", "soundfile": "soundfile"},
+    "kokoro": {"misaki": "misaki"},
     "espeak": {"espeakng_loader": "espeakng-loader"},
     "policy": {"cryptography": "cryptography"},
     "oidc": {"joserfc": "joserfc"},

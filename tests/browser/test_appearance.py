@@ -58,6 +58,7 @@ def test_nothing_is_wider_than_a_phone_nor_cut_off(browser: Browser, server: Ser
     is_cut_off = "[...document.querySelectorAll('.scroll')].map(node => node.scrollWidth > node.clientWidth)"
     assert not any(tab.evaluate(is_cut_off))
     open_chat(tab, server)
+    expect(tab.get_by_role("heading", name="What can I help with?")).to_be_in_viewport(ratio=1)
     ask(tab, "Hello!")
     widths = [tab.evaluate("document.documentElement.scrollWidth")]
     for section in ("Models", "Requests", "Cache"):

@@ -41,6 +41,7 @@ def test_chat_is_renamed_pinned_and_deleted(page: Page, server: ServerProcess) -
     ask(page, "Hello!")
     act(page, "Hello!", "Rename")
     expect(page.locator(".chats .title")).to_have_text("Greeting")
+    expect(page.locator("#title")).to_have_text("Greeting")
     act(page, "Greeting", "Pin")
     expect(page.locator(".chats h2")).to_have_text("Pinned")
     act(page, "Greeting", "Delete")
@@ -58,8 +59,9 @@ def test_exported_chat_opens_in_the_terminal_and_in_the_page(
     ask(page, "Hello!")
     page.get_by_role("button", name="Try again").click()
     expect(page.locator(".branches")).to_have_text("2/2")
+    page.get_by_role("button", name="Actions of this chat").click()
     with page.expect_download() as download:
-        act(page, "Hello!", "Save as JSON")
+        page.get_by_role("menuitem", name="Save as JSON").click()
     download.value.save_as(tmp_path / "chat.json")
     system_prompt, messages = load_exported(tmp_path / "chat.json")
     assert system_prompt == "Be brief."
@@ -67,6 +69,7 @@ def test_exported_chat_opens_in_the_terminal_and_in_the_page(
     act(page, "Hello!", "Delete")
     page.locator("#chats input[type=file]").set_input_files(tmp_path / "chat.json")
     expect(page.locator(".branches")).to_have_text("2/2")
+    expect(page.locator(".user .body")).to_have_text("Hello!")
     expect(page.locator(".chats .title")).to_have_text("Hello!")
 
 

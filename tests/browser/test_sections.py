@@ -19,6 +19,19 @@ def test_models_are_listed_and_can_be_pinned(page: Page, server: ServerProcess) 
     expect(served.get_by_role("button", name="Pin", exact=True)).to_be_visible()
 
 
+def test_model_of_another_server_is_neither_loaded_nor_pinned_here(page: Page, server: ServerProcess) -> None:
+    listed = httpx.get(f"{server.url}/v1/models").json()
+    listed["data"][0]["remote"] = "studio"
+    page.route("**/v1/models", lambda route: route.fulfill(json=listed))
+    page.goto(f"{server.url}/#models")
+    served = page.get_by_role("table").first
+    expect(served).to_contain_text("on studio")
+    expect(served.get_by_role("button")).to_have_count(0)
+    page.get_by_role("link", name="Chat", exact=True).click()
+    page.locator("#model").click()
+    expect(page.get_by_role("menuitemradio")).to_contain_text("on studio")
+
+
 def test_running_download_shows_progress_and_is_cancelled(page: Page, server: ServerProcess) -> None:
     httpx.post(f"{server.url}/downloads", json={"repo": SLOW_REPOSITORY}).raise_for_status()
     page.goto(f"{server.url}/#models")

@@ -61,7 +61,7 @@ def run(server: HostedServer, *arguments: str, key: str = "secret", code: int = 
 
 def leaves(server: HostedServer) -> list[str]:
     """Return the keys that `ls` lists."""
-    return [line.split()[0] for line in run(server, "ls").splitlines()[1:]]
+    return [line.split()[0] for line in run(server, "ls").splitlines()[2:]]
 
 
 def test_tree_shows_shared_prefix_once_and_both_branches(filled: HostedServer) -> None:

@@ -125,7 +125,7 @@ def test_empty_directory_is_a_one_line_message(tmp_path: Path) -> None:
 
 def leaves(directory: Path) -> list[str]:
     """Return the keys that `ls` lists."""
-    return [line.split()[0] for line in run(directory, "ls").splitlines()[1:]]
+    return [line.split()[0] for line in run(directory, "ls").splitlines()[2:]]
 
 
 def test_ls_on_disk_needs_no_server(filled: Path) -> None:
@@ -136,7 +136,7 @@ def test_ls_on_disk_needs_no_server(filled: Path) -> None:
     assert {(chunk["num_hits"], chunk["used_at"], chunk["memory_bytes"]) for chunk in chunks} == {
         (None, None, 0)
     }
-    assert all(line.endswith("disk  (unknown model)") for line in run(filled, "ls").splitlines()[1:])
+    assert all(line.endswith("disk  (unknown model)") for line in run(filled, "ls").splitlines()[2:])
     assert len(run(filled, "tree").splitlines()) == 3
 
 
@@ -187,7 +187,7 @@ def test_default_directory_is_that_of_serve(filled: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("XDG_CACHE_HOME", str(filled.parent))
     filled.rename(filled.parent / "mlxctl")
 
-    assert len(runner.invoke(app, ["cache", "ls", "--disk"]).output.splitlines()) == 3
+    assert len(runner.invoke(app, ["cache", "ls", "--disk"]).output.splitlines()) == 4
     assert runner.invoke(app, ["cache", "verify"]).output.startswith("ok")
 
 

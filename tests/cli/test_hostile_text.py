@@ -32,6 +32,7 @@ QUICK = "--rounds 1 --warmups 0 --out RESULTS --url URL"
 # one that is refused before an engine starts.
 CALLS: dict[str, list[str]] = {
     "serve": ["UNUSABLE --port 0"],
+    "rank": ["1 MODEL --hosts HOSTS"],
     "chat": ["hello --url URL", "hello --url URL --tools", "--list"],
     "run": ["UNUSABLE hello --local"],
     "speak": ["--list-voices --url URL", "hello -o SOUND --url URL", "hello -m UNUSABLE --local -o SOUND"],
@@ -187,6 +188,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[s
     (home / "settings.toml").write_text(f"[library]\nmodels_dirs = [{str(home / 'models')!r}]\n")
     (home / "request.json").write_text('{"messages": []}')
     (home / "rules.json").write_text("{}")
+    (home / "hosts.json").write_text(json.dumps([[TEXT], [TEXT]]))
     (home / "empty").mkdir()
     write_hostile_gguf(home / "model.gguf")
     with wave.open(str(home / "talk.wav"), "wb") as talk:
@@ -213,6 +215,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[s
             "GGUF": [str(home / "model.gguf")],
             "SETTINGS": [str(home / "settings.toml")],
             "REQUEST": [str(home / "request.json")],
+            "HOSTS": [str(home / "hosts.json")],
             "RULES": [str(home / "rules.json")],
             "EMPTY": [str(home / "empty")],
             "RESULT": [str(home / "result.json")],

@@ -12,12 +12,14 @@ from typing import Any
 from mlxctl.engine import (
     EngineClient,
     EngineProcess,
+    EngineRanks,
     InlineEngine,
     RowUpdate,
     Score,
     Submit,
     TokenStream,
 )
+from mlxctl.engine.client.launcher import Launcher
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.ir import CacheOptions, ModelSpec, ProcessedImage, SamplingParams
 from mlxctl.ir.tokens import pack
@@ -59,9 +61,12 @@ async def running_engine(
     It has ended when the block is left.
     """
     chosen = settings or EngineSettings(max_rows=8)
-    client = EngineClient(
-        EngineProcess(chosen) if own_process else InlineEngine(chosen), chosen, max_queue=max_queue
-    )
+    launcher: Launcher
+    if chosen.is_group:
+        launcher = EngineRanks(chosen)
+    else:
+        launcher = EngineProcess(chosen) if own_process else InlineEngine(chosen)
+    client = EngineClient(launcher, chosen, max_queue=max_queue)
     await client.start([*sources(names), *models])
     try:
         await client.wait_ready()

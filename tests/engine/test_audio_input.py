@@ -11,6 +11,8 @@ import mlx_vlm.utils
 import numpy as np
 import pytest
 from mlx_vlm.generate.ar import generate_step
+from mlx_vlm.models import gemma3n
+from mlx_vlm.models.phi4mm import processing_phi4mm
 
 from mlxctl.engine.vision.families.gemma4 import AudioEncoder
 from mlxctl.engine.vision.language_model import VisionLanguageModel
@@ -21,9 +23,10 @@ from mlxctl.ir.errors import SequenceFailed
 from mlxctl.library import read_model
 from tests import tiny_models
 from tests.tiny_models.audio_samples import wav
+from tests.tiny_models.small_towers import small_towers
 
 from .harness import Output
-from .test_vision_families import NUM_TOKENS, ours
+from .test_vision_families import NUM_TOKENS, ours, scaled_embeddings
 from .vision_harness import answer, prepared, seeing_engine
 
 QUESTION = TextPart(text="What is said?")
@@ -39,13 +42,18 @@ def sweep(seed: int, seconds: float) -> AudioPart:
 
 @pytest.mark.filterwarnings("ignore")  # of processors
 @pytest.mark.parametrize("name", tiny_models.HEARER_NAMES)
-def test_prompt_and_answer_equal_mlx_vlm(name: str) -> None:
+def test_prompt_and_answer_equal_mlx_vlm(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_models.model(name)
+    recipe = read_model(model).audio
+    assert recipe is not None
+    monkeypatch.setattr(gemma3n.Model, "get_input_embeddings", scaled_embeddings)
+    monkeypatch.setattr(processing_phi4mm, "AUDIO_TOKEN_INDEX", recipe.audio_token_id)
     clips = [sweep(1, 1.3), sweep(2, 1.3)]
     prompt = prepared(model, clips[0], QUESTION, *clips[1:])
-    token_ids, answer = theirs(model, clips)
-    assert list(prompt.token_ids) == token_ids
-    assert ours(model, prompt) == answer
+    with small_towers():
+        token_ids, answer = theirs(model, clips)
+        assert list(prompt.token_ids) == token_ids
+        assert ours(model, prompt) == answer
 
 
 def test_audio_is_not_encoded_again_with_its_prefix_or_after_a_restart(

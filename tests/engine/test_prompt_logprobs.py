@@ -9,7 +9,7 @@ import pytest
 from mlx_lm import load
 
 from mlxctl.engine import EngineClient
-from mlxctl.engine.generation import runner
+from mlxctl.engine.generation import prompt_scores
 from mlxctl.ir import CacheOptions, SamplingParams
 from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
@@ -38,7 +38,7 @@ async def score(client: EngineClient, name: str, prompt: list[int], *, max_token
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_prompt_scores_equal_those_of_one_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "_LOGITS_BYTES", 5 * 4 * 512)
+    monkeypatch.setattr(prompt_scores, "_LOGITS_BYTES", 5 * 4 * 512)
 
     async def run() -> list[Output]:
         async with running_engine(name, settings=SMALL_CHUNKS) as client:

@@ -46,7 +46,7 @@ def speaking_engine(*names: str, others: tuple[str, ...] = ()) -> AbstractAsyncC
 
 async def speak(client: EngineClient, asked: dict[str, Any]) -> Any:
     """All samples of a text."""
-    reports = [report async for report in client.speak(partial(Speak, **asked))]
+    reports = [report async for report in client.stream_job(partial(Speak, **asked))]
     assert [report.is_last for report in reports] == [False] * (len(reports) - 1) + [True]
     return np.frombuffer(b"".join(report.samples for report in reports), "<f4")
 

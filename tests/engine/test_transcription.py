@@ -18,6 +18,7 @@ from mlxctl.engine.backend import CPU
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.wire.jobs import Transcribe
 from mlxctl.engine.workload import DecodeLoad, WorkloadContext
+from mlxctl.formats.adapters import create_adapter
 from mlxctl.ir import TranscriptionRecipe, WhisperTokens
 from mlxctl.ir.errors import BrokenModel, ModelInUse, SequenceFailed
 from mlxctl.library import read_model
@@ -30,6 +31,7 @@ from tests.tiny_models.audio_samples import speech_audio
 from .harness import finish, submit
 
 FACTS = read_model(tiny_models.trained("whisper_words"))
+ADAPTER = create_adapter(FACTS, name="whisper_words")
 
 
 def recipe() -> TranscriptionRecipe:
@@ -121,6 +123,23 @@ def test_sampling_is_deterministic_for_the_same_window() -> None:
     first, again, greedy = asyncio.run(ask())
     assert first == again
     assert first.token_ids != greedy.token_ids
+
+
+def test_a_window_is_heard_after_text_with_its_times() -> None:
+    """As in OpenAI's reference, earlier text has time tokens."""
+    first = tokens().first_time
+    words = ADAPTER.vocabulary.encode(" our garden is green")
+    timed = [first + 10, *words, first + 70]
+
+    async def ask(client: EngineClient, before: list[int]) -> list[int]:
+        written = (await client.transcribe(window(previous_ids=before))).token_ids
+        return [token_id for token_id in written if token_id < tokens().end]
+
+    async def ask_all() -> list[list[int]]:
+        async with hearing_engine() as client:
+            return [await ask(client, before) for before in ([], timed, timed * 3)]
+
+    assert asyncio.run(ask_all()) == [ADAPTER.vocabulary.encode(" please open the window")] * 3
 
 
 def test_prompt_holds_previous_text_language_and_task() -> None:

@@ -24,19 +24,34 @@ FILES = tuple(noise(seed).data for seed in range(5))
 CLIP = VideoPart(files=FILES, has_frames=True, fps=FPS)
 
 
+# What processors replace in each.
+_SHOWN = {
+    "qwen2_vl": "<|vision_start|><|video_pad|><|vision_end|>",
+    "qwen2_5_vl": "<|vision_start|><|video_pad|><|vision_end|>",
+    "qwen3_vl": "<|vision_start|><|video_pad|><|vision_end|>",
+    "qwen3_5_seer": "<|vision_start|><|video_pad|><|vision_end|>",
+    "qwen4_exp_seer": "<|vision_start|><|video_pad|><|vision_end|>",
+    "gemma4_seer": "<|video|>",
+    "gemma4_unified": "<|video|>",
+    "minicpmv4_6": "<|video_pad|>",
+    "glm5_next_seer": "<|begin_of_video|><|video|><|end_of_video|>",
+}
+
+
 @pytest.mark.filterwarnings("ignore")  # of processors
-@pytest.mark.parametrize("name", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5_seer", "gemma4_seer"])
+@pytest.mark.parametrize("name", _SHOWN)
 def test_prompt_and_answer_equal_mlx_vlm(name: str) -> None:
     model = tiny_models.model(name)
     prompt = prepared(model, CLIP, QUESTION)
-    whole, processor = mlx_vlm.utils.load(str(model))
-    shown = "<|video|>" if name == "gemma4_seer" else "<|vision_start|><|video_pad|><|vision_end|>"
-    metadata = {"frames_indices": range(len(FILES)), "fps": FPS}
+    whole, processor = mlx_vlm.utils.load_model(model), mlx_vlm.utils.load_processor(model)
+    seconds = [place / FPS for place in range(len(FILES))]
+    metadata = {"frames_indices": range(len(FILES)), "fps": FPS, "timestamps": seconds}
+    knows_times = name.startswith(("qwen3", "qwen4", "glm5"))
     inputs: dict[str, Any] = dict(
         processor(
-            text=[f"<|im_start|>user\n{shown}{QUESTION.text}<|im_end|>\n<|im_start|>assistant\n"],
+            text=[f"<|im_start|>user\n{_SHOWN[name]}{QUESTION.text}<|im_end|>\n<|im_start|>assistant\n"],
             videos=[_pixels()],
-            **({"video_metadata": [metadata]} if name.startswith("qwen3") else {"fps": FPS}),
+            **({"video_metadata": [metadata]} if knows_times else {"fps": FPS}),
         )
     )
     token_ids = mx.array(inputs.pop("input_ids"))
@@ -68,7 +83,9 @@ def test_glm_reads_the_seconds_after_each_group_as_transformers_writes_them() ->
     assert ours(model, prompt) == _answer(whole, token_ids, inputs)
 
 
-@pytest.mark.parametrize(("name", "text"), [("lfm2_vl", ""), ("internvl_chat", "Frame{}: ")])
+@pytest.mark.parametrize(
+    ("name", "text"), [("lfm2_vl", ""), ("internvl_chat", "Frame{}: "), ("gemma3_seer", "")]
+)
 def test_frames_are_images_of_other_families(name: str, text: str) -> None:
     # InternVL reads a picture of this size as one tile.
     frames = [noise(seed, width=32, height=32) for seed in range(3)]
@@ -87,6 +104,9 @@ def _pixels() -> Any:
 
 def _answer(whole: Any, token_ids: mx.array, inputs: dict[str, Any]) -> list[int]:
     inputs.pop("attention_mask", None)
+    inputs = {
+        name: mx.array(value) if isinstance(value, np.ndarray) else value for name, value in inputs.items()
+    }
     steps = generate_step(
         token_ids,
         whole,

@@ -27,6 +27,8 @@ from mlxctl.ir.errors import BrokenModel, SequenceFailed
 from mlxctl.state.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import Output, finish, result_of, running_engine, submit
+from tests.tiny_models.families import attention, qwen3_family
+from tests.tiny_models.writer import build
 
 NUM_TOKENS = 8
 PROMPTS = [
@@ -154,6 +156,21 @@ def test_model_that_no_class_can_load_is_refused(
     with pytest.raises(BrokenModel, match=message) as refused:
         load(path)
     assert "\n" not in str(refused.value)
+
+
+def test_encoder_with_decoder_is_refused(tmp_path: Path) -> None:
+    sizes = {f"{part}_{name}": 1 for part in ("encoder", "decoder") for name in ("layers", "attention_heads")}
+    widths = {"d_model": 16, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "hidden_size": 16}
+    vision = {
+        "model_type": "davit", "depths": [1], "dim_embed": [16], "num_heads": [1], "num_groups": [1],
+        "patch_size": [7], "patch_stride": [4], "patch_padding": [3], "patch_prenorm": [False],
+        "hidden_size": 16,
+    }  # fmt: skip
+    text = {**attention("florence2"), **sizes, **widths}
+    config = {"model_type": "florence2", "text_config": text, "vision_config": vision}
+    build(qwen3_family("florence2", config, is_of_mlx_vlm=True), tmp_path)
+    with pytest.raises(BrokenModel, match="has no language model that writes token by token"):
+        load(tmp_path)
 
 
 def test_table_outside_of_the_directory_is_refused(tmp_path: Path) -> None:

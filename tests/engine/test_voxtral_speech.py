@@ -78,7 +78,7 @@ def test_samples_equal_those_of_mlx_audio_for_the_seed() -> None:
     async def ask(voice: str) -> tuple[Any, list[int]]:
         async with running_engine(models=[facts.spec("voxtral")]) as client:
             command = partial(Speak, model="voxtral", text="Hello.", seed=4, voice=voice)
-            sounds = [report async for report in client.speak(command) if report.samples]
+            sounds = [report async for report in client.stream_job(command) if report.samples]
             samples = np.frombuffer(b"".join(sound.samples for sound in sounds), "<f4")
             return samples, [sound.num_audio_tokens for sound in sounds]
 

@@ -14,8 +14,14 @@ def at(seconds: float) -> int:
     return FIRST_TIME + round(seconds * 50)
 
 
-def segment(start: float, end: float, *words: int) -> WindowSegment:
-    return WindowSegment(start=round(start * 16_000), end=round(end * 16_000), token_ids=words)
+def segment(start: float, end: float, *words: int, timed: tuple[int, ...] = ()) -> WindowSegment:
+    """A segment, by default between both of its times."""
+    return WindowSegment(
+        start=round(start * 16_000),
+        end=round(end * 16_000),
+        token_ids=words,
+        timed_ids=timed or (at(start), *words, at(end)),
+    )
 
 
 def test_one_complete_segment_consumes_the_window() -> None:
@@ -38,8 +44,10 @@ def test_unfinished_segment_starts_the_next_window() -> None:
 
 
 def test_text_without_end_time_fills_the_window() -> None:
-    assert split_window([at(0.4), 1, 2], TOKENS, num_samples=WINDOW).segments == (segment(0.4, 2, 1, 2),)
-    assert split_window([1], TOKENS, num_samples=WINDOW).segments == (segment(0, 2, 1),)
+    opened = [at(0.4), 1, 2]
+    expected = segment(0.4, 2, 1, 2, timed=tuple(opened))
+    assert split_window(opened, TOKENS, num_samples=WINDOW).segments == (expected,)
+    assert split_window([1], TOKENS, num_samples=WINDOW).segments == (segment(0, 2, 1, timed=(1,)),)
 
 
 def test_empty_text_gives_no_segment() -> None:

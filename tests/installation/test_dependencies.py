@@ -45,6 +45,8 @@ OPTIONAL = {
     "mlxctl/engine/audio/workload.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/loading/audio_modules.py": {"mlx_audio", "transformers"},  # library/speech_recipe.py
     "mlxctl/engine/speech/streaming_state.py": {"mlx_audio"},  # library/speech_recipe.py
+    "mlxctl/engine/speech/kokoro.py": {"mlx_audio"},  # library/speech_recipe.py
+    "mlxctl/engine/speech/qwen3_batch.py": {"mlx_audio"},  # library/speech_recipe.py
     "mlxctl/engine/speech/pocket_tts.py": {"mlx_audio"},  # library/speech_recipe.py
     "mlxctl/engine/speech/qwen3_tts.py": {"mlx_audio"},  # library/speech_recipe.py
     "mlxctl/engine/speech/soprano.py": {"mlx_audio"},  # library/speech_recipe.py

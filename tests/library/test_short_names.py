@@ -61,7 +61,7 @@ def test_other_names_are_no_short_names(name: str) -> None:
     [
         ("gemma3:9b", ["gemma3:1b", "gemma3:4b", "gemma3:12b", "gemma3:27b"]),
         ("gemma-3-9b", ["gemma3:1b", "gemma3:4b", "gemma3:12b", "gemma3:27b"]),
-        ("qwen4:9b", ["qwen3:8b", "qwen3.6:27b", "qwen3.5:9b", "qwen2.5:7b"]),
+        ("qwen4:9b", ["qwen3:8b", "qwen3.8:27b", "qwen3.6:27b", "qwen3.5:9b"]),
         ("gpt-4o", ["gpt-oss"]),
         ("smollm", ["smollm3", "smollm2"]),
         ("claude-sonnet-4", []),

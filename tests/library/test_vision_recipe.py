@@ -74,15 +74,31 @@ def test_conversion_without_vision_tower_is_a_text_model(model: Path) -> None:
 
 
 def test_text_model_has_no_vision_problem(model: Path) -> None:
-    change(model, "config.json", vision_config=None)
+    change(without_vision_tower(model), "config.json", vision_config=None)
     facts = read_model(model)
     assert (facts.vision, facts.vision_problem) == (None, None)
 
 
-def test_unsupported_vision_type_has_a_problem(model: Path) -> None:
-    change(model, "config.json", model_type="mllama")
+@pytest.mark.parametrize(
+    ("model_type", "reason"), [("janus", ""), ("mllama", ": they read images by cross-attention")]
+)
+def test_unsupported_vision_type_has_a_problem(model: Path, model_type: str, reason: str) -> None:
+    change(model, "config.json", model_type=model_type)
     facts = read_model(model)
-    assert (facts.vision, facts.vision_problem) == (None, "images of mllama models are not supported")
+    assert facts.vision is None
+    assert str(facts.vision_problem).startswith(f"images of {model_type} models are not supported{reason}")
+
+
+def test_adapters_apart_from_the_weights_are_a_problem(tmp_path: Path) -> None:
+    import mlx.core as mx
+
+    model = Path(shutil.copytree(tiny_models.model("phi4mm"), tmp_path / "phi4mm"))
+    weights: dict[str, Any] = dict(mx.load(str(model / "model.safetensors")))  # type: ignore[arg-type]
+    weights["model.layers.0.self_attn.qkv_proj.lora_A.speech.weight"] = mx.zeros((2, 64))
+    mx.save_safetensors(str(model / "model.safetensors"), weights, metadata={"format": "mlx"})
+    facts = read_model(model)
+    for problem in (facts.vision_problem, facts.audio_problem):
+        assert "its LoRA adapters for images and audio are apart from its weights" in str(problem)
 
 
 def test_vision_model_without_packages_serves_text(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

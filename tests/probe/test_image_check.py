@@ -35,18 +35,19 @@ def blind(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown", "video"),
+    ("name", "shown", "video", "tells_order"),
     [
-        ("pixtral_colors", "[IMG][IMG][IMG][IMG][IMG_BREAK]", "[IMG_END][IMG]"),
+        ("pixtral_colors", "[IMG][IMG][IMG][IMG][IMG_BREAK]", "[IMG_END][IMG]", "no"),
         (
             "qwen2_5_vl_colors",
             f"<|vision_start|>{'<|image_pad|>' * 16}<|vision_end|>",
             f"<|vision_start|>{'<|video_pad|>' * 4}",
+            "yes",
         ),
     ],
 )
 def test_model_that_names_every_color_has_vision(
-    name: str, shown: str, video: str, store: CapabilityStore
+    name: str, shown: str, video: str, tells_order: str, store: CapabilityStore
 ) -> None:
     found = findings(tiny_models.trained(name), store)
     vision = found["vision"]
@@ -54,6 +55,7 @@ def test_model_that_names_every_color_has_vision(
     assert [exchange.output for exchange in vision.exchanges] == ["Red.", "Green.", "Blue."]
     assert shown in vision.exchanges[0].prompt
     assert "videos of 2 in order" in found["video"].reason
+    assert (found["multi_image"].verdict, found["video"].verdict) == (tells_order, tells_order)
     assert video in found["video"].exchanges[0].prompt
 
 

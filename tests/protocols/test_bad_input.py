@@ -476,7 +476,7 @@ CASES: dict[str, tuple[Callable[[], Parse], dict[str, Any], dict[str, str], Call
 
 
 def wrong_types(protocol: str) -> Iterator[tuple[str, str]]:
-    """Yield paths of a body with kinds they may not have."""
+    """Yield each path of a body with each kind it excludes."""
     for path, right in CASES[protocol][2].items():
         for kind in sorted(SAMPLES.keys() - right.split()):
             yield path, kind

@@ -73,6 +73,16 @@ def test_options_of_a_request_hold_for_clips_that_set_none() -> None:
     assert (found.fps, found.max_frames) == (1, 10)
 
 
+def test_number_of_frames_is_chosen_of_files_only() -> None:
+    options = {"mm_processor_kwargs": {"num_frames": 6}}
+    file = part_of("chat", {"type": "video_url", "video_url": MP4}, **options)
+    frames = part_of("chat", {"type": "video", "video": [FRAME, FRAME]}, **options)
+    assert isinstance(file, VideoPart)
+    assert isinstance(frames, VideoPart)
+    assert (file.fps, file.max_frames) == (60, 6)
+    assert (frames.fps, frames.max_frames) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("part", "more", "param"),
     [

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mlxctl.ir.models import ProbeVerdict, media_support
 from mlxctl.library import demo
 from mlxctl.library.fingerprint import fingerprint
 from mlxctl.state.stores import QUESTIONS, CapabilityStore, Finding
@@ -86,6 +87,24 @@ def test_store_of_a_newer_version_is_a_warning(store_file: Path, caplog: pytest.
         assert ask_with_tools(server).status_code == 200
     assert caplog.text.count("newer mlxctl") == 1
     assert caplog.text.count("was never probed") == 1
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "images", "expected"),
+    [
+        ({}, False, (False, False, False)),
+        ({}, True, (True, None, None)),
+        ({"vision": "yes", "multi_image": "yes", "video": "no"}, True, (True, True, False)),
+        ({"vision": "no", "video": "unknown"}, True, (False, None, None)),
+        ({"vision": "yes", "video": "yes"}, False, (False, False, False)),
+    ],
+)
+def test_probing_decides_which_media_are_supported(
+    verdicts: dict[str, ProbeVerdict], images: bool, expected: tuple[bool | None, ...]
+) -> None:
+    found = media_support(verdicts, images=images, audio=False)
+    names = ("supports_vision", "supports_multi_image", "supports_video")
+    assert tuple(found[name] for name in names) == expected
 
 
 def embed(server: ServerProcess) -> httpx.Response:

@@ -17,6 +17,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from mlxctl.formats.adapters.media.resampling import Resampler
+from mlxctl.formats.adapters.media.telephone_audio import TelephoneDecoder, TelephoneEncoder
 from mlxctl.probe.questions import SPOKEN_SENTENCES
 from tests import tiny_models
 from tests.tiny_models.audio_samples import speech_audio
@@ -246,7 +247,7 @@ def creating(item: dict[str, Any], after: str | None = None) -> dict[str, Any]:
     return {"type": "conversation.item.create", "item": item, "previous_item_id": after}
 
 
-VAD = {"type": "server_vad", "idle_timeout_ms": 6000}
+VAD = {"type": "server_vad", "idle_timeout_ms": 0}
 CUT = {"item_id": "none", "content_index": 0, "audio_end_ms": 1}
 RESULT = {"type": "function_call_output", "call_id": "c", "output": ""}
 PICTURE = {"type": "message", "role": "system", "content": [{"type": "input_image"}]}
@@ -261,12 +262,8 @@ BAD: list[tuple[str | bytes | dict[str, Any], str, str | None]] = [
     ({"type": "input_audio_buffer.append", "audio": "?"}, "invalid_value", "audio"),
     ({"type": "input_audio_buffer.append", "audio": "AAAA"}, "invalid_value", "audio"),
     ({"type": "input_audio_buffer.commit"}, "input_audio_buffer_commit_empty", None),
-    (hearing(format={"type": "audio/pcmu"}), "invalid_value", "session.audio.input.format.type"),
-    (
-        hearing(turn_detection=VAD),
-        "unsupported_parameter",
-        "session.audio.input.turn_detection.idle_timeout_ms",
-    ),
+    (hearing(format={"type": "audio/opus"}), "invalid_value", "session.audio.input.format.type"),
+    (hearing(turn_detection=VAD), "invalid_value", "session.audio.input.turn_detection.idle_timeout_ms"),
     (hearing(transcription={"model": CHAT}), "model_not_supported", "model"),
     (speaking(voice="unknown"), "invalid_value", "session.audio.output.voice"),
     (speaking(speed=1.2), "invalid_value", "session.audio.output.speed"),
@@ -300,6 +297,56 @@ def test_bad_events_get_errors_and_the_session_goes_on(server: HostedServer) -> 
             )
         socket.send(json.dumps({"type": "input_audio_buffer.clear"}))
         assert json.loads(socket.recv())["type"] == "input_audio_buffer.cleared"
+
+
+def test_a_telephone_speaks_and_hears_in_its_format(sdk: openai.OpenAI) -> None:
+    sound = spoken(SPOKEN_SENTENCES[0])
+    formats: Any = {
+        "type": "realtime",
+        "audio": {
+            "input": {
+                "format": {"type": "audio/pcmu"},
+                "turn_detection": None,
+                "transcription": {"model": HEARS},
+            },
+            "output": {"format": {"type": "audio/pcma"}},
+        },
+    }
+    heard, answers = TelephoneEncoder("audio/pcmu"), TelephoneDecoder("audio/pcma")
+    with sdk.realtime.connect(model=CHAT) as session:
+        session.session.update(session=formats)
+        updated = until(session, "session.updated")[-1].session.audio
+        session.input_audio_buffer.append(audio=b64encode(heard.feed(sound) + heard.finish()).decode())
+        session.input_audio_buffer.commit()
+        session.response.create()
+        events = until(session, "response.done")
+    assert (updated.input.format.type, updated.output.format.type) == ("audio/pcmu", "audio/pcma")
+    by_kind = {event.type: event for event in events}
+    completed = by_kind["conversation.item.input_audio_transcription.completed"]
+    assert completed.transcript == "please open the window"
+    said = b"".join(b64decode(each.delta) for each in events if each.type == "response.output_audio.delta")
+    samples = np.frombuffer(answers.feed(said) + answers.finish(), "<i2")
+    assert len(samples) == 3 * len(said) > RATE // 10
+    assert np.abs(samples).max() > 100
+
+
+def test_a_silent_user_is_spoken_to(sdk: openai.OpenAI) -> None:
+    detection = {"type": "server_vad", "idle_timeout_ms": 100}
+    asked: Any = {"type": "realtime", **TEXT, "audio": {"input": {"turn_detection": detection}}}
+    with sdk.realtime.connect(model=CHAT) as session:
+        session.session.update(session=asked)
+        session.conversation.item.create(item=user("Hello"))  # type: ignore[arg-type]
+        session.response.create()
+        until(session, "response.done")
+        events = until(session, "response.done")
+    assert kinds(events)[:4] == [
+        "input_audio_buffer.timeout_triggered",
+        "input_audio_buffer.committed",
+        "conversation.item.added",
+        "conversation.item.done",
+    ]
+    assert events[0].item_id == events[1].item_id
+    assert events[-1].response.status == "completed"
 
 
 def test_silence_and_noise_without_words_get_no_answer(sdk: openai.OpenAI) -> None:

@@ -268,12 +268,26 @@ def test_guardrails_apply_to_prompt_and_answer(front: Front) -> None:
     assert "unspeakable" not in answer.text
 
 
+def test_web_page_chats_with_a_remote_model_and_continues_its_answer(front: Front) -> None:
+    counts = {"stream": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+    started = [*ASKED, {"role": "assistant", "content": "Well"}]
+    continued = {"messages": started, "continue_final_message": True, "add_generation_prompt": False}
+    answers = [front.chat("near", **counts), front.chat("near", **counts, **continued)]
+    assert [answer.status_code for answer in answers] == [200, 200], answers[-1].text
+    usages = [
+        json.loads(line[6:])["usage"] for line in answers[0].text.splitlines() if line.startswith("data: {")
+    ]
+    assert usages[-1]["completion_tokens"] == 2
+    assert front.near.asked[-1]["add_generation_prompt"] is False
+
+
 @pytest.mark.parametrize(
     "option",
     [
         {"n": 2},
         {"logprobs": True},
         {"stop_token_ids": [1]},
+        {"return_token_ids": True},
         {"adapter": "none-such"},
     ],
 )

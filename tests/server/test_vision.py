@@ -172,6 +172,9 @@ def test_audio_is_heard_in_every_form(openai_sdk: openai.OpenAI, model_server: H
     assert counts == {response.usage and response.usage.input_tokens}
     cards = {card["id"]: card for card in httpx.get(f"{model_server.url}/v1/models").json()["data"]}
     assert (cards[hearer]["adapter"]["takes_audio"], cards[MODEL]["adapter"]["takes_audio"]) == (True, False)
+    assert (cards[hearer]["supports_audio_input"], cards[MODEL]["supports_audio_input"]) == (True, False)
+    # Only probing finds whether a model tells images, or frames, apart.
+    assert (cards[MODEL]["supports_vision"], cards[MODEL]["supports_video"]) == (True, None)
 
 
 @pytest.mark.parametrize(

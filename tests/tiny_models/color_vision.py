@@ -1,7 +1,8 @@
 """Trains a tiny model to name an image's color: `python -m tests.tiny_models.color_vision`.
 
-Takes about a minute; the results are in `trained`. Images have one color with a little noise and up to 64
-pixels a side; some questions come without an image, and the answer says so.
+Takes a few minutes; the results are in `trained`. Images have one color with a little noise and up to 64
+pixels a side; some questions come without an image, and the answer says so. A model that tells orders is also
+asked about two images, and about clips whose color changes.
 """
 
 import copy
@@ -13,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from .color_vision_models import CELL_SIZE, COLOR_MODELS, DEVIATION, MEAN, ColorModel
+from mlxctl.probe.questions import COLORS_QUESTION, VIDEO_QUESTION
+
+from .color_vision_models import CELL_SIZE, COLOR_MODELS, DEVIATION, MEAN, ColorModel, Seen
 from .command_line import make_from_command_line
 from .families import TEMPLATES
 from .gradient_descent import descend, print_sometimes, save_weights
@@ -35,9 +38,13 @@ QUESTIONS = (
     "Tell me the color of the image.",
     "What do you see?",
 )
+PAIR_QUESTIONS = (COLORS_QUESTION, "Which colors have these images?", "Name both colors.")
+CLIP_QUESTIONS = (VIDEO_QUESTION, "Which colors does the video show?", "What do you see, in order?")
 NOTHING_SEEN = "I see no picture."
 _ROWS_PER_STEP = 16
 _NOISE = 12
+# The models scale down the frames of a clip to few cells.
+_MOST_CLIP_CELLS = 4
 _PEAK_RATE = 3e-3
 
 
@@ -62,7 +69,8 @@ def make(
     )
 
     def loss_of(model: Any, ids: mx.array, shares: mx.array, pixels: mx.array) -> mx.array:
-        logits = model.language_model(ids[:, :-1], **spec.embed(model, values, ids[:, :-1], pixels)).logits
+        inputs = spec.embed(model, values, ids[:, :-1], pixels)
+        logits = model.language_model(ids[:, :-1], **inputs).logits
         losses: mx.array = nn.losses.cross_entropy(logits, ids[:, 1:]) * shares[:, 1:]
         return losses.sum() / shares.sum()
 
@@ -89,24 +97,35 @@ def _batch(spec: ColorModel, tokenizer: Any, dice: random.Random) -> tuple[Any, 
     rows: list[tuple[list[int], list[float]]] = []
     images = []
     for _ in range(_ROWS_PER_STEP):
-        color = dice.choice(list(COLORS))
-        is_blind = dice.random() < 0.15
-        question = dice.choice(QUESTIONS)
-        image = "" if is_blind else spec.image_placeholder(num_rows, num_columns)
+        seen, question, answer, shown = _lesson(spec, dice, num_rows * num_columns)
+        image = spec.image_placeholder(num_rows, num_columns, seen=seen)
         parts = [image, question] if dice.random() < 0.5 else [question, image]
         prompt = tokenizer.encode(spec.opening + "".join(parts) + spec.closing).ids
-        answer = tokenizer.encode(
-            (NOTHING_SEEN if is_blind else color.capitalize() + ".") + spec.family.end_tokens[0]
-        ).ids
-        rows.append((prompt + answer, [0.0] * len(prompt) + [1.0] * len(answer)))
-        if not is_blind:
-            images.append(_image(color, num_rows, num_columns, dice))
+        answer_ids = tokenizer.encode(answer + spec.family.end_tokens[0]).ids
+        rows.append((prompt + answer_ids, [0.0] * len(prompt) + [1.0] * len(answer_ids)))
+        images += [_image(color, num_rows, num_columns, dice) for color in shown]
     if not images:
         return _batch(spec, tokenizer, dice)
     width = max(len(ids) for ids, _ in rows)
     ids = np.array([ids + [0] * (width - len(ids)) for ids, _ in rows], dtype=np.uint32)
     shares = np.array([share + [0.0] * (width - len(share)) for _, share in rows], dtype=np.float32)
     return ids, shares, np.stack(images)
+
+
+def _lesson(spec: ColorModel, dice: random.Random, num_cells: int) -> tuple[Seen, str, str, list[str]]:
+    """Return what is seen, the question, the answer, and the colors."""
+    first, second = dice.sample(list(COLORS), 2)
+    chance = dice.random()
+    if chance < 0.15:
+        return Seen(), dice.choice(QUESTIONS), NOTHING_SEEN, []
+    if chance < 0.45 or not spec.tells_order:
+        return Seen(num_images=1), dice.choice(QUESTIONS), f"{first.capitalize()}.", [first]
+    answer = f"{first.capitalize()}, {second}."
+    if chance < 0.7 or num_cells > _MOST_CLIP_CELLS:
+        return Seen(num_images=2), dice.choice(PAIR_QUESTIONS), answer, [first, second]
+    numbers = dice.choice(((1, 1), (2, 2), (1, 2), (2, 1)))
+    shown = [first] * numbers[0] + [second] * numbers[1]
+    return Seen(num_groups=len(shown)), dice.choice(CLIP_QUESTIONS), answer, shown
 
 
 def _image(color: str, num_rows: int, num_columns: int, dice: random.Random) -> Any:

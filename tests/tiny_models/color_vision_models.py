@@ -1,6 +1,7 @@
 """The architectures of the color models, and their image input during training."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,23 @@ CELL_SIZE = 16
 """Pixels per side of an image token."""
 
 MEAN, DEVIATION = 0.5, 0.25
+# Positions in time from a group of two frames to the next, with two frames and two positions a second.
+_GROUP_TIME = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The images of a question, or its clip's groups of frames."""
+
+    num_images: int = 0
+    num_groups: int = 0
 
 
 class ColorModel(ABC):
     """A model that learns to name colors.
 
-    `package` is that of mlx-vlm, `opening` and `closing` are the texts around a user message.
+    `package` is that of mlx-vlm, `opening` and `closing` are the texts around a user message. One that
+    `tells_order` learns to name two colors in their order.
     """
 
     family: Family
@@ -27,6 +39,7 @@ class ColorModel(ABC):
     opening: str
     closing: str
     num_steps: int
+    tells_order: bool = False
 
     @abstractmethod
     def config(self, tokenizer: Any) -> dict[str, Any]:
@@ -37,8 +50,8 @@ class ColorModel(ABC):
         """Return the fields of preprocessor_config.json."""
 
     @abstractmethod
-    def image_placeholder(self, num_rows: int, num_columns: int) -> str:
-        """Return the prompt's text for an image with these cells."""
+    def image_placeholder(self, num_rows: int, num_columns: int, *, seen: Seen) -> str:
+        """Return the prompt's text for images with these cells each."""
 
     @abstractmethod
     def embed(self, model: Any, values: dict[str, Any], ids: Any, images: Any) -> dict[str, Any]:
@@ -112,8 +125,9 @@ class PixtralColors(ColorModel):
             "size": {"longest_edge": 64},
         }
 
-    def image_placeholder(self, num_rows: int, num_columns: int) -> str:
-        return "[IMG_BREAK]".join(["[IMG]" * num_columns] * num_rows) + "[IMG_END]"
+    def image_placeholder(self, num_rows: int, num_columns: int, *, seen: Seen) -> str:
+        image = "[IMG_BREAK]".join(["[IMG]" * num_columns] * num_rows) + "[IMG_END]"
+        return image * seen.num_images
 
     def embed(self, model: Any, values: dict[str, Any], ids: Any, images: Any) -> dict[str, Any]:
         sizes = [tuple(images.shape[2:])] * images.shape[0]
@@ -137,7 +151,8 @@ class Qwen2VLColors(ColorModel):
     )  # fmt: skip
     package = "qwen2_5_vl"
     opening, closing = "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"
-    num_steps = 150
+    num_steps = 400
+    tells_order = True
 
     def config(self, tokenizer: Any) -> dict[str, Any]:
         ids = {
@@ -186,8 +201,11 @@ class Qwen2VLColors(ColorModel):
             "max_pixels": 64 * 64,
         }
 
-    def image_placeholder(self, num_rows: int, num_columns: int) -> str:
-        return f"<|vision_start|>{'<|image_pad|>' * (num_rows * num_columns)}<|vision_end|>"
+    def image_placeholder(self, num_rows: int, num_columns: int, *, seen: Seen) -> str:
+        num_cells = num_rows * num_columns
+        clip = f"<|vision_start|>{'<|video_pad|>' * (num_cells * seen.num_groups)}<|vision_end|>"
+        image = f"<|vision_start|>{'<|image_pad|>' * num_cells}<|vision_end|>"
+        return image * seen.num_images + (clip if seen.num_groups else "")
 
     def embed(self, model: Any, values: dict[str, Any], ids: Any, images: Any) -> dict[str, Any]:
         import mlx.core as mx
@@ -198,7 +216,7 @@ class Qwen2VLColors(ColorModel):
         )
         patches = mx.repeat(patches[..., None, :, :], 2, axis=-3).reshape(-1, 3 * 2 * 8 * 8)
         seen = model.vision_tower(patches, mx.array([[1, height // 8, width // 8]] * num_images))
-        is_cell = ids == values["image_token_id"]
+        is_cell = (ids == values["image_token_id"]) | (ids == values["video_token_id"])
         places = mx.maximum(mx.cumsum(is_cell.flatten().astype(mx.int32)) - 1, 0)
         words = model.language_model.model.embed_tokens(ids)
         embedded = mx.where(is_cell[..., None], seen[places].reshape(words.shape), words)
@@ -209,23 +227,26 @@ class Qwen2VLColors(ColorModel):
 
 
 def _positions(is_cell: Any, height: int, width: int) -> Any:
-    """Return positions [3, rows, tokens]; up to one image per row.
-
-    All images have the same size.
-    """
+    """Return positions [3, rows, tokens] of images and clips of one size."""
+    num_cells = (height // CELL_SIZE) * (width // CELL_SIZE)
     rows = []
     for cells in is_cell:
         places = np.flatnonzero(cells)
-        num_positions = max(height, width) // CELL_SIZE
+        runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1) if len(places) else []
         images = [
             ProcessedImage.of(
                 b"",
                 tiles=((height, width),),
-                start=start,
-                num_tokens=len(places),
-                num_positions=num_positions,
+                start=int(run[0]) + number * num_cells,
+                num_tokens=num_cells,
+                # The next text follows all groups.
+                num_positions=0
+                if (number + 1) * num_cells < len(run)
+                else max(height // CELL_SIZE, width // CELL_SIZE, _GROUP_TIME * number + 1),
+                time=_GROUP_TIME * number,
             )
-            for start in map(int, places[:1])
+            for run in runs
+            for number in range(len(run) // num_cells)
         ]
         rows.append(three_axis_positions(images, 0, len(cells), cell_size=CELL_SIZE))
     return np.stack(rows, axis=1)

@@ -34,7 +34,9 @@ def cached_directory(family: Family) -> Path:
 
     return in_cache(
         family.name,
-        recipe_digest(repr(family), "families", "writer", "vocabulary", template=family.template),
+        recipe_digest(
+            repr(family), "families", "writer", "vocabulary", "small_towers", template=family.template
+        ),
         build,
     )
 

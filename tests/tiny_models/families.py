@@ -105,6 +105,17 @@ _MAMBA = attention(
     "mamba",
     state_size=16, conv_kernel=4, use_bias=False, use_conv_bias=True, time_step_rank=8,
 )  # fmt: skip
+_QWEN3_MOE = attention(
+    "qwen3_moe", num_hidden_layers=2,
+    num_experts=4, num_experts_per_tok=2, decoder_sparse_step=1, mlp_only_layers=[], moe_intermediate_size=32,
+    norm_topk_prob=True,
+)  # fmt: skip
+_DEEPSEEK_V3 = attention(
+    "deepseek_v3", num_hidden_layers=2,
+    num_key_value_heads=4, moe_intermediate_size=32, n_shared_experts=1, n_routed_experts=4,
+    num_experts_per_tok=2, kv_lora_rank=32, q_lora_rank=48, qk_rope_head_dim=16, v_head_dim=16,
+    qk_nope_head_dim=16, first_k_dense_replace=1, n_group=1, topk_group=1,
+)  # fmt: skip
 _LFM2_CONFIG = attention(
     "lfm2",
     norm_eps=1e-5, conv_bias=False, conv_L_cache=3, block_dim=64, block_ff_dim=128, block_multiple_of=16,
@@ -343,4 +354,10 @@ _ALL = (
         },
     ),
 )
+RANKED = (
+    qwen3_family("qwen2", attention("qwen2", num_hidden_layers=2)),
+    qwen3_family("qwen3_moe", _QWEN3_MOE),
+    qwen3_family("deepseek_v3", _DEEPSEEK_V3),
+)
+"""Models of which only the layers are tested, on several ranks."""
 FAMILIES = {family.name: family for family in _ALL}

@@ -5,11 +5,11 @@ from typing import Any
 from .families import Family, attention
 
 _CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-_SIGLIP = {
+SIGLIP = {
     "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
     "patch_size": 8, "image_size": 32,
 }  # fmt: skip
-_EVEN = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
+EVEN = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
 
 
 def seer(name: str, config: dict[str, Any], *, tokens: tuple[str, ...], **more: Any) -> Family:
@@ -73,7 +73,7 @@ def gemma4(name: str, *, audio: dict[str, Any] | None = None, **text: Any) -> Fa
     )  # fmt: skip
 
 
-_QWEN_PROCESSOR = {
+QWEN_PROCESSOR = {
     "image_processor_type": "Qwen2VLImageProcessor", "patch_size": 8, "merge_size": 2,
     "temporal_patch_size": 2, "min_pixels": 256, "max_pixels": 16_384, "image_mean": [0.48, 0.46, 0.41],
     "image_std": [0.27, 0.26, 0.28],
@@ -106,7 +106,7 @@ def _glm(name: str, text: dict[str, Any]) -> Family:
         named_tokens={"image_token": "<|image|>", "video_token": "<|video|>"},
         beside={
             "preprocessor_config.json": {
-                **_QWEN_PROCESSOR, "image_processor_type": "Glm4vImageProcessor",
+                **QWEN_PROCESSOR, "image_processor_type": "Glm4vImageProcessor",
                 "size": {"shortest_edge": 512, "longest_edge": 32_768},
             }
         },
@@ -139,7 +139,7 @@ SEERS = (
                 tie_word_embeddings=True,
                 layer_types=["conv", "full_attention", "conv", "full_attention"],
             ),
-            "vision_config": {"model_type": "siglip2_vision_model", "num_patches": 16, **_SIGLIP},
+            "vision_config": {"model_type": "siglip2_vision_model", "num_patches": 16, **SIGLIP},
         },
         tokens=(
             "<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>",
@@ -154,7 +154,7 @@ SEERS = (
             "preprocessor_config.json": {
                 "image_processor_type": "Lfm2VlImageProcessorFast", "encoder_patch_size": 8,
                 "downsample_factor": 2, "min_image_tokens": 2, "max_image_tokens": 6, "tile_size": 32,
-                "max_pixels_tolerance": 2.0, "resample": 3, **_EVEN,
+                "max_pixels_tolerance": 2.0, "resample": 3, **EVEN,
             }
         },
     ),
@@ -183,7 +183,7 @@ SEERS = (
             "model_type": "smolvlm",
             "scale_factor": 2,
             "text_config": attention("llama", rope_theta=10_000.0),
-            "vision_config": {"model_type": "siglip_vision_model", **_SIGLIP},
+            "vision_config": {"model_type": "siglip_vision_model", **SIGLIP},
         },
         tokens=(
             "<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>",
@@ -199,7 +199,7 @@ SEERS = (
                 "image_processor_type": "SmolVLMImageProcessor", "size": {"longest_edge": 64},
                 "max_image_size": {"longest_edge": 32}, "do_image_splitting": True, "do_rescale": True,
                 "do_normalize": True, "do_resize": True, "do_convert_rgb": True, "do_pad": True,
-                "rescale_factor": 1 / 255, "resample": 1, **_EVEN,
+                "rescale_factor": 1 / 255, "resample": 1, **EVEN,
             },
             "processor_config.json": {"processor_class": "SmolVLMProcessor", "image_seq_len": 4},
         },
@@ -212,7 +212,7 @@ SEERS = (
             "force_image_size": 32,
             "max_dynamic_patch": 4,
             "text_config": attention("qwen3"),
-            "vision_config": {"model_type": "intern_vit_6b", **_SIGLIP},
+            "vision_config": {"model_type": "intern_vit_6b", **SIGLIP},
         },
         tokens=("<img>", "</img>", "<IMG_CONTEXT>"),
         token_ids={"image_token_index": "<IMG_CONTEXT>"},
@@ -224,7 +224,7 @@ SEERS = (
             "max_dynamic_patch": 4,
             "text_config": attention("qwen3"),
             "vision_config": {
-                "model_type": "internvl_vision", **_SIGLIP, "image_size": [32, 32], "patch_size": [8, 8],
+                "model_type": "internvl_vision", **SIGLIP, "image_size": [32, 32], "patch_size": [8, 8],
             },
         },
         tokens=("<img>", "</img>", "<IMG_CONTEXT>"),
@@ -266,7 +266,7 @@ SEERS = (
         tokens=("<|img|>", "<|imgpad|>", "<|endofimg|>", "<|video_pad|>"),
         token_ids={"image_token_id": "<|imgpad|>", "video_token_id": "<|video_pad|>"},
         named_tokens={"image_token": "<|imgpad|>", "video_token": "<|video_pad|>"},
-        beside={"preprocessor_config.json": {**_QWEN_PROCESSOR, "temporal_patch_size": 1}},
+        beside={"preprocessor_config.json": {**QWEN_PROCESSOR, "temporal_patch_size": 1}},
     ),
     seer(
         "paddleocr_vl",
@@ -293,7 +293,7 @@ SEERS = (
         beside={
             "preprocessor_config.json": {
                 "min_pixels": 256, "max_pixels": 16_384, "patch_size": 8, "merge_size": 2,
-                "temporal_patch_size": 1, **_EVEN,
+                "temporal_patch_size": 1, **EVEN,
             }
         },
     ),

@@ -15,6 +15,7 @@ _WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", "hello
 _QWEN_TOKENS = ("<|im_start|>", "<|im_end|>", "<|pad|>", "<|bos|>", "<|eos|>")
 _SOPRANO_TOKENS = ("[STOP]", "[TEXT]", "[START]", "[UNK]")
 _POCKET_WIDTH = 16
+_PHONEMES = ';:,.!?—…"()“” AIOQWYabdefhijklmnpstuvwzæðŋɐɑɒɔəɛɜɡɪɹɾʃʊʌʒʔʤʧˈˌːθᵊᵻT'
 _SPEAKER_ENCODER = {
     "enc_dim": 32, "enc_channels": [72, 72, 72, 72, 216], "enc_attention_channels": 72,
     "enc_res2net_scale": 4, "enc_se_channels": 72,
@@ -201,6 +202,46 @@ def build_voxtral_tts(directory: Path) -> None:
         mx.save_safetensors(str(directory / "voice_embedding" / f"{name}.safetensors"), {"embedding": voice})
 
 
+def build_kokoro(directory: Path) -> None:
+    """Write a Kokoro model with an American and a British voice.
+
+    Most of its widths are fixed in mlx-audio, so it has 180 MB.
+    """
+    import mlx.core as mx
+    from mlx.utils import tree_flatten
+    from mlx_audio.tts.models.kokoro.kokoro import Model, ModelConfig
+
+    config = {
+        "istftnet": {
+            "upsample_kernel_sizes": [4, 4], "upsample_rates": [2, 2], "gen_istft_hop_size": 2,
+            "gen_istft_n_fft": 8, "resblock_dilation_sizes": [[1, 3, 5]], "resblock_kernel_sizes": [3],
+            "upsample_initial_channel": 512,
+        },
+        "dim_in": 512, "dropout": 0.2, "hidden_dim": 512, "max_conv_dim": 512, "max_dur": 2,
+        "multispeaker": True, "n_layer": 1, "n_mels": 8, "n_token": len(_PHONEMES) + 1, "style_dim": 128,
+        "text_encoder_kernel_size": 3,
+        "plbert": {
+            "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16, "num_hidden_layers": 2,
+            "max_position_embeddings": 512, "embedding_size": 8,
+        },
+        "vocab": {phoneme: place for place, phoneme in enumerate(_PHONEMES, start=1)},
+    }  # fmt: skip
+    mx.random.seed(3)
+    model = Model(ModelConfig.from_dict(config))
+    # mlx-audio leaves the directions of its convolutions equal.
+    drawn = [
+        (name, mx.random.normal(array.shape) if name.endswith("weight_v") else array)
+        for name, array in tree_flatten(model.parameters())
+    ]
+    model.load_weights(drawn)
+    model.decoder.generator.conv_post.weight_g *= 0.1
+    _save(model, directory, config, layout=_torch_layout)
+    (directory / "voices").mkdir()
+    for name in ("af_ada", "bm_bob", "jf_cho"):
+        voice = mx.random.normal((510, 1, 256)) / 4
+        mx.save_safetensors(str(directory / "voices" / f"{name}.safetensors"), {"voice": voice})
+
+
 BUILDERS: dict[str, Callable[[Path], None]] = {
     "qwen3_tts": build_qwen3_tts,
     "qwen3_tts_design": build_qwen3_tts_design,
@@ -208,6 +249,7 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "soprano": build_soprano,
     "pocket_tts": build_pocket_tts,
     "voxtral_tts": build_voxtral_tts,
+    "kokoro": build_kokoro,
 }
 
 
@@ -251,8 +293,10 @@ def _codec_layout(model: Any, weights: dict[str, Any]) -> dict[str, Any]:
 
 def _unsanitized(model: Any, name: str, array: Any) -> Any:
     """Return the layout of a tensor that loading turns into `array`."""
+    if array.ndim != 3:
+        return array
     for order in ((0, 1, 2), (0, 2, 1), (2, 0, 1)):
-        given = array.transpose(order) if array.ndim == 3 else array
+        given = array.transpose(order)
         loaded = model.sanitize({name: given})[name]
         if loaded.shape == array.shape and (loaded == array).all():
             return given

@@ -16,7 +16,7 @@ _LATENT = {
     "index_n_heads": 16,
 }  # fmt: skip
 
-_CONFIGS = {
+CONFIGS = {
     "flint": attention(
         "flint",
         layer_types=["sliding_attention", "full_attention"] * 2, sliding_window=16, mlp_only_layers=[0],
@@ -30,7 +30,7 @@ _CONFIGS = {
             linear_value_head_dim=16, linear_conv_kernel_dim=4, full_attention_interval=2,
             shared_expert_intermediate_size=32, hc_count=2, hc_lowrank=16, ple_layer_ids=[1],
             ple_embed_dim=64, ngram_size=3, heads_per_ngram=2, ngram_vocab_size_base=64,
-            make_ngram_vocab_size_divisible_by=8, split_ngram_parts=2, indexer_n_heads=2,
+            make_ngram_vocab_size_divisible_by=8, split_ngram_parts=2, indexer_n_heads=2, indexer_kv_heads=1,
             indexer_head_dim=16, indexer_budget=16, indexer_compress_ratio=4, eos_token_id=0,
             rope_parameters={
                 "type": "default", "mrope_section": [2, 1, 1], "rope_theta": 1_000_000.0,
@@ -90,5 +90,5 @@ _CONFIGS = {
     },
 }  # fmt: skip
 
-VLM_TEXT = {name: qwen3_family(name, config, is_of_mlx_vlm=True) for name, config in _CONFIGS.items()}
+VLM_TEXT = {name: qwen3_family(name, config, is_of_mlx_vlm=True) for name, config in CONFIGS.items()}
 """One model for each class, by `model_type`."""

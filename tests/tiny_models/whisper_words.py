@@ -1,8 +1,8 @@
 """Trains the tiny transcription model: `python -m tests.tiny_models.whisper_words DIRECTORY`.
 
 The result, `trained/whisper_words`, has the Whisper architecture with a window of two seconds. Generated
-speech (`mlxctl.probe.speech_samples`) of known words varies in speed, loudness and start, with background
-noise; the model learns words with timestamps. Takes minutes on one core.
+speech (`mlxctl.probe.speech_samples`) of known words and digits varies in speed, loudness and start, with
+background noise; the model learns words with timestamps. Takes minutes on one core.
 """
 
 import io
@@ -22,16 +22,25 @@ from mlxctl.probe.speech_samples import find_synthesizer
 from .command_line import make_from_command_line
 from .gradient_descent import descend, print_sometimes, save_weights
 
-NUM_STEPS = 1_000
+NUM_STEPS = 2_800
 WINDOW_SECONDS = 2
 _RATE = 16_000
 _STEPS_A_SECOND = 50
 _ROWS_PER_STEP = 16
 _PEAK_RATE = 3e-3
+# The last steps begin again at a lower rate: short digits are learned late.
+_REFINING_SHARE, _REFINING_RATE = 3 / 7, 1e-3
 _WARMUP_STEPS = 50
 _LONGEST_SECONDS = 1.8
 _SENTENCES = tuple(sentence.lower().rstrip(".") for sentence in SPOKEN_SENTENCES)
-WORDS = tuple(sorted({word for sentence in _SENTENCES for word in sentence.split()}))
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+"""Up to three of them are a transcript, too."""
+_PAUSE_SECONDS = 0.15
+# The share of windows that begin with a word.
+_AT_ONCE = 0.15
+# The shares of windows after earlier text, and of those whose text has times, and its most tokens.
+_AFTER_TEXT, _TIMED_TEXT, _CONTEXT_TOKENS = 0.35, 0.6, 28
+WORDS = tuple(sorted({word for sentence in _SENTENCES for word in sentence.split()} | {*DIGITS}))
 _SPECIAL = (
     "<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|other|>", "<|translate|>", "<|transcribe|>",
     "<|startoflm|>", "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>",
@@ -69,9 +78,14 @@ def make(directory: Path, *, num_steps: int = NUM_STEPS, seed: int = 7) -> float
     mx.random.seed(seed)
     model = whisper.Model(whisper.ModelDimensions.from_dict(values), mx.float32)
     model.decoder.positional_embedding = mx.random.normal(model.decoder.positional_embedding.shape) * 0.02
-    falling = optimizers.cosine_decay(_PEAK_RATE, num_steps, end=_PEAK_RATE / 50)
+    num_last = round(num_steps * _REFINING_SHARE)
     rates = optimizers.join_schedules(
-        [optimizers.linear_schedule(0, _PEAK_RATE, _WARMUP_STEPS), falling], [_WARMUP_STEPS]
+        [
+            optimizers.linear_schedule(0, _PEAK_RATE, _WARMUP_STEPS),
+            optimizers.cosine_decay(_PEAK_RATE, num_steps - num_last, end=_PEAK_RATE / 50),
+            optimizers.cosine_decay(_REFINING_RATE, max(1, num_last), end=_REFINING_RATE / 50),
+        ],
+        [_WARMUP_STEPS, max(_WARMUP_STEPS, num_steps - num_last)],
     )
     optimizer = optimizers.AdamW(learning_rate=rates)
 
@@ -110,18 +124,28 @@ def _transcript(dice: random.Random) -> str:
     chance = dice.random()
     if chance < 0.06:
         return ""
-    return dice.choice(_SENTENCES) if chance < 0.8 else dice.choice(WORDS)
+    if chance < 0.6:
+        return dice.choice(_SENTENCES) if chance < 0.45 else dice.choice(WORDS)
+    return " ".join(dice.choices(DIGITS, k=dice.choice((1, 1, 2, 3))))
 
 
 def _ids(
     tokenizer: Any, text: str, start: float, end: float, dice: random.Random
 ) -> tuple[list[int], list[float]]:
-    """Return a row: words between two timestamps, sometimes after earlier text."""
-    before = (
-        [tokenizer.token_to_id("<|startofprev|>"), *_encoded(tokenizer, _transcript(dice))]
-        if dice.random() < 0.25
-        else []
-    )
+    """Return a row: words between two timestamps, sometimes after earlier text.
+
+    That of windows before has timestamps, that of a request has none.
+    """
+    before: list[int] = []
+    if dice.random() < _AFTER_TEXT:
+        is_timed = dice.random() < _TIMED_TEXT
+        for _ in range(dice.choice((1, 1, 2, 3))):
+            earlier = _encoded(tokenizer, _transcript(dice))
+            if earlier and is_timed:
+                times = sorted(dice.uniform(0, WINDOW_SECONDS) for _ in range(2))
+                earlier = [_time(tokenizer, times[0]), *earlier, _time(tokenizer, times[1])]
+            before += earlier
+        before = [tokenizer.token_to_id("<|startofprev|>"), *before[-_CONTEXT_TOKENS:]]
     prompt = [tokenizer.token_to_id(token) for token in ("<|startoftranscript|>", "<|en|>", "<|transcribe|>")]
     written = _encoded(tokenizer, text)
     spoken = [*written, _time(tokenizer, end)] if written else []
@@ -144,14 +168,26 @@ def _audio_window(text: str, dice: random.Random) -> tuple[Any, float, float]:
     )
     if not text:
         return window.astype(np.float32), 0.0, 0.0
-    said = speech_samples(text)
+    said = _speech(text, dice)
     speed = dice.uniform(0.92, 1.08)
     said = np.interp(np.arange(0, len(said) - 1, speed), np.arange(len(said)), said)[
         : int(_LONGEST_SECONDS * _RATE)
     ]
-    first = dice.randrange(int(WINDOW_SECONDS * _RATE - len(said)))
+    first = 0 if dice.random() < _AT_ONCE else dice.randrange(int(WINDOW_SECONDS * _RATE - len(said)))
     window[first : first + len(said)] += said * dice.uniform(0.4, 1.2)
     return window.astype(np.float32), first / _RATE, (first + len(said)) / _RATE
+
+
+def _speech(text: str, dice: random.Random) -> Any:
+    """Return speech; digits are said one by one."""
+    words = text.split()
+    if not {*words} <= {*DIGITS}:
+        return speech_samples(text)
+    said = []
+    for word in words:
+        pause = int(dice.uniform(0, _PAUSE_SECONDS) * _RATE)
+        said.append(np.pad(speech_samples(word + dice.choice(("", "."))), (0, pause)))
+    return np.concatenate(said)
 
 
 @cache

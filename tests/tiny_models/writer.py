@@ -20,6 +20,7 @@ from tokenizers.processors import TemplateProcessing
 from mlxctl.library.text_config import text_part
 
 from .families import TEMPLATES, Family
+from .small_towers import small_towers
 from .vocabulary import train_tokenizer
 
 _LOGIT_SPREAD = 4.0
@@ -103,9 +104,10 @@ def _architecture(family: Family, config: dict[str, Any]) -> Any:
     values = copy.deepcopy(config)
     values.setdefault("text_config", {})
     modules = ["text", "vision", *(["audio"] if "audio_config" in values else [])]
-    return package.Model(
-        update_module_configs(package.ModelConfig.from_dict(values), package, values, modules)
-    )
+    with small_towers():
+        return package.Model(
+            update_module_configs(package.ModelConfig.from_dict(values), package, values, modules)
+        )
 
 
 def _draw(name: str, parameter: mx.array, key: mx.array, family: Family, config: dict[str, Any]) -> mx.array:

@@ -31,36 +31,31 @@ _HITS = {
 
 
 def branches_table(trees: Mapping[str, Sequence[Branch]], *, now: float) -> RenderableType:
-    """Return a table with one row per leaf conversation."""
+    """Return a table for each model, with one row per leaf conversation."""
+    parts: list[RenderableType] = []
+    for model, roots in trees.items():
+        # A column of its own would leave no room for texts in narrow terminals.
+        parts += [plain(model), _leaves([path[-1] for root in roots for path in root.walk()], now)]
+    return Group(*parts) if parts else Text("The cache is empty.")
+
+
+def _leaves(branches: Sequence[Branch], now: float) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("key", no_wrap=True)
-    table.add_column("model", overflow="fold")
     for heading in ("tokens", "unshared", "size", "hits", "used"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("tier", no_wrap=True)
     # Rich narrows only columns that may wrap: its cells, not the column, are kept on one line.
-    table.add_column("conversation", overflow="ellipsis", min_width=_MIN_LABEL_COLUMNS)
-    for model, paths in (
-        (model, path) for model, roots in trees.items() for root in roots for path in root.walk()
-    ):
-        leaf = paths[-1]
+    table.add_column("conversation", overflow="ellipsis")
+    for leaf in branches:
         if not leaf.branches and leaf.key is not None:
             tokens, own = f"{leaf.end:,}", f"{leaf.num_tokens:,}"
             used = "–" if leaf.num_hits is None else ago(leaf.used_at, now=now)
             hits = "–" if leaf.num_hits is None else str(leaf.num_hits)
             label = _label(leaf)
             label.no_wrap = True
-            table.add_row(
-                plain(leaf.key[:12]),
-                plain(model),
-                tokens,
-                own,
-                _size_of(leaf),
-                hits,
-                used,
-                _tier(leaf),
-                label,
-            )
+            key = plain(leaf.key[:12])
+            table.add_row(key, tokens, own, _size_of(leaf), hits, used, _tier(leaf), label)
     return table
 
 

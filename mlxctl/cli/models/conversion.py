@@ -32,14 +32,13 @@ def convert(
     ],
     bits: Annotated[
         int | None,
-        Option(metavar="NUMBER", help="2, 3, 4, 5, 6 or 8.  [default: 4]", show_default=False),
+        Option(metavar="NUMBER", help="2, 3, 4, 5, 6 or 8.  [default: 4]"),
     ] = None,
     group_size: Annotated[
         int | None,
         Option(
             metavar="NUMBER",
             help="Weights with a common scale: 32, 64 or 128.  [default: 64]",
-            show_default=False,
         ),
     ] = None,
     mode: Annotated[
@@ -48,7 +47,6 @@ def convert(
             metavar="MODE",
             offers=("affine", "mxfp4", "nvfp4", "mxfp8"),
             help="affine, mxfp4, nvfp4 or mxfp8.  [default: affine]",
-            show_default=False,
         ),
     ] = None,
     recipe: Annotated[
@@ -57,7 +55,6 @@ def convert(
             metavar="RECIPE",
             offers=("mixed_2_6", "mixed_3_4", "mixed_3_6", "mixed_4_6"),
             help="More bits for some layers: mixed_2_6, mixed_3_4, mixed_3_6 or mixed_4_6.",
-            show_default=False,
         ),
     ] = None,
     dtype: Annotated[
@@ -66,14 +63,11 @@ def convert(
             metavar="DTYPE",
             offers=("float16", "bfloat16", "float32"),
             help="float16, bfloat16 or float32 for weights that are not quantized; alone: for all.",
-            show_default=False,
         ),
     ] = None,
     name: Annotated[
         str | None,
-        Option(
-            metavar="NAME", help="Name of the new model.  [default: NAME-4bit and such]", show_default=False
-        ),
+        Option(metavar="NAME", help="Name of the new model.  [default: NAME-4bit and such]"),
     ] = None,
     force: Annotated[bool, Option("--force", help="Replace a model of this name.")] = False,
     as_json: AsJson = False,
@@ -149,14 +143,13 @@ def import_gguf(
     ],
     name: Annotated[
         str | None,
-        Option(metavar="NAME", help="Name of the new model.  [default: of the file]", show_default=False),
+        Option(metavar="NAME", help="Name of the new model.  [default: of the file]"),
     ] = None,
     bits: Annotated[
         int | None,
         Option(
             metavar="NUMBER",
             help="Quantize to 2, 3, 4, 5, 6 or 8 bits.  [default: as near to the file as possible]",
-            show_default=False,
         ),
     ] = None,
     force: Annotated[bool, Option("--force", help="Replace a model of this name.")] = False,

@@ -8,6 +8,7 @@ from mlxctl.cli.models.tables import WIDE, facts_table
 from mlxctl.cli.probe.report import findings_table, when
 from mlxctl.ir import AdapterVerdict, SpeechRecipe, TranscriptionRecipe
 from mlxctl.ir.errors import describe_bytes
+from mlxctl.ir.models import media_support
 from mlxctl.ir.transcription import SAMPLE_RATE
 from mlxctl.library import ModelDescription
 from mlxctl.library.capability_lookup import ProbedModel
@@ -51,6 +52,7 @@ def print_facts(
             + (f", {weights.bits_per_weight:.2f} bits per parameter" if weights else ""),
         ),
         *(_audio_facts(model) or _text_facts(model, drafters, verdict, speed, given_name)),
+        *_media(known, verdict),
         ("probed", _probed(known, shlex.quote(given_name))),
     ]
     out = console(width=WIDE)
@@ -78,6 +80,15 @@ def _text_facts(
         ("served as", verdict.summary() if verdict else "unknown"),
         ("sampling", verdict.sampling.summary() if verdict else "unknown"),
     ]
+
+
+def _media(known: ProbedModel, verdict: AdapterVerdict | None) -> list[tuple[str, str]]:
+    """Return which media a language model answers to."""
+    if verdict is None or not (verdict.takes_images or verdict.takes_audio):
+        return []
+    found = media_support(known.verdicts, images=verdict.takes_images, audio=verdict.takes_audio)
+    words = {True: "yes", False: "no", None: "not probed"}
+    return [("media", ", ".join(f"{name}: {words[support]}" for name, support in found.items()))]
 
 
 def _audio_facts(model: ModelDescription) -> list[tuple[str, str]]:
@@ -108,6 +119,7 @@ def _speech(recipe: SpeechRecipe) -> list[tuple[str, str]]:
     abilities = {
         "clones voices": recipe.clones_voices,
         "follows instructions": recipe.follows_instructions,
+        "takes a speed": recipe.takes_speed,
     }
     needs = f"none; a request needs {recipe.requires}" if recipe.requires else "one, without a name"
     return [

@@ -15,6 +15,7 @@ from mlxctl.cli.error_reports import INTERRUPTED
 from mlxctl.cli.options import print_json
 from mlxctl.cli.probe.results import ModelResult, ProbeResults
 from mlxctl.ir.errors import SettingsError
+from mlxctl.ir.models import media_support
 from mlxctl.state.stores import QUESTIONS, Exchange, Finding, ProbeRecord, write_overrides
 from mlxctl.terminal_text import echo, escape_line
 
@@ -75,6 +76,7 @@ def _view(result: ModelResult, *, with_evidence: bool) -> dict[str, Any]:
         "versions": dict(record.versions) if record else None,
         "was_known": result.was_known,
         "phases": dict(result.phases),
+        **media_support(result.known.verdicts, images=None, audio=None),
         "findings": findings,
         "problem": result.problem,
     }

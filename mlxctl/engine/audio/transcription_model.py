@@ -7,10 +7,8 @@ hub is asked: the hooks of mlx-audio do both.
 
 import importlib
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Container, Generator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -22,7 +20,6 @@ from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.transcription import SAMPLE_BYTES, SAMPLE_RATE
 
 T = TypeVar("T")
-_Call = tuple[tuple[Any, ...], dict[str, Any]]
 _SLICE_SECONDS = 0.005
 # Of a second of audio: a fast speaker of a script that takes a token for each byte.
 _TOKENS_A_SECOND = 25
@@ -62,73 +59,6 @@ def float_samples(window: AudioWindow) -> Any:
     return np.frombuffer(window.samples, np.int16).astype(np.float32) / 32768
 
 
-class _Recorded(Exception):
-    pass
-
-
-class _Substitute:
-    """Is called in place of a layer, whose attributes it has."""
-
-    def __init__(self, layer: Any, call: Callable[..., mx.array]) -> None:
-        self._layer, self._call = layer, call
-
-    def __call__(self, *arguments: Any, **options: Any) -> mx.array:
-        return self._call(*arguments, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._layer, name)
-
-
-def by_layers(run: Callable[[], T], *lists: tuple[Any, str]) -> Generator[None, None, T]:
-    """Return what `run` returns, with a pause after each layer.
-
-    One layer is evaluated at a time. `run` calls the layers in `lists`, which are attributes of modules, in
-    order, each with the states as its first argument. It begins once for each list, to find the arguments of
-    its layers, and ends once, with the final states: what it computes before and after the layers has to be
-    lazy, and the same each time.
-    """
-    original = [(owner, name, getattr(owner, name)) for owner, name in lists if getattr(owner, name)]
-    try:
-        for owner, name, layers in original:
-            calls = _calls_of(owner, name, layers, run)
-            states = calls[0][0][0]
-            mx.eval(states)
-            yield
-            for layer, ((_, *others), options) in zip(layers, calls, strict=True):
-                states = layer(states, *others, **options)
-                mx.eval(states)
-                yield
-            last = partial(_returned, states)
-            setattr(owner, name, [_Substitute(layers[0], last)])
-        return run()
-    finally:
-        for owner, name, layers in original:
-            setattr(owner, name, layers)
-
-
-def _returned(states: mx.array, *_: Any, **__: Any) -> mx.array:
-    return states
-
-
-def _calls_of(owner: Any, name: str, layers: Sequence[Any], run: Callable[[], object]) -> list[_Call]:
-    """Return the arguments that `run` gives to each layer.
-
-    The states are those of the first layer.
-    """
-    calls: list[_Call] = []
-
-    def record(states: mx.array, *others: Any, **options: Any) -> mx.array:
-        calls.append(((states, *others), options))
-        if len(calls) == len(layers):
-            raise _Recorded
-        return states
-
-    setattr(owner, name, [_Substitute(layer, record) for layer in layers])
-    with suppress(_Recorded):
-        run()
-    return calls
-
-
 def in_thread(work: Callable[[], T]) -> Generator[None, None, T]:
     """Return what `work` returns; it runs on another thread.
 
@@ -154,6 +84,22 @@ def with_audio(embeddings: mx.array, is_audio: mx.array, states: mx.array) -> mx
     merged = mx.where(is_audio[:, None], rows, embeddings[0])[None]
     mx.eval(merged)
     return merged
+
+
+def write_tokens(
+    window: AudioWindow, logits: mx.array, ends: Container[int], read: Callable[[mx.array], mx.array]
+) -> Generator[None, None, list[int]]:
+    """Choose the tokens of a window up to one of `ends`.
+
+    A unit is one token. `logits` (1, length, vocabulary) choose the first one, those of `read`, which takes a
+    token (1, 1), the next ones.
+    """
+    choice, written = TokenChoice(window.temperature), list[int]()
+    while len(written) < max_tokens(window) and (token := choice.choose(logits[0, -1])) not in ends:
+        written.append(token)
+        yield
+        logits = read(mx.array([[token]]))
+    return written
 
 
 def max_tokens(window: AudioWindow) -> int:

@@ -21,11 +21,11 @@ class ChildProcess:
     ("Unknown child process pid").
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
         _restore_sigchld()
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = self._loop.create_future()
-        self._process = start_child(command)
+        self._process = start_child(command, environment=environment)
         self.pid = self._process.pid
         threading.Thread(target=self._wait, name="engine-exit", daemon=True).start()
 

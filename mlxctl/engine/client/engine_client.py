@@ -33,8 +33,7 @@ from mlxctl.engine.wire.commands import (
 from mlxctl.engine.wire.jobs import (
     AudioWindow,
     Embed,
-    Speak,
-    Spoken,
+    JobCommand,
     Transcribe,
     Transcribed,
     TranscribedWindow,
@@ -50,7 +49,7 @@ from mlxctl.engine.wire.reports import (
 )
 from mlxctl.ir import CacheOptions, ModelSpec
 from mlxctl.ir.cache_policy import CachePolicy
-from mlxctl.ir.errors import ModelError, QueueFull
+from mlxctl.ir.errors import InvalidRequest, ModelError, QueueFull
 from mlxctl.ir.lora import LoraSpec
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import Salt, pack
@@ -162,8 +161,10 @@ class EngineClient:
     def configure_cache(self, policy: CachePolicy) -> None:
         """Change the prefix cache's policy.
 
-        A new time to live applies to later requests.
+        A new time to live applies to later requests. Raises InvalidRequest for what ranks do not have.
         """
+        if self._settings.is_group and policy.prefix_cache_bits != "full":
+            raise InvalidRequest("prefix_cache_bits must be full on several ranks", param="prefix_cache_bits")
         self._supervisor.cache_policy = policy
         if self._supervisor.connection is not None:
             self._supervisor.connection.send(ConfigureCache(policy=policy))
@@ -275,8 +276,8 @@ class EngineClient:
         command = partial(Transcribe, window=window, request_id=request_id)
         return await self._requests.jobs.run(self._begin(), next(self._numbers), command, _transcript)
 
-    def speak(self, command: Callable[..., Speak]) -> AsyncGenerator[Spoken, None]:
-        """Yield the samples of a text as they are computed.
+    def stream_job(self, command: Callable[..., JobCommand]) -> AsyncGenerator[Any, None]:
+        """Yield the reports of a command, of any workload, as they come.
 
         `command` gets its id. Closing the iterator stops the work. Raises as `embed`.
         """

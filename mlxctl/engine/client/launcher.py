@@ -10,6 +10,7 @@ import secrets
 import socket
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -53,13 +54,26 @@ class EngineProcess:
 
     async def launch(self) -> socket.socket:
         """Start the process and wait until it has connected."""
+        return await self.launch_rank_0("", None)
+
+    async def launch_rank_0(self, hosts: str, environment: Mapping[str, str] | None) -> socket.socket:
+        """Start the process as rank 0; without `hosts` it is alone."""
         path = locations.runtime_directory() / f"engine-{os.getpid()}-{secrets.token_hex(4)}.sock"
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             try:
                 self._listen(listener, path)
                 settings = msgspec.json.encode(self._settings, enc_hook=str).decode()
                 self._process = ChildProcess(
-                    [sys.executable, "-m", "mlxctl.engine.process", str(path), settings, self._log_format]
+                    [
+                        sys.executable,
+                        "-m",
+                        "mlxctl.engine.process",
+                        str(path),
+                        settings,
+                        self._log_format,
+                        hosts,
+                    ],
+                    environment=environment,
                 )
                 return await self._accept(listener, self._process)
             finally:

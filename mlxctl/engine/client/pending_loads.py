@@ -15,6 +15,7 @@ from mlxctl.ir.errors import (
     ModelInUse,
     ModelNotFoundOnDisk,
     NotEnoughMemory,
+    RanksUnavailable,
 )
 
 # An engine that does not unload a model within this time hangs.
@@ -132,5 +133,7 @@ def _model_error(path: Path, report: ModelFailed) -> ModelError:
             return NotEnoughMemory(path, needed_bytes=report.needed_bytes, limit_bytes=report.limit_bytes)
         case "not_found":
             return ModelNotFoundOnDisk(path, report.message)
+        case "ranks":
+            return RanksUnavailable(path, report.message)
         case "broken":
             return BrokenModel(path, report.message)

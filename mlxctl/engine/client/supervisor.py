@@ -26,6 +26,7 @@ from mlxctl.ir.errors import (
     MlxctlError,
     ModelError,
     ModelLoading,
+    RanksUnavailable,
     SettingsError,
     ShuttingDown,
 )
@@ -225,8 +226,9 @@ class EngineSupervisor:
             try:
                 await self._model_loads.load(connection, spec)
             except ModelError as error:
-                # After the first start a model that fails must not stop the others.
-                if not self._was_ready:
+                # After the first start a model that fails must not stop the others. Without all ranks no
+                # model can be served.
+                if not self._was_ready or isinstance(error, RanksUnavailable):
                     connection.close()
                     raise
                 _log.error("engine: %s", error)

@@ -14,6 +14,8 @@ import numpy as np
 from mlx.utils import tree_flatten
 
 from mlxctl.engine.decoding.quantized_cache import BatchQuantizedKVCache, quantized
+from mlxctl.engine.decoding.shared_caches import announce, number_of, successor
+from mlxctl.engine.wire.rank_messages import BuildPass, CopyRow, FinishPass, JoinCaches, KeepRows, TakeRow
 from mlxctl.ir.conversation_size import OUTPUT_RESERVE_TOKENS
 from mlxctl.ir.kv_cache_size import KVFormats
 from mlxctl.prefix_cache.records import growing_arrays, grows, leaves, set_arrays
@@ -73,7 +75,16 @@ def join(
     """
     extends = _first_is_longest_batch(parts)
     num_spare = _affordable_spare_rows(parts, num_rows, spare_bytes)
-    joined: Caches = []
+    joined: Caches = successor(
+        parts[0],
+        lambda number: JoinCaches(
+            parts=list(map(number_of, parts)),
+            num_rows=list(num_rows),
+            spare_bytes=spare_bytes,
+            piece_bytes=piece_bytes,
+            joined=number,
+        ),
+    )
     num_bytes = 0
     for layers in zip(*parts, strict=True):
         joined.append(_joined(layers, num_rows, num_spare, extends=extends))
@@ -231,6 +242,7 @@ def begin_forward(model: Any, caches: Caches, rows: abc.Sequence[Tokens], **shif
     """
     paddings = [max(map(len, rows)) - len(row) for row in rows]
     tokens = np.stack([np.pad(row, (0, padding)) for row, padding in zip(rows, paddings, strict=True)])
+    announce(caches, lambda number: BuildPass(caches=number, tokens=tokens.tobytes(), paddings=paddings))
     if any(paddings):
         for layer in _layers_with_lengths(caches):
             layer.prepare(lengths=[len(row) for row in rows], right_padding=paddings)
@@ -240,6 +252,7 @@ def begin_forward(model: Any, caches: Caches, rows: abc.Sequence[Tokens], **shif
 
 def finish_forward(caches: Caches, paddings: list[int]) -> None:
     """Align the rows of an evaluated pass at their ends."""
+    announce(caches, lambda number: FinishPass(caches=number))
     for layer in _layers_with_lengths(caches):
         layer.finalize()
     align_ends(caches, paddings)
@@ -289,6 +302,7 @@ def keep_rows(caches: Caches, rows: list[int], *, frees: bool = False) -> None:
     Where the dropped rows take little memory, only rows that change their place are copied. With `frees`
     their memory is free at once, and layers are copied one after the other.
     """
+    announce(caches, lambda number: KeepRows(caches=number, rows=rows, frees=frees))
     moves = not frees and _may_stay_allocated(caches, rows)
     for layer in leaves(caches):
         if moves and grows(layer):
@@ -343,9 +357,10 @@ def _move(layer: Any, rows: list[int]) -> None:
 
 def extract_row(caches: Caches, index: int) -> Caches:
     """Return a copy of one row, as caches of a sequence."""
-    row = [layer.extract(index) for layer in caches]
-    for layer in row:
-        _detach(layer)
+    row = successor(caches, lambda number: CopyRow(caches=number_of(caches), row=index, copy=number))
+    for layer in caches:
+        row.append(layer.extract(index))
+        _detach(row[-1])
     evaluate(row)
     return row
 
@@ -355,7 +370,7 @@ def take_row(caches: Caches, index: int, *, piece_bytes: int = PIECE_BYTES) -> C
 
     Its layers are freed while the row is copied, `piece_bytes` at a time.
     """
-    row: Caches = []
+    row = successor(caches, lambda number: TakeRow(caches=number_of(caches), row=index, taken=number))
     num_bytes = 0
     for layer in caches:
         row.append(layer.extract(index))

@@ -7,16 +7,19 @@ from collections import abc
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
 from mlxctl.engine.backend import Backend
 from mlxctl.engine.decoding import cache_room as room
 from mlxctl.engine.decoding import caches as kv
 from mlxctl.engine.decoding.caches import Caches
+from mlxctl.engine.decoding.shared_caches import announced
 from mlxctl.engine.sampling.draws import Draw
 from mlxctl.engine.sampling.logit_constraints import LogitConstraints, collect_constraints
 from mlxctl.engine.sampling.sampler import BatchSampler
 from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.wire.rank_messages import DecodeStep
 from mlxctl.engine.wire.reports import Score
 
 # Recurrent layers and offsets grow a graph that nothing else evaluates; on Metal every node is a buffer, and
@@ -48,6 +51,8 @@ class DecodeBatch:
         self.rows = rows
         self.caches = caches
         self.inputs = inputs
+        # Inputs of a pass that is built and not started.
+        self._built_inputs: mx.array | None = None
         # The last draw, whose tokens are the inputs, and whether its scores were not read yet.
         self._draw: Draw | None = None
         self._has_scores = False
@@ -128,6 +133,7 @@ class DecodeBatch:
         if getattr(self.model, "reads_tokens", False):
             self.finish_draw()
         logits = self.model(self.inputs[:, None], cache=self.caches, **self.shifts)[:, -1, :]
+        self._built_inputs = self.inputs
         self._draw = self.sampler.sample(logits, self.rows, self.collect_constraints(logits))
         self._has_scores = any(row.sampling.num_top_logprobs is not None for row in self.rows)
         self.inputs = self._draw.tokens
@@ -166,9 +172,15 @@ class DecodeBatch:
         return collect_constraints(self.rows, token_ids, vocabulary_size=self.vocabulary_size)
 
     def start(self) -> None:
-        """Start the built pass on the device."""
+        """Start the built pass on the device, and on other ranks."""
+        inputs, self._built_inputs = self._built_inputs, None
+        if inputs is None:
+            return
         extra = kv.arrays(self.caches) if self._num_steps % _EVALUATE_EVERY == 0 else []
-        mx.async_eval(self.inputs, *(self._draw.arrays() if self._draw else ()), *extra)  # type: ignore[no-untyped-call]
+        with announced(
+            self.caches, lambda number: DecodeStep(caches=number, tokens=np.array(inputs).tobytes())
+        ):
+            mx.async_eval(self.inputs, *(self._draw.arrays() if self._draw else ()), *extra)  # type: ignore[no-untyped-call]
 
     def start_first_layer(self) -> None:
         """Start the built pass by its first layer; tokens must be known.

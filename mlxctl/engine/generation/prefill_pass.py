@@ -11,7 +11,9 @@ from typing import Protocol
 import mlx.core as mx
 
 from mlxctl.engine.decoding import caches as kv
+from mlxctl.engine.decoding.shared_caches import announced
 from mlxctl.engine.scheduling.batch import TurnLimit
+from mlxctl.engine.wire.rank_messages import EvaluateLayers
 
 
 class PassInTurns(Protocol):
@@ -39,6 +41,7 @@ class PrefillPass:
     ) -> None:
         self.states = states
         self.encode_seconds = 0.0
+        self._caches = caches
         # The cache of the first layer costs only a projection.
         layers = [kv.arrays(caches[:2]), *(kv.arrays([layer]) for layer in caches[2:])]
         self._remaining = [*encoder_layers, *layers]
@@ -57,13 +60,18 @@ class PrefillPass:
         while num_layers:
             begun = now
             is_encoding = len(self._remaining) > self._num_layers
-            mx.eval(self._remaining[:num_layers])
-            del self._remaining[:num_layers]
+            self.evaluate(num_layers)
             now = time.monotonic()
             self._layer_seconds = (now - begun) / num_layers
             self.encode_seconds += (now - begun) * is_encoding
             num_layers = self._num_layers_within(end - now, extra)
         return not self._remaining
+
+    def evaluate(self, num_layers: int) -> None:
+        """Evaluate the next layers."""
+        with announced(self._caches, lambda number: EvaluateLayers(caches=number, num_layers=num_layers)):
+            mx.eval(self._remaining[:num_layers])
+        del self._remaining[:num_layers]
 
     def _num_layers_within(self, seconds: float, extra: float) -> int:
         """Return how many layers to evaluate within `seconds`.

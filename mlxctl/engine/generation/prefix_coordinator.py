@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 
 from mlxctl.engine.decoding import caches as kv
 from mlxctl.engine.decoding.caches import Caches
+from mlxctl.engine.decoding.shared_caches import announce
 from mlxctl.engine.generation.prefill_state import PrefillState
 from mlxctl.engine.host.failures import FOREIGN_ERRORS
 from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.wire.rank_messages import TrimCaches
 from mlxctl.ir.cache_usage import CacheUsage
 from mlxctl.ir.tokens import Salt, Tokens, common_tokens
 from mlxctl.prefix_cache.cache import ComputedTokens, PrefixCache, StorageFormat
@@ -90,8 +92,10 @@ class LastConversation:
     def take(self, num_tokens: int) -> Caches:
         """Return the caches trimmed to `num_tokens`; they can be taken once."""
         if num_tokens < len(self.tokens):
+            num_dropped = len(self.tokens) - num_tokens
+            announce(self.caches, lambda number: TrimCaches(caches=number, num_tokens=num_dropped))
             for layer in leaves(self.caches):
-                layer.trim(len(self.tokens) - num_tokens)
+                layer.trim(num_dropped)
         return self.caches
 
 

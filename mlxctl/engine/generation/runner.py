@@ -19,10 +19,10 @@ from mlxctl.engine.generation.joint_pass import JointPass
 from mlxctl.engine.generation.prefill_pass import PrefillPass
 from mlxctl.engine.generation.prefill_state import PrefillState
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
+from mlxctl.engine.generation.prompt_scores import score_prompt
 from mlxctl.engine.generation.step_memory import StepMemory
 from mlxctl.engine.host.failures import FOREIGN_ERRORS
 from mlxctl.engine.loaded_weights import LoadedWeights
-from mlxctl.engine.sampling.logprobs import scores_of
 from mlxctl.engine.scheduling.batch import Batch, RowResult, TurnLimit
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.speculation.draft_steps import DraftSteps, VerifiedStep
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 # From this length of a prompt on, MLX keeps many buffers that are never used again: each pass has a longer
 # context, and so buffers of other sizes.
 _MANY_SIZES_TOKENS = 4096
-# PERF: the logits of a whole prompt may be larger than the weights, so they are computed in pieces of this
-# size. The scores of a piece take a few times as much.
-_LOGITS_BYTES = 64 * 1024 * 1024
 
 
 class ModelRunner:
@@ -61,6 +58,7 @@ class ModelRunner:
     ) -> None:
         """`allocation_stream` allocates the caches of prompts; all models share one."""
         self._model = weights.model
+        self._is_sharded = weights.is_sharded
         self._backend = backend
         self.prefixes = prefixes
         self.lora = lora
@@ -133,7 +131,8 @@ class ModelRunner:
                     batch.start()
 
     def _start_first_layers(self) -> None:
-        for batch in self._built:
+        # In a pipeline the first layer waits for other ranks, which have not begun the step yet.
+        for batch in self._built if not self._is_sharded else ():
             with contextlib.suppress(*FOREIGN_ERRORS):
                 batch.start_first_layer()
 
@@ -142,6 +141,9 @@ class ModelRunner:
 
         The prefix cache first stores what it can use of it.
         """
+        if self._is_sharded:
+            # All ranks compute passes in the order in which they were built.
+            self._start_built()
         dropped = {sequence.sequence_id for sequence in sequences}
         for sequence_id in dropped:
             state = self._states.get(sequence_id)
@@ -250,7 +252,8 @@ class ModelRunner:
         sequence = state.sequence
         scores: list[Score] = []
         if sequence.computes_prompt_scores:
-            scores = self._score_prompt(state, caches, start, end)
+            with self.lora.of_rows([sequence]):
+                scores = score_prompt(self._model, state, caches, start, end, self.vocabulary_size)
             states = self.drafts.take_states()
         else:
             begun = state.unfinished_pass or self._begin_pass(state, caches, start, end)
@@ -276,25 +279,10 @@ class ModelRunner:
         sequence, encoder_layers = state.sequence, []
         with self.lora.of_rows([sequence]):
             if state.view is None:
-                self._model(mx.array(state.tokens(start, end))[None], cache=caches)
+                kv.begin_forward(self._model, caches, [state.tokens(start, end)])
             else:
                 encoder_layers = state.view.forward(start, end, caches)
         return PrefillPass(caches, states=self.drafts.take_states(), encoder_layers=encoder_layers)
-
-    def _score_prompt(self, state: PrefillState, caches: kv.Caches, start: int, end: int) -> list[Score]:
-        """Compute a pass; return the scores of each next token."""
-        sequence, tokens = state.sequence, state.tokens(start, end + 1)
-        num_top = sequence.sampling.num_top_logprobs or 0
-        num_at_once = max(1, _LOGITS_BYTES // (4 * self.vocabulary_size))
-        scores: list[Score] = []
-        for first in range(0, len(tokens) - 1, num_at_once):
-            read = tokens[first : min(first + num_at_once, len(tokens) - 1)]
-            with self.lora.of_rows([sequence]):
-                logits = self._model(mx.array(read)[None], cache=caches)[0].astype(mx.float32)
-            found = scores_of(logits, mx.array(tokens[first + 1 : first + 1 + len(read)]), num_top)
-            mx.eval(*found.arrays(), *kv.arrays(caches))
-            scores += [score for score in found.read([num_top] * len(read)) if score is not None]
-        return scores
 
     def _prefill_together(
         self, states: abc.Sequence[PrefillState], turn: TurnLimit | None

@@ -7,6 +7,7 @@ import mlx.core as mx
 
 from mlxctl.engine.host.process_memory import resident_bytes
 from mlxctl.engine.memory import EngineMemory
+from mlxctl.engine.ranks.group import RankGroup
 from mlxctl.engine.scheduling.scheduler import Scheduler
 from mlxctl.engine.speculation.policy.draft_counts import DraftCounts
 from mlxctl.engine.wire.reports import Stats
@@ -24,9 +25,11 @@ class GenerationStatistics:
         self,
         scheduler: Scheduler,
         memory: EngineMemory,
+        group: RankGroup | None,
     ) -> None:
         self._scheduler = scheduler
         self._memory = memory
+        self._group = group
         self.num_steps = 0
         self.drafts = DraftCounts()
         self._decode_step_seconds = Distribution.of(_DECODE_STEP_SECONDS)
@@ -82,4 +85,5 @@ class GenerationStatistics:
             waiting_by_priority=counts.waiting_by_priority,
             decode_step_seconds=self._decode_step_seconds,
             batch_rows=self._batch_rows,
+            rank_memory_bytes=dict(self._group.memory_bytes) if self._group is not None else {},
         )

@@ -8,6 +8,7 @@ import time
 from array import array
 from collections.abc import Generator
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import mlx.core as mx
@@ -17,11 +18,13 @@ from mlxctl.engine.generation.cache_queries import CacheQueries
 from mlxctl.engine.generation.loading import load_text_model
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.generation.runner import ModelRunner
+from mlxctl.engine.generation.shared_loading import load_share
 from mlxctl.engine.generation.statistics import GenerationStatistics
 from mlxctl.engine.generation.step_memory import StepMemory
 from mlxctl.engine.host.failures import failure_message
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.lora.lora_changes import LoraChanges
+from mlxctl.engine.ranks.shared_records import SharedLayout
 from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.model_queue import ModelCosts
 from mlxctl.engine.scheduling.scheduler import Scheduler
@@ -79,6 +82,10 @@ class GenerationWorkload(Workload):
         self._publish = context.publish
         self._decode_load = context.decode_load
         self._backend = context.backend
+        self._group = context.group
+        if self._group is not None:
+            # A step's tokens must be known before other ranks can begin the next one.
+            self._backend = replace(context.backend, starts_decode_late=True)
         self._scheduler = _create_scheduler(context.settings)
         self._decode_load.has_rows = lambda: self._scheduler.has_decoding_rows
         self._compiler = GrammarCompiler(wake=context.wake)
@@ -89,7 +96,7 @@ class GenerationWorkload(Workload):
         self._settings = context.settings
         self._gates = GateStore(context.settings.cache_dir)
         self._is_waiting = False
-        self._statistics = GenerationStatistics(self._scheduler, context.memory)
+        self._statistics = GenerationStatistics(self._scheduler, context.memory, context.group)
 
     @property
     def has_work(self) -> bool:
@@ -100,12 +107,14 @@ class GenerationWorkload(Workload):
         return self._is_waiting and not self._submitted and not self._lora_changes.has_work
 
     def load(self, spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
+        if self._group is not None:
+            return load_share(spec, self._group, self._memory)
         return load_text_model(spec)
 
     def open_model(self, spec: ModelSpec, weights: LoadedWeights) -> None:
         create_caches = weights.create_caches
         caches = create_caches()
-        layout = CacheLayout(caches)
+        layout = CacheLayout(caches) if self._group is None else SharedLayout(caches, self._group)
         prefix_cache = self._memory.prefixes.of_model(spec, layout)
         prefixes = PrefixCoordinator(prefix_cache, create_caches, reuses=weights.can_reuse)
         if weights.cache_limits:
@@ -150,6 +159,8 @@ class GenerationWorkload(Workload):
         self._scheduler.close_model(name)
         self._compiler.close_model(name)
         del self._runners[name]
+        if self._group is not None:
+            self._group.unload(name)
 
     def is_in_use(self, name: str) -> bool:
         return (
@@ -167,6 +178,8 @@ class GenerationWorkload(Workload):
                 if name in self._runners:
                     size = self._runners[name].vocabulary_size
                     self._compiler.announce(name, frozenset(stops), size)
+            case MountLora() | UnmountLora() if self._group is not None:
+                self._lora_changes.refuse(command, "LoRA adapters do not work on several ranks")
             case MountLora() | UnmountLora():
                 runner = self._runners.get(command.model)
                 self._lora_changes.add(command, runner.lora if runner is not None else None)

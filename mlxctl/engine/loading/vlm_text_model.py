@@ -129,7 +129,9 @@ def load_vlm_text_model(path: Path) -> Generator[int, None, tuple[VlmTextModel, 
     with no_code_of_models():
         whole = load_model(path, lazy=True)
     language_model = getattr(whole, "language_model", None)
-    if not hasattr(language_model, "layers"):
+    # Those of encoders with decoders are numbers.
+    layers = getattr(language_model, "layers", None)
+    if not (layers and all(isinstance(layer, nn.Module) for layer in layers)):
         raise ValueError(
             f"mlx-vlm's class for model_type {config.get('model_type')!r} has no language model that writes "
             "token by token"

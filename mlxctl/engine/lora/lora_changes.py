@@ -63,6 +63,10 @@ class LoraChanges:
         else:
             self._waiting.append((change, adapters))
 
+    def refuse(self, change: Change, problem: str) -> None:
+        """Answer a change that cannot be made."""
+        self._answer(change, problem)
+
     def step(self, *, has_rows: bool) -> None:
         """Work on the first change for a moment, and publish its end."""
         if not self._waiting:

@@ -50,15 +50,22 @@ class DraftSteps:
     """Decides for each decode step whether it verifies drafts.
 
     It measures steps of both kinds. A step begins with `begin` and ends with `end`. Without a `speculator` no
-    step has other drafts than those that grammars force; rows of a batch have different numbers of these only
-    with `can_pad`. `states` collects the model's hidden states, where a drafter needs them. A step that
-    `only_reads` has computed nothing, so its time is that of no decode step.
+    step has other drafts than those that grammars force; without `takes_forced` it has not even these. Rows
+    of a batch have different numbers of them only with `can_pad`. `states` collects the model's hidden
+    states, where a drafter needs them. A step that `only_reads` has computed nothing, so its time is that of
+    no decode step.
     """
 
     def __init__(
-        self, speculator: Speculator | None, states: HiddenStates | None = None, *, can_pad: bool = False
+        self,
+        speculator: Speculator | None,
+        states: HiddenStates | None = None,
+        *,
+        can_pad: bool = False,
+        takes_forced: bool = True,
     ) -> None:
         self._speculator = speculator
+        self._takes_forced = takes_forced
         self._can_pad = can_pad
         self.only_reads = False
         self._states = states
@@ -87,6 +94,9 @@ class DraftSteps:
 
         `digest` identifies its weights in the stored gates.
         """
+        if weights.is_sharded:
+            # Verification is not repeated by other ranks.
+            return cls(None, takes_forced=False)
         can_pad = trims_cheaply(weights)
         if settings.speculation == "off":
             return cls(None, can_pad=can_pad)
@@ -117,7 +127,8 @@ class DraftSteps:
         The drafts then come with the next step. Forced tokens come before other drafts. None if the batch
         decodes without drafts.
         """
-        if (forced := forced_drafts(batch, can_pad=self._can_pad)) is not None:
+        forced = forced_drafts(batch, can_pad=self._can_pad) if self._takes_forced else None
+        if forced is not None:
             if any(row.has_token_in_flight for row in batch.rows):
                 return self._read(batch)
             return VerifiedStep(verify_drafts(batch, forced, self._states, are_forced=True))

@@ -15,6 +15,7 @@ import numpy as np
 
 from mlxctl.engine.decoding import caches as kv
 from mlxctl.engine.decoding.decode_batch import DecodeBatch
+from mlxctl.engine.decoding.shared_caches import SharedCaches
 from mlxctl.engine.sampling.draws import Draw
 from mlxctl.engine.sampling.logit_constraints import LogitConstraints
 from mlxctl.engine.scheduling.batch import RowResult
@@ -37,6 +38,7 @@ def verify_drafts(
     they `are_forced`, grammars leave no other tokens, and they do not count as drafts. The hidden states of
     the kept tokens are added to `states`.
     """
+    assert not isinstance(batch.caches, SharedCaches), "other ranks do not verify drafts"
     drafts, constraints = _allowed(batch, drafts)
     last: Any = batch.inputs.tolist()
     longest = max(map(len, drafts))

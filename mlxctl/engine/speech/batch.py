@@ -30,9 +30,17 @@ class Sound:
     num_audio_tokens: int = 0
 
 
-class SpeechBatch(Protocol):
-    """Requests of one model; a `step` is one unit of work.
+Unit = Generator[list[mx.array] | None, None, list[Spoken]]
+"""A unit of work, and its reports.
 
+It pauses where it yields None, and may pause where it yields arrays, when they are evaluated.
+"""
+
+
+class SpeechBatch(Protocol):
+    """Requests of one model.
+
+    A `step` is one unit of work, or a part of it.
     `add` and `step` raise nothing: what fails is in the reports.
     """
 
@@ -48,8 +56,12 @@ class SpeechBatch(Protocol):
     def drop(self, ids: AbstractSet[int]) -> None:
         """End requests without a report; unknown ids are ignored."""
 
-    def step(self) -> list[Spoken]:
-        """Compute one unit and return its reports."""
+    def step(self, *, finely: bool) -> list[Spoken]:
+        """Compute one unit and return its reports.
+
+        A model whose units are long divides them, `finely` into more parts than is fast; a part that does not
+        end its unit has no reports.
+        """
 
 
 Speaker = Callable[[Speak], Generator[Sound | None, None, None]]
@@ -78,7 +90,7 @@ class TurnTaking:
     def drop(self, ids: AbstractSet[int]) -> None:
         self._rows = deque(row for row in self._rows if row.job.job_id not in ids)
 
-    def step(self) -> list[Spoken]:
+    def step(self, *, finely: bool) -> list[Spoken]:  # noqa: ARG002
         row = self._rows.popleft()
         try:
             with row.random:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlxctl.engine.speech import pocket_tts, qwen3_tts, soprano, voxtral_tts
+from mlxctl.engine.speech import kokoro, pocket_tts, qwen3_tts, soprano, voxtral_tts
 from mlxctl.engine.speech.batch import SpeechBatch
 from mlxctl.ir import SpeechRecipe
 
@@ -33,5 +33,6 @@ FAMILIES = {
         ("soprano", soprano),
         ("pocket_tts", pocket_tts),
         ("voxtral_tts", voxtral_tts),
+        ("kokoro", kokoro),
     )
 }

@@ -36,6 +36,7 @@ class SpeechWorkload(Workload):
     def __init__(self, context: WorkloadContext) -> None:
         self._context = context
         self._batches: dict[str, SpeechBatch] = {}
+        self._turns: deque[str] = deque()
         self._row_bytes: dict[str, int] = {}
         self._waiting: deque[Speak] = deque()
         self._running: dict[int, Speak] = {}
@@ -68,10 +69,12 @@ class SpeechWorkload(Workload):
         recipe = spec.task.recipe
         self._row_bytes[spec.name] = recipe.request_bytes
         self._batches[spec.name] = FAMILIES[recipe.family].create_batch(weights.model, recipe)
+        self._turns.append(spec.name)
 
     def close_model(self, name: str) -> None:
         assert not self.is_in_use(name), "a model is closed after its requests"
         del self._batches[name], self._row_bytes[name]
+        self._turns.remove(name)
 
     def is_in_use(self, name: str) -> bool:
         return any(job.model == name for job in (*self._waiting, *self._running.values()))
@@ -123,16 +126,23 @@ class SpeechWorkload(Workload):
             batch.add(job)
 
     def _compute(self) -> None:
-        """Compute units of all models in turn, for one slice."""
+        """Compute parts of units for one slice; models take turns."""
         until = self._context.slice_end(alone_seconds=_ALONE_SECONDS)
-        while True:
-            for batch in [batch for batch in self._batches.values() if batch.num_rows]:
-                for spoken in batch.step():
-                    if spoken.is_last or spoken.failure is not None:
-                        del self._running[spoken.job_id]
-                    self._context.publish(spoken)
-            if not self._running or time.monotonic() >= until:
+        finely = self._context.decode_load.has_rows()
+        while self._running:
+            for spoken in self._next_batch().step(finely=finely):
+                if spoken.is_last or spoken.failure is not None:
+                    del self._running[spoken.job_id]
+                self._context.publish(spoken)
+            if time.monotonic() >= until:
                 return
+
+    def _next_batch(self) -> SpeechBatch:
+        """Return the next batch that has rows; one has."""
+        while True:
+            self._turns.rotate(-1)
+            if (batch := self._batches[self._turns[0]]).num_rows:
+                return batch
 
     def _fail(self, job: Speak, failure: str) -> None:
         failure = failure_message(failure, job.request_id)

@@ -136,7 +136,9 @@ class VisionLanguageModel:
         parts = list(prompt_segments(images, start, end))
         deep, together = tuple(states[None] for states in features.deep), _together(parts)
         if self._takes_positions:
-            positions = three_axis_positions(images, start, end, cell_size=self._cell_size)
+            # Without axes, cells of an image follow each other like words.
+            grids = images if self._axes else ()
+            positions = three_axis_positions(grids, start, end, cell_size=self._cell_size)
             return ForwardContext(positions=mx.array(positions)[:, None], deep=deep, together=together)
         if self._frequencies is None:
             return ForwardContext(deep=deep, together=together)

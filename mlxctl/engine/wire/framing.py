@@ -9,6 +9,7 @@ import msgspec
 
 from mlxctl.engine.wire.commands import Command
 from mlxctl.engine.wire.messages import AnyCommand, AnyReport
+from mlxctl.engine.wire.rank_messages import RankOperation, RankReply
 from mlxctl.engine.wire.reports import Report
 
 # More than the largest prompt: 16M token ids take 64 MiB.
@@ -35,7 +36,7 @@ class FrameTooLargeError(ValueError):
     """A frame announces more than MAX_FRAME_BYTES."""
 
 
-def encode_frame(message: Command | Report) -> bytes:
+def encode_frame(message: Command | Report | RankOperation | RankReply) -> bytes:
     """Return the message as one frame."""
     payload = _encoder.encode(message)
     return _LENGTH.pack(len(payload)) + payload
@@ -47,7 +48,8 @@ class FrameReader(Generic[M]):
     One per stream; not thread-safe.
     """
 
-    def __init__(self, message_type: object) -> None:
+    def __init__(self, message_type: object, *, max_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(
             message_type, dec_hook=_decode_path
         )
@@ -56,13 +58,13 @@ class FrameReader(Generic[M]):
     def feed(self, data: bytes | memoryview) -> Iterator[M]:
         """Yield the messages that `data` completes.
 
-        Raises FrameTooLargeError and msgspec.DecodeError on an invalid stream.
+        Raises FrameTooLargeError for more than `max_bytes`, and msgspec.DecodeError on an invalid stream.
         """
         self._buffer += data
         start = 0
         while len(self._buffer) - start >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer, start)
-            if length > MAX_FRAME_BYTES:
+            if length > self._max_bytes:
                 raise FrameTooLargeError(f"frame of {length} bytes")
             end = start + _LENGTH.size + length
             if len(self._buffer) < end:

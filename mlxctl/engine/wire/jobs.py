@@ -125,6 +125,7 @@ class Speak(JobCommand, frozen=True, kw_only=True):
     voice: str | None = None
     instructions: str | None = None
     language: str | None = None
+    speed: float = 1.0
     reference: ReferenceAudio | None = None
 
 

@@ -15,7 +15,7 @@ from mlxctl.ir.kv_cache_size import KVPrecision, KVWindow
 from mlxctl.ir.tokens import Salt
 
 FailureKind = Literal["failed", "over_budget", "memory_shortage"]
-LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
+LoadFailure = Literal["not_found", "broken", "not_enough_memory", "ranks"]
 CacheKind = Literal["plain", "sliding", "hybrid"]
 PreemptionReason = Literal["priority", "timeslice", "share", "pause", "memory"]
 """Why a row gives up its place.
@@ -201,7 +201,8 @@ class Stats(QueryReport, frozen=True, kw_only=True):
     interrupted and wait; their caches take `preempted_bytes`. Rows gave their place to others in
     `num_preemptions` for priority or memory, in `num_yields` after a time slice or share, and in
     `num_pauses` because their clients did not read; `num_resumes` continued. `num_paused` rows wait for their
-    clients. `tokens_by_priority` counts computed tokens.
+    clients. `tokens_by_priority` counts computed tokens. `rank_memory_bytes` is MLX's active memory on the
+    other ranks of a group, by rank; these figures are those of rank 0.
     """
 
     num_waiting: int
@@ -242,6 +243,7 @@ class Stats(QueryReport, frozen=True, kw_only=True):
     num_resumes: int
     tokens_by_priority: dict[int, int]
     waiting_by_priority: dict[int, int]
+    rank_memory_bytes: dict[int, int] = {}
 
 
 class LookedUp(QueryReport, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """What a family with audio input declares, and readers of its files."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,12 @@ from mlxctl.ir import AudioRecipe
 
 @dataclass(frozen=True, slots=True)
 class AudioFiles:
-    """The configuration, and those of feature extractor and processor."""
+    """Configurations of model, feature extractor and processor, and names of weights."""
 
     config: Mapping[str, Any]
     extractor: Mapping[str, Any]
     processor: Mapping[str, Any]
+    tensor_names: Collection[str] = ()
 
     def check(self, **usual: float) -> None:
         """Raise UnclearError for a feature extractor with other values than the family's."""

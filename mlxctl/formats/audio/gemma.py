@@ -4,6 +4,7 @@ Those of a Universal Speech Model, as by `Gemma3nAudioFeatureExtractor` and `Gem
 transformers.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from mlxctl.formats.audio.family import AudioCut, AudioFamily, AudioFiles, audio_token_id
@@ -103,12 +104,10 @@ GEMMA4 = AudioFamily(
     read="<|audio>{}<audio|>",
     tokens=("<|audio>", "<audio|>"),
 )
-GEMMA4_UNIFIED = AudioFamily(
+GEMMA4_UNIFIED = replace(
+    GEMMA4,
     name="gemma4_unified",
     model_types=("gemma4_unified",),
-    max_seconds=_MAX_SECONDS,
     recipe=_unified_recipe,
     cut=_unified_cut,
-    read="<|audio>{}<audio|>",
-    tokens=("<|audio>", "<audio|>"),
 )

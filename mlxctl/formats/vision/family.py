@@ -1,6 +1,6 @@
 """What a family of vision models declares, and readers of its files."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ class UnclearError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class VisionFiles:
-    """The configuration with its parts, and those of the processors."""
+    """Configurations of model, its parts and processors, and names of weights."""
 
     config: Mapping[str, Any]
     text: Mapping[str, Any]
@@ -27,6 +27,7 @@ class VisionFiles:
     processor: Mapping[str, Any]
     tokenizer: Mapping[str, Any]
     video_processor: Mapping[str, Any]
+    tensor_names: Collection[str] = ()
     size: Mapping[str, Any] = field(init=False)
     video_size: Mapping[str, Any] = field(init=False)
 
@@ -75,7 +76,8 @@ class VisionFamily:
     `shown` is the text of an image in the chat template, and `read` the text that replaces it; {} is the
     cell's token, which `cut` expands. `tokens` are texts that have to be tokens of the vocabulary.
     `rewritten` are further texts of a prompt with images, each with the text that replaces it. Without
-    `clips` the frames of a clip are images.
+    `clips` the frames of a clip are images. `number` returns the text before an image, or a clip, from its
+    number in the prompt, which begins at 0. A prompt has at most `max_images`.
     """
 
     name: str
@@ -87,6 +89,8 @@ class VisionFamily:
     tokens: Sequence[str] = ()
     rewritten: Sequence[tuple[str, str]] = ()
     clips: ClipFormat | None = None
+    number: Callable[[int, VisionRecipe], str] | None = None
+    max_images: int | None = None
 
 
 def image_token_id(files: VisionFiles, text: str = "") -> int:

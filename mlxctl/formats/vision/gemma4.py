@@ -1,7 +1,8 @@
-"""Gemma 4: as many cells as fit, in the image's own proportions."""
+"""Gemma 4, also unified: as many cells as fit the image's proportions."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from mlxctl.formats.vision.family import (
@@ -25,17 +26,26 @@ _MAX_FRAMES, _MAX_FRAME_CELLS = 32, 70
 
 
 def _recipe(files: VisionFiles) -> VisionRecipe:
+    return _read(files, "gemma4", both_ways=files.text.get("use_bidirectional_attention"))
+
+
+def _unified_recipe(files: VisionFiles) -> VisionRecipe:
+    # Where their files do not say it, unified models attend in both directions.
+    both_ways = files.text.get("use_bidirectional_attention", "vision")
+    return _read(files, "gemma4_unified", both_ways=both_ways)
+
+
+def _read(files: VisionFiles, family: str, *, both_ways: object) -> VisionRecipe:
     patch_size = whole(files.image_processor, "patch_size", usual=_PATCH_SIZE)
     patches = whole(files.image_processor, "pooling_kernel_size", usual=_PATCHES_A_SIDE)
-    attends_both_ways = files.text.get("use_bidirectional_attention") == "vision"
     return VisionRecipe(
-        family="gemma4",
+        family=family,
         image_token_id=image_token_id(files),
         cell_size=patch_size * patches,
         sizes={
             "max_soft_tokens": whole(files.image_processor, "max_soft_tokens", usual=_MAX_CELLS),
             "max_frame_tokens": whole(files.video_processor, "max_soft_tokens", usual=_MAX_FRAME_CELLS),
-            "is_whole": int(attends_both_ways),
+            "is_whole": int(both_ways == "vision"),
         },
         video_token_id=video_token_id(files),
         **colors(files, PLAIN_COLORS, BICUBIC, normalizes=False),
@@ -86,3 +96,4 @@ FAMILY = VisionFamily(
     tokens=("<|image>", "<image|>"),
     clips=ClipFormat(write=_write_clip, cut=_cut_clip, has_own_cell=True, max_frames=_MAX_FRAMES),
 )
+UNIFIED = replace(FAMILY, name="gemma4_unified", model_types=("gemma4_unified",), recipe=_unified_recipe)

@@ -14,7 +14,7 @@ from mlxctl.formats.vision.family import (
     image_token_id,
     whole,
 )
-from mlxctl.formats.vision.tiles import closest_grid, split_in_tiles
+from mlxctl.formats.vision.tiles import on_closest_grid, split_in_tiles
 from mlxctl.ir import Clip, VisionRecipe
 
 _IMAGENET_COLORS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -45,15 +45,10 @@ def _recipe(files: VisionFiles) -> VisionRecipe:
 
 
 def _cut(image: Any, recipe: VisionRecipe) -> ImageCut:
-    sizes, area = recipe.sizes, image.width * image.height
-    side = sizes["side"]
-    columns, rows = closest_grid(
-        image,
-        fewest=sizes["fewest"],
-        most=sizes["most"],
-        is_better=lambda number, best: abs(area - side**2 * number) < abs(area - side**2 * best),
+    sizes, side = recipe.sizes, recipe.sizes["side"]
+    large = on_closest_grid(
+        image, side=side, fewest=sizes["fewest"], most=sizes["most"], resample=recipe.resample
     )
-    large = image.resize((columns * side, rows * side), resample=recipe.resample)
     tiles = split_in_tiles(large, side)
     if sizes["use_thumbnail"] and len(tiles) > 1:
         tiles.append(image.resize((side, side), resample=recipe.resample))

@@ -14,7 +14,7 @@ from mlxctl.formats.vision.family import (
     image_token_id,
     whole,
 )
-from mlxctl.formats.vision.tiles import closest_grid, split_in_tiles
+from mlxctl.formats.vision.tiles import on_closest_grid, split_in_tiles
 from mlxctl.ir import VisionRecipe
 
 # Larger images than this times the largest picture are cut into tiles.
@@ -50,14 +50,10 @@ def _cut(image: Any, recipe: VisionRecipe) -> ImageCut:
     num_cells = (height // cell) * (width // cell)
     if not _is_large(image, recipe):
         return ImageCut(layout=[_START, num_cells, _END], tiles=[small])
-    area = image.width * image.height
-    columns, rows = closest_grid(
-        image,
-        fewest=_FEWEST_TILES,
-        most=_MOST_TILES,
-        is_better=lambda number, _: area > 0.5 * side * side * number,
+    large = on_closest_grid(
+        image, side=side, fewest=_FEWEST_TILES, most=_MOST_TILES, resample=recipe.resample
     )
-    large = image.resize((columns * side, rows * side), resample=recipe.resample)
+    columns, rows = large.width // side, large.height // side
     tiles = split_in_tiles(large, side)
     layout: list[int | str] = [_START]
     for row, column in itertools.product(range(rows), range(columns)):

@@ -79,7 +79,7 @@ def _axes(files: VisionFiles) -> tuple[int, ...]:
 
     Since Qwen3 they are interleaved until a run ends.
     """
-    if not str(files.config.get("model_type")).startswith("qwen3"):
+    if str(files.config.get("model_type")).startswith("qwen2"):
         return runs_of_axes(files)
     sections = _mrope_sections(files)
     return tuple(index % 3 if index < 3 * sections[index % 3] else 0 for index in range(sum(sections)))
@@ -192,7 +192,8 @@ def between_areas(
 FAMILY = VisionFamily(
     name="qwen_vl",
     model_types=(
-        "qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_5_moe", "qwen3_omni_moe", "qwen3_vl", "qwen3_vl_moe"
+        "qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_5_moe", "qwen3_omni_moe", "qwen3_vl", "qwen3_vl_moe",
+        "qwen4_exp",
     ),
     recipe=_recipe,
     cut=_cut,

@@ -1,32 +1,36 @@
-"""Large images as grids of square tiles."""
+"""Large images as grids of tiles."""
 
 import math
-from collections.abc import Callable
 from typing import Any
+
+
+def on_closest_grid(image: Any, *, side: int, fewest: int, most: int, resample: int) -> Any:
+    """Return the image, resized to whole square tiles.
+
+    They are `fewest` to `most`, on the grid that is closest to the image's proportions. Of two that are
+    equally close, the larger one is chosen if it has less than twice the pixels of the image.
+    """
+    numbers, area = range(1, most + 1), image.width * image.height
+    grids = [(columns, rows) for columns in numbers for rows in numbers if fewest <= columns * rows <= most]
+    (columns, rows), least = (1, 1), math.inf
+    for grid in sorted(grids, key=lambda grid: grid[0] * grid[1]):
+        distance = abs(image.width / image.height - grid[0] / grid[1])
+        is_as_close = distance == least and area > 0.5 * side**2 * grid[0] * grid[1]
+        if distance < least or is_as_close:
+            (columns, rows), least = grid, distance
+    return image.resize((columns * side, rows * side), resample=resample)
 
 
 def split_in_tiles(image: Any, side: int) -> list[Any]:
     """Return the tiles of an image of whole tiles, row by row."""
+    return split_in_grid(image, columns=image.width // side, rows=image.height // side)
+
+
+def split_in_grid(image: Any, *, columns: int, rows: int) -> list[Any]:
+    """Return the tiles of an image of whole tiles, row by row."""
+    width, height = image.width // columns, image.height // rows
     return [
-        image.crop((left, top, left + side, top + side))
-        for top in range(0, image.height, side)
-        for left in range(0, image.width, side)
+        image.crop((column * width, row * height, (column + 1) * width, (row + 1) * height))
+        for row in range(rows)
+        for column in range(columns)
     ]
-
-
-def closest_grid(
-    image: Any, *, fewest: int, most: int, is_better: Callable[[int, int], bool]
-) -> tuple[int, int]:
-    """Return columns and rows of the grid closest to an image's proportions.
-
-    It has `fewest` to `most` tiles. Of two that are equally close, `is_better(tiles, tiles of the best so
-    far)` says whether the larger one is chosen.
-    """
-    numbers = range(1, most + 1)
-    grids = {(columns, rows) for columns in numbers for rows in numbers if fewest <= columns * rows <= most}
-    best, least = (1, 1), math.inf
-    for columns, rows in sorted(grids, key=lambda grid: grid[0] * grid[1]):
-        distance = abs(image.width / image.height - columns / rows)
-        if distance < least or (distance == least and is_better(columns * rows, best[0] * best[1])):
-            best, least = (columns, rows), distance
-    return best

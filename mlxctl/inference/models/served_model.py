@@ -10,7 +10,7 @@ from mlxctl.ir import AdapterVerdict, ModelCapabilities, ModelFacts, ModelSpec, 
 from mlxctl.ir.errors import ModelError
 from mlxctl.ir.kv_cache_size import KVPrecision
 from mlxctl.ir.model_spec import NO_TEXT_OPTIONS, TextModelOptions
-from mlxctl.ir.models import ModelState
+from mlxctl.ir.models import ModelState, media_support
 
 UNKNOWN_CAPABILITIES = ModelCapabilities()
 
@@ -114,6 +114,15 @@ class ServedModel:
     def supports_audio(self) -> bool | None:
         """Whether audio is accepted; None until the adapter was read."""
         return None if self.adapter_verdict is None else self.adapter_verdict.takes_audio
+
+    @property
+    def media_support(self) -> dict[str, bool | None]:
+        """Which media it answers to, by the names of `/v1/models`."""
+        is_text = self.facts.purpose == "text"
+        # That of the library is only read when it is loaded.
+        images = self.facts.vision is not None if self.supports_images is None else self.supports_images
+        audio = self.facts.audio is not None if self.supports_audio is None else self.supports_audio
+        return media_support(self.verdicts, images=is_text and images, audio=is_text and audio)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

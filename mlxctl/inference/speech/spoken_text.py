@@ -6,6 +6,7 @@ that a slow caller holds one sentence in memory.
 
 import asyncio
 import secrets
+import unicodedata
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from functools import partial
@@ -41,7 +42,10 @@ def check_request(request: SpeechRequest, recipe: SpeechRecipe) -> SpeechRequest
     if len(text) > MAX_TEXT_CHARS:
         message = f"the text has {len(text)} characters; send at most {MAX_TEXT_CHARS} in one request"
         raise InvalidRequest(message, param="input")
-    if request.speed != 1:
+    if recipe.latin_only and not any(_is_latin(char) for char in text):
+        message = f"model {request.model!r} reads Latin letters and digits, and the text has none"
+        raise InvalidRequest(message, param="input")
+    if request.speed != 1 and not recipe.takes_speed:
         raise InvalidRequest(f"model {request.model!r} has one speed; leave speed out", param="speed")
     if request.instructions and not recipe.follows_instructions:
         message = f"model {request.model!r} follows no instructions; leave them out"
@@ -58,6 +62,10 @@ def check_request(request: SpeechRequest, recipe: SpeechRecipe) -> SpeechRequest
         instructions=request.instructions or None,
         seed=secrets.randbits(_SEED_BITS) if request.seed is None else request.seed,
     )
+
+
+def _is_latin(char: str) -> bool:
+    return char.isdecimal() or (char.isalpha() and unicodedata.name(char, "").startswith("LATIN"))
 
 
 def _check_reference(request: SpeechRequest, recipe: SpeechRecipe) -> None:
@@ -171,9 +179,10 @@ class SpokenText:
             voice=request.voice,
             instructions=request.instructions,
             language=request.language,
+            speed=request.speed,
             reference=request.reference,
         )
-        async with aclosing(self._session.speak(command)) as reports:
+        async with aclosing(self._session.stream_job(command)) as reports:
             async for report in reports:
                 if not report.samples:
                     continue

@@ -19,12 +19,14 @@ _MIN_ADVANCE = SAMPLE_RATE
 class WindowSegment:
     """Text between two time tokens.
 
-    `start` and `end` are samples from the beginning of the window.
+    `start` and `end` are samples from the beginning of the window. `timed_ids` are the tokens with the time
+    tokens, which later windows are conditioned on.
     """
 
     start: int
     end: int
     token_ids: tuple[int, ...]
+    timed_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,7 @@ def _segment(part: Sequence[int], tokens: WhisperTokens, *, num_samples: int) ->
         start=times[0] if times and part[0] >= tokens.first_time else 0,
         end=times[-1] if times and part[-1] >= tokens.first_time else num_samples,
         token_ids=tuple(token_id for token_id in part if token_id < tokens.end),
+        timed_ids=tuple(each for each in part if each < tokens.end or each >= tokens.first_time),
     )
 
 

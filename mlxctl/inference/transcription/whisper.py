@@ -1,8 +1,8 @@
 """Long audio with Whisper, window after window. Event-loop thread only.
 
 As in OpenAI's reference (arXiv:2212.04356, section 4.5): each window begins at the end of the last complete
-segment and is conditioned on the text of the previous ones, and a window whose text repeats itself, or is
-unlikely, is decoded again at higher temperatures. Unlike there, the previous text has no time tokens.
+segment and is conditioned on the text of the previous ones, with their time tokens, and a window whose text
+repeats itself, or is unlikely, is decoded again at higher temperatures.
 """
 
 import zlib
@@ -76,7 +76,8 @@ class _WhisperTranscription:
             segments = [self._segment(segment, result, seek, temperature) for segment in split.segments]
             segments = self._with_words(segments, result, seek)
             await work.add(segments, text_ids, samples=samples, seek=seek, language=self._language())
-            previous_ids = [*previous_ids, *text_ids] if temperature <= _MAX_CONDITIONING_TEMPERATURE else []
+            timed_ids = [token_id for segment in split.segments for token_id in segment.timed_ids]
+            previous_ids = [*previous_ids, *timed_ids] if temperature <= _MAX_CONDITIONING_TEMPERATURE else []
             previous_ids = self._tokens.latest(previous_ids)
             seek += split.advance
         return self._language()

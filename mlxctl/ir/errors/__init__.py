@@ -15,6 +15,7 @@ MlxctlError
 │   ├── ModelNotFoundOnDisk
 │   │   └── AmbiguousModelName   a short form of several models' names
 │   ├── BrokenModel
+│   ├── RanksUnavailable         the ranks of a group cannot serve it together
 │   ├── DownloadFailed
 │   ├── ConversionFailed         a model cannot be imported or converted
 │   └── NotEnoughMemory
@@ -114,6 +115,7 @@ from mlxctl.ir.errors.model import (
     ModelError,
     ModelNotFoundOnDisk,
     NotEnoughMemory,
+    RanksUnavailable,
 )
 from mlxctl.ir.errors.request import (
     AuthenticationFailed,
@@ -187,6 +189,7 @@ __all__ = [
     "PolicyUnavailable",
     "PracticalContextExceeded",
     "QueueFull",
+    "RanksUnavailable",
     "RateLimited",
     "RemoteFailed",
     "RequestCancelled",

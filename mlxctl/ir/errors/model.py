@@ -38,6 +38,10 @@ class BrokenModel(ModelError):
     """A model's files are missing, malformed, unknown or not trusted."""
 
 
+class RanksUnavailable(ModelError):
+    """The ranks of a group cannot serve the model together."""
+
+
 class DownloadFailed(ModelError):
     """A download failed; `path` is the repository.
 

@@ -330,7 +330,8 @@ class ChatEncoder:
         )
         # With include_usage every chunk has the key.
         usage: CompletionUsage | UnsetType | None = None if self._shape.includes_usage else UNSET
-        if self._shape.counts_chunks:
+        # Another server counts at the end.
+        if self._shape.counts_chunks and report.usage.num_prompt_tokens:
             usage = completion_usage([report.usage], num_choices=1)
         chunk = self._chunk_object([choice], usage)
         chunk.prompt_progress = progress

@@ -53,4 +53,5 @@ def shared_options(fields: CompletionFields) -> dict[str, Any]:
         "stop_token_ids": tuple(fields.stop_token_ids or ()),
         "ignore_eos": bool(fields.ignore_eos),
         "stream": bool(fields.stream),
+        "returns_token_ids": bool(fields.return_token_ids),
     }

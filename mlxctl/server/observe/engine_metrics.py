@@ -48,6 +48,8 @@ def _engine(stats: Stats) -> "Iterator[Metric]":
         ("buffer_cache", "MLX buffer cache.", stats.buffer_cache_bytes),
         ("engine_resident", "Resident memory of the engine process.", stats.resident_bytes),
     )
+    ranks = {str(rank): num_bytes for rank, num_bytes in stats.rank_memory_bytes.items()}
+    yield gauge("rank_memory_bytes", "MLX active memory of each other rank.", ranks, "rank")
 
 
 def _fairness(stats: Stats) -> "Iterator[Metric]":

@@ -6,7 +6,7 @@ Runs in the front, and in `mlxctl chat` and `mlxctl run`.
 import logging
 from dataclasses import dataclass
 
-from mlxctl.engine import EngineClient, EngineProcess, InlineEngine
+from mlxctl.engine import EngineClient
 from mlxctl.formats.adapters import RequestDefaults
 from mlxctl.inference import InferenceService
 from mlxctl.inference.image_fetching import ImageFetcher
@@ -23,6 +23,7 @@ from mlxctl.library.catalog import Catalog
 from mlxctl.library.library import Library
 from mlxctl.library.probe_process import ProbeProcess
 from mlxctl.server.policy import PolicyService
+from mlxctl.server.wiring.launchers import engine_launcher
 from mlxctl.server.wiring.policy import policy_service
 from mlxctl.state import locations
 from mlxctl.state.settings import AuditSettings, SamplingSettings, ServerSettings, Settings
@@ -60,16 +61,14 @@ def build_services(settings: Settings, *, probes_unknown: bool = False, in_proce
     """Create the services without starting them. Needs a running event loop.
 
     With `probes_unknown`, the start probes models that were never probed. The engine is a process, or with
-    `in_process` a thread. Raises ModelError when no model is
-    usable, SettingsError for invalid models and capability overrides.
+    `in_process` a thread, unless it has several ranks. Raises ModelError when no model is usable,
+    SettingsError for invalid models and capability overrides.
     """
     for directory in (locations.state_directory(), locations.config_file().parent):
         if (note := locations.keep_others_out(directory)) is not None:
             _log.warning("directory %s", note)
     engine = EngineClient(
-        InlineEngine(settings.engine)
-        if in_process
-        else EngineProcess(settings.engine, log_format=settings.server.log_format),
+        engine_launcher(settings, in_process=in_process),
         settings.engine,
         max_queue=settings.server.max_queue,
         scheduler=settings.scheduler,

@@ -116,11 +116,34 @@ class EngineSettings:
     restart_backoff_max_seconds: float = bounded(30.0, least=0.0)
     """Maximum pause between attempts to restart the engine."""
 
+    ranks: int = bounded(1, least=1, most=64)
+    """Number of processes on this machine that compute every model together, each with its share.
+
+    More than one is for trying out what `hosts` does on several machines.
+    """
+
+    hosts: Path | None = None
+    """File with the addresses of several machines that compute every model together, each with its share.
+
+    It is a hosts file of `mlx.launch`. This machine is the first; `mlxctl rank` runs on each other one.
+    """
+
+    parallel: Literal["auto", "tensor", "pipeline"] = "auto"
+    """Share of a machine or process: `tensor` is a part of every layer, `pipeline` some of the layers.
+
+    `auto` is `tensor` where the model can be split so, else `pipeline`.
+    """
+
     load_timeout_seconds: float = bounded(600.0, least=0.1)
     """Maximum time for loading a model."""
 
     blas: Literal["auto", "bundled"] = "auto"
     """BLAS library on Linux: `auto` prefers an installed OpenBLAS, `bundled` uses the one inside MLX."""
+
+    @property
+    def is_group(self) -> bool:
+        """Whether several ranks compute every model together."""
+        return self.ranks > 1 or self.hosts is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -201,7 +201,12 @@ class PolicyStore:
                 "policy",
                 f"{str(self.path)!r} is empty; restore it from a backup, or delete it and add a new key",
             ) from DamageError("the file is empty")
-        connection = open_database(self.path, _MIGRATIONS, replaces_damaged=False)
+        try:
+            connection = open_database(self.path, _MIGRATIONS, replaces_damaged=False)
+        except StoreUnavailable:
+            if version is None:
+                self._remove_empty()
+            raise
         try:
             _check_total(connection)
             self._unlock(connection)
@@ -210,6 +215,15 @@ class PolicyStore:
             raise StoreUnavailable("policy", f"cannot use {str(self.path)!r}: {error}") from error
         finally:
             connection.close()
+
+    def _remove_empty(self) -> None:
+        """Remove a new file that a full disk left empty.
+
+        It would keep the server from starting.
+        """
+        with suppress(OSError):
+            if not self.path.stat().st_size:
+                self.path.unlink()
 
     def _unlock(self, connection: sqlite3.Connection) -> None:
         """Derive the key at the first use.

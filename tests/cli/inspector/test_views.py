@@ -86,9 +86,9 @@ def listing() -> list[ListedChunk]:
     ]
 
 
-def drawn(*what: RenderableType) -> str:
+def drawn(*what: RenderableType, width: int = 150) -> str:
     """Return the view as it is written to a pipe."""
-    console = Console(width=150, highlight=False, color_system=None, force_terminal=False)
+    console = Console(width=width, highlight=False, color_system=None, force_terminal=False)
     with console.capture() as captured:
         console.print(*what)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
@@ -98,11 +98,14 @@ def test_the_table(golden: SnapshotAssertion) -> None:
     assert drawn(branches_table(build_trees(listing(), MARKERS), now=NOW)) == golden
 
 
-def test_long_conversation_leaves_the_other_columns_whole() -> None:
-    long = chunk("e", text=f"<|im_start|>user\n{'word ' * 100}")
-    header, row = drawn(branches_table(build_trees([long], MARKERS), now=NOW)).splitlines()
-    assert " ".join(header.split()) == "key model tokens unshared size hits used tier conversation"
-    assert row.startswith(f"{'e' * 12}  tiny")
+@pytest.mark.parametrize("width", [80, 150])
+def test_long_conversation_leaves_the_other_columns_whole(width: int) -> None:
+    long = chunk("e", model="mlx-community/Qwen3-8B-4bit", text=f"<|im_start|>user\n{'word ' * 100}")
+    table = branches_table(build_trees([long], MARKERS), now=NOW)
+    model, header, row = drawn(table, width=width).splitlines()
+    assert model == "mlx-community/Qwen3-8B-4bit"
+    assert " ".join(header.split()) == "key tokens unshared size hits used tier conversation"
+    assert row.startswith(f"{'e' * 12}  ")
     assert row.endswith("…")
 
 

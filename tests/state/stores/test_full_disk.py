@@ -108,6 +108,17 @@ def test_keys_can_be_revoked_on_a_full_disk(disk: Path) -> None:
     assert [key.revoked_at for key in again.all_keys()] == [1.0] * 9 + [None] * 21
 
 
+def test_first_key_that_does_not_fit_leaves_no_store(disk: Path) -> None:
+    store = PolicyStore(disk / "policy.sqlite")
+    fill(disk)
+    with pytest.raises(StoreUnavailable, match="full"):
+        StoredPolicy(store, SettingsPolicy((), (), {})).put_key(
+            ApiKey(id="1", name="first", sha256="1" * 64, scopes=(), created=1)
+        )
+    # An empty one would keep every later server from starting.
+    assert not store.path.exists()
+
+
 def test_stores_on_a_read_only_disk_can_be_read(disk: Path) -> None:
     agents = AgentStore(disk / "agents.sqlite", max_agents=9)
     agents.create("ann", "one", model="m", settings=b"{}")

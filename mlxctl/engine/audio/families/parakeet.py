@@ -10,7 +10,8 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxctl.engine.audio.transcription_model import TranscriptionModel, by_layers, float_samples
+from mlxctl.engine.audio.transcription_model import TranscriptionModel, float_samples
+from mlxctl.engine.layerwise import by_layers
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.transcription import TimedWord
 

@@ -9,14 +9,13 @@ import mlx.core as mx
 import numpy as np
 
 from mlxctl.engine.audio.transcription_model import (
-    TokenChoice,
     TranscriptionModel,
-    by_layers,
     float_samples,
     in_thread,
-    max_tokens,
     with_audio,
+    write_tokens,
 )
+from mlxctl.engine.layerwise import by_layers
 from mlxctl.engine.loading.audio_modules import open_tokenizer
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.languages import LANGUAGE_NAMES, language_code
@@ -89,15 +88,7 @@ class _Qwen3ASR:
         caches = model.make_cache()
         read_prompt = partial(model._forward_with_embeds, prompt, caches)  # noqa: SLF001
         logits = yield from by_layers(read_prompt, (model.model, "layers"))
-        choice = TokenChoice(window.temperature)
-        written: list[int] = []
-        while len(written) < max_tokens(window):
-            token = choice.choose(logits[0, -1])
-            if token in self._ends:
-                break
-            written.append(token)
-            yield
-            logits = model(mx.array([[token]]), cache=caches)
+        written = yield from write_tokens(window, logits, self._ends, partial(model, cache=caches))
         text = self._tokenizer.decode(written, skip_special_tokens=True)
         language, text = _split_language(text) if window.language is None else (window.language, text)
         return TranscribedWindow(token_ids=written, text=text, language=language)

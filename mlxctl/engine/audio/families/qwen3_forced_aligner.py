@@ -11,7 +11,8 @@ import mlx.core as mx
 import numpy as np
 
 from mlxctl.engine.audio.families.qwen3_asr import encoded_audio, read_processors
-from mlxctl.engine.audio.transcription_model import TranscriptionModel, by_layers, with_audio
+from mlxctl.engine.audio.transcription_model import TranscriptionModel, with_audio
+from mlxctl.engine.layerwise import by_layers
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.transcription import TimedWord
 

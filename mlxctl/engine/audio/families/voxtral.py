@@ -9,14 +9,13 @@ import mlx.core as mx
 
 from mlxctl.engine.audio.tekken import Tekken
 from mlxctl.engine.audio.transcription_model import (
-    TokenChoice,
     TranscriptionModel,
-    by_layers,
     float_samples,
     in_thread,
-    max_tokens,
     with_audio,
+    write_tokens,
 )
+from mlxctl.engine.layerwise import by_layers
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 from mlxctl.ir.transcription import SAMPLE_RATE
 
@@ -66,14 +65,7 @@ class _Voxtral:
         caches = make_prompt_cache(text_model)
         read_prompt = partial(text_model, cache=caches, input_embeddings=prompt)
         logits = yield from by_layers(read_prompt, (text_model.model, "layers"))
-        choice, written = TokenChoice(window.temperature), list[int]()
-        while len(written) < max_tokens(window):
-            token = choice.choose(logits[0, -1])
-            if token in self._ends:
-                break
-            written.append(token)
-            yield
-            logits = text_model(mx.array([[token]]), cache=caches)
+        written = yield from write_tokens(window, logits, self._ends, partial(text_model, cache=caches))
         text = self._tokenizer.decode(written).strip()
         return TranscribedWindow(token_ids=written, text=text, language=window.language)
 

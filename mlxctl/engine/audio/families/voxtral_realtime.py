@@ -11,7 +11,8 @@ from typing import Any
 import mlx.core as mx
 
 from mlxctl.engine.audio.tekken import Tekken
-from mlxctl.engine.audio.transcription_model import TokenChoice, TranscriptionModel, by_layers, float_samples
+from mlxctl.engine.audio.transcription_model import TokenChoice, TranscriptionModel, float_samples
+from mlxctl.engine.layerwise import by_layers
 from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
 
 PACKAGE = "mlx_audio.stt.models.voxtral_realtime"

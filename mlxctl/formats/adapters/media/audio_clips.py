@@ -33,9 +33,7 @@ def open_audio_placement(
     if facts.audio is None:
         return None, facts.audio_problem
     family = AUDIO_FAMILIES[facts.audio.family]
-    if facts.audio.audio_token_id not in vocabulary.added:
-        return None, f"its tokenizer has no token {facts.audio.audio_token_id} for audio"
-    missing = next((text for text in family.tokens if vocabulary.id_of(text) is None), None)
+    missing = vocabulary.first_missing(facts.audio.audio_token_id, family.tokens)
     if missing is not None:
         return None, f"its tokenizer has no token {missing} for audio"
     return AudioPlacement(facts.audio, family, vocabulary), None

@@ -6,6 +6,7 @@ Slow: for workers.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from mlxctl.formats.adapters.media.clips import ClipReader
@@ -49,9 +50,7 @@ def open_image_placement(
     if facts.vision is None:
         return None, facts.vision_problem
     family = VISION_FAMILIES[facts.vision.family]
-    if facts.vision.image_token_id not in vocabulary.added:
-        return None, f"its tokenizer has no token {facts.vision.image_token_id} for images"
-    missing = next((text for text in family.tokens if vocabulary.id_of(text) is None), None)
+    missing = vocabulary.first_missing(facts.vision.image_token_id, family.tokens)
     if missing is not None:
         return None, f"its tokenizer has no token {missing} for images"
     placement = ImagePlacement(facts.vision, family, vocabulary, max_pixels=max_pixels, max_frames=max_frames)
@@ -117,11 +116,19 @@ class ImagePlacement:
 
         Raises InvalidRequest for data that is no image, and for too much of it.
         """
+        num_cuts = sum(
+            1 if isinstance(part, ImagePart) else self.frame(self.shown(part)).count(self._clip_cell)
+            for part in images
+        )
+        if self._family.max_images is not None and num_cuts > self._family.max_images:
+            message = (
+                f"there are {num_cuts} images in the conversation; {self._family.name} models take "
+                f"{self._family.max_images} in a prompt, since their class in mlx-vlm reads no more: "
+                "send the others in requests of their own"
+            )
+            raise InvalidRequest(message, param="messages")
         cell_ids, cuts = self._recipe.cell_token_ids, self._cuts(images)
         num_cells = sum(token_id in cell_ids for token_id in token_ids)
-        num_cuts = sum(
-            1 if isinstance(part, ImagePart) else self.shown(part).count(self._clip_cell) for part in images
-        )
         if num_cells != num_cuts:
             raise InvalidRequest(
                 f"the chat template shows {num_cells} of {num_cuts} images", param="messages"
@@ -146,13 +153,23 @@ class ImagePlacement:
     def _cuts(self, parts: Sequence[SeenPart]) -> Iterator[ImageCut]:
         """Yield what takes the place of each cell."""
         opened = iter(open_images([part for part in parts if isinstance(part, ImagePart)]))
+        image_numbers, clip_numbers = count(), count()
         for part in parts:
             if isinstance(part, ImagePart):
-                yield self._family.cut(self._bounded(decode_image(next(opened), part.param)), self._recipe)
+                image = self._bounded(decode_image(next(opened), part.param))
+                yield self._numbered(self._family.cut(image, self._recipe), next(image_numbers))
             else:
                 clip = _decoded(part)
                 bounded = replace(clip, pictures=tuple(map(self._bounded, clip.pictures)))
-                yield from self._clips.cut(bounded, self._recipe)
+                first, *others = self._clips.cut(bounded, self._recipe)
+                yield self._numbered(first, next(clip_numbers))
+                yield from others
+
+    def _numbered(self, cut: ImageCut, number: int) -> ImageCut:
+        """Return an image, or a clip's first group, after its number."""
+        if self._family.number is None:
+            return cut
+        return replace(cut, layout=[self._family.number(number, self._recipe), *cut.layout])
 
     def _bounded(self, decoded: Any) -> Any:
         """Return an image with at most `max_pixels`, in its proportions."""

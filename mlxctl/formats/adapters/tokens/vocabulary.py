@@ -155,6 +155,12 @@ class Vocabulary(TokenBytes):
         token_id: int | None = self._tokenizer.token_to_id(token)
         return token_id
 
+    def first_missing(self, token_id: int, texts: Sequence[str]) -> int | str | None:
+        """Return the first of these tokens that it lacks, if any."""
+        if token_id not in self.added:
+            return token_id
+        return next((text for text in texts if self.id_of(text) is None), None)
+
     def first_special(self, text: str) -> AddedToken | None:
         """Return the first special token in a text."""
         for token_id in self.encode(text):

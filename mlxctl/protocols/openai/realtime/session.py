@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import asdict, replace
 
+from mlxctl.ir.audio_format import Law
 from mlxctl.ir.errors import InvalidRequest
 
 Modality = Literal["text", "audio"]
@@ -14,14 +15,24 @@ _SILENCE_MS = {"low": 1500, "medium": 800, "auto": 800, "high": 500}
 _DEFAULT_THRESHOLD, _DEFAULT_PREFIX_MS, _DEFAULT_SILENCE_MS = 0.5, 300, 500
 
 
-class PcmFormat(Struct, frozen=True):
-    """The only format of audio: 24,000 samples a second.
+class SampleFormat(Struct, frozen=True):
+    """A format of samples of one channel.
 
-    Samples are signed 16-bit integers, little-endian, of one channel.
+    `audio/pcm` has 24,000 signed 16-bit integers a second, little-endian; `audio/pcmu` and `audio/pcma` are
+    G.711 with 8,000 bytes a second, and have no `rate`.
     """
 
-    type: Literal["audio/pcm"] = "audio/pcm"
-    rate: Literal[24000] = 24000
+    type: Literal["audio/pcm", "audio/pcmu", "audio/pcma"] = "audio/pcm"
+    rate: Literal[24000] | UnsetType = UNSET
+
+    @property
+    def law(self) -> Law | None:
+        """That of G.711, None for `audio/pcm`."""
+        return None if self.type == "audio/pcm" else self.type
+
+    def shown(self) -> "SampleFormat":
+        """Return the format as events show it."""
+        return SampleFormat(self.type, UNSET if self.law else 24000)
 
 
 class _TurnDetection(Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -37,13 +48,17 @@ class ServerVad(_TurnDetection, frozen=True, kw_only=True, tag="server_vad"):
     threshold: Annotated[float, Meta(ge=0, le=1)] = _DEFAULT_THRESHOLD
     prefix_padding_ms: _Milliseconds = _DEFAULT_PREFIX_MS
     silence_duration_ms: _Milliseconds = _DEFAULT_SILENCE_MS
-    idle_timeout_ms: int | None = None
+    idle_timeout_ms: Annotated[int, Meta(ge=100, le=60_000)] | None = None
 
 
 class SemanticVad(_TurnDetection, frozen=True, kw_only=True, tag="semantic_vad"):
     """As ServerVad; `eagerness` chooses the pause."""
 
     eagerness: Literal["low", "medium", "high", "auto"] = "auto"
+
+    @property
+    def idle_timeout_ms(self) -> None:
+        return None
 
     @property
     def threshold(self) -> float:
@@ -74,7 +89,7 @@ class AudioInput(Struct, frozen=True, kw_only=True):
     Without `transcription`, no events of it are sent.
     """
 
-    format: PcmFormat = PcmFormat()
+    format: SampleFormat = SampleFormat().shown()
     transcription: InputTranscription | None = None
     noise_reduction: None = None
     turn_detection: ServerVad | SemanticVad | None = ServerVad()
@@ -86,7 +101,7 @@ class AudioOutput(Struct, frozen=True, kw_only=True):
     `model` is the speech model, which OpenAI's API does not name.
     """
 
-    format: PcmFormat = PcmFormat()
+    format: SampleFormat = SampleFormat().shown()
     voice: str | None = None
     speed: float = 1.0
     model: str | None = None
@@ -157,7 +172,7 @@ class Session(Answering, kw_only=True):
 class InputPatch(Struct, frozen=True, kw_only=True):
     """New values of AudioInput."""
 
-    format: PcmFormat | UnsetType = UNSET
+    format: SampleFormat | UnsetType = UNSET
     transcription: InputTranscription | UnsetType | None = UNSET
     turn_detection: ServerVad | SemanticVad | UnsetType | None = UNSET
 
@@ -171,7 +186,7 @@ class VoiceId(Struct):
 class OutputPatch(Struct, frozen=True, kw_only=True):
     """New values of AudioOutput."""
 
-    format: PcmFormat | UnsetType = UNSET
+    format: SampleFormat | UnsetType = UNSET
     voice: str | VoiceId | UnsetType = UNSET
     speed: Annotated[float, Meta(ge=0.25, le=1.5)] | UnsetType = UNSET
     model: str | UnsetType | None = UNSET
@@ -213,10 +228,8 @@ def updated(session: Session, patch: AnsweringPatch, *, path: str) -> Session:
     if patch.output_modalities == []:
         raise InvalidRequest(f"{path}.output_modalities is empty", param=f"{path}.output_modalities")
     if patch.prompt is not None:
-        _refuse(f"{path}.prompt", "send instructions")
-    detection = patch.audio.input.turn_detection
-    if isinstance(detection, ServerVad) and detection.idle_timeout_ms is not None:
-        _refuse(f"{path}.audio.input.turn_detection.idle_timeout_ms", "leave it out")
+        message = f"{path}.prompt is not supported; send instructions"
+        raise InvalidRequest(message, param=f"{path}.prompt", code="unsupported_parameter")
     # Null is the default.
     values = {name: _DEFAULTS[name] if value is None else value for name, value in _given(patch, _DEFAULTS)}
     if isinstance(patch, SessionPatch):
@@ -226,18 +239,17 @@ def updated(session: Session, patch: AnsweringPatch, *, path: str) -> Session:
             # Old messages are dropped as far as it is necessary, however much OpenAI would drop.
             values["truncation"] = "disabled" if patch.truncation == "disabled" else "auto"
     given, audio = patch.audio, session.audio
-    output = dict(_given(given.output, given.output.__struct_fields__))
+    heard, output = (dict(_given(part, part.__struct_fields__)) for part in (given.input, given.output))
+    for part in (heard, output):
+        if "format" in part:
+            part["format"] = part["format"].shown()
     if isinstance(given.output.voice, VoiceId):
         output["voice"] = given.output.voice.id
     values["audio"] = Audio(
-        input=replace(audio.input, **dict(_given(given.input, given.input.__struct_fields__))),
+        input=replace(audio.input, **heard),
         output=replace(audio.output, **output),
     )
     return replace(session, **values)
-
-
-def _refuse(param: str, remedy: str) -> None:
-    raise InvalidRequest(f"{param} is not supported; {remedy}", param=param, code="unsupported_parameter")
 
 
 def _given(patch: Struct, names: Any) -> list[tuple[str, Any]]:

@@ -41,7 +41,7 @@ class AudioModels:
         if voice is not None and voice not in recipe.voices:
             unknown = UnknownVoice(voice, tuple(recipe.voices))
             raise InvalidRequest(str(unknown), param=f"{_OUTPUT}.voice", code="invalid_value")
-        if output.speed != 1:
+        if output.speed != 1 and not recipe.takes_speed:
             message = f"model {found.name!r} has one speed; leave speed out"
             raise InvalidRequest(message, param=f"{_OUTPUT}.speed", code="invalid_value")
         return found.name

@@ -7,8 +7,9 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from mlxctl.formats.adapters.media.telephone_audio import PCM_BYTES, TelephoneDecoder
 from mlxctl.formats.adapters.media.turn_detection import Border, TurnDetector
-from mlxctl.ir.audio_format import PCM_RATE
+from mlxctl.ir.audio_format import PCM_RATE, Law
 from mlxctl.ir.errors import InvalidRequest
 from mlxctl.protocols.openai.realtime.events import new_id
 from mlxctl.protocols.openai.realtime.session import SemanticVad, ServerVad
@@ -22,7 +23,7 @@ _MIN_BYTES = BYTES_A_SECOND // 10
 # Of the silence between turns, besides the prefix of the next one: what the detector decides about.
 _UNDECIDED_SECONDS = 1
 
-# A tenth of a second of audio takes 0.1 ms.
+# A tenth of a second of audio takes 0.1 ms, and 0.5 ms from a telephone.
 _DETECTORS = ThreadPoolExecutor(1, thread_name_prefix="turns")
 
 
@@ -37,8 +38,8 @@ class Turn(NamedTuple):
 class InputAudio:
     """The buffer of 24 kHz 16-bit samples, and the turns in it.
 
-    What it holds, and what was taken of it, counts in the `account`. Without turn detection a client takes
-    turns itself.
+    Audio of telephones is decoded first. What the buffer holds, and what was taken of it, counts in the
+    `account`. Without turn detection a client takes turns itself.
     """
 
     def __init__(self, account: BodyAccount) -> None:
@@ -49,6 +50,16 @@ class InputAudio:
         self._detector: TurnDetector | None = None
         self._prefix_samples = 0
         self._turn_id: str | None = None
+        self._decoder: TelephoneDecoder | None = None
+
+    @property
+    def milliseconds(self) -> int:
+        """The length of all audio since the session began."""
+        return (self._num_before + len(self._buffer) // SAMPLE_BYTES) * 1000 // PCM_RATE
+
+    def read(self, law: Law | None) -> None:
+        """Take audio of this law, None for 24 kHz samples."""
+        self._decoder = TelephoneDecoder(law) if law else None
 
     def detect(self, asked: ServerVad | SemanticVad | None) -> None:
         """Begin to detect turns, or end it."""
@@ -65,6 +76,8 @@ class InputAudio:
 
         Raises InvalidRequest, QueueFull.
         """
+        if self._decoder is not None:
+            audio = await decoded(self._decoder, audio)
         if len(audio) % SAMPLE_BYTES:
             message = "audio has half a sample; send 24,000 samples of 16 bits a second"
             raise InvalidRequest(message, param="audio", code="invalid_value")
@@ -87,6 +100,10 @@ class InputAudio:
             self._detector.end_turn()
             turns.append(self._end_turn(len(self._buffer)))
         return turns
+
+    def take_silence(self) -> Turn | None:
+        """Take all audio as a turn without speech; None during a turn."""
+        return None if self._turn_id else self._end_turn(len(self._buffer))
 
     def commit(self) -> Turn:
         """Take all audio as one turn. Raises InvalidRequest."""
@@ -126,3 +143,14 @@ class InputAudio:
         self._num_before += num_bytes // SAMPLE_BYTES
         self._account.remove(num_bytes - len(taken))
         return taken
+
+
+async def decoded(decoder: TelephoneDecoder, audio: bytes) -> bytes:
+    """Return audio of a telephone as samples.
+
+    Raises InvalidRequest for more than a turn may have.
+    """
+    if len(audio) * PCM_BYTES > _MAX_BYTES:
+        message = f"audio has more than {_MAX_BYTES // BYTES_A_SECOND} seconds; send it in parts"
+        raise InvalidRequest(message, param="audio", code="invalid_value")
+    return await asyncio.get_running_loop().run_in_executor(_DETECTORS, decoder.feed, audio)

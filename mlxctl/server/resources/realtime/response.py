@@ -26,6 +26,7 @@ from mlxctl.protocols.openai.realtime.items import (
 )
 from mlxctl.protocols.openai.realtime.session import Session
 from mlxctl.server.http.web_socket import WebSocket
+from mlxctl.server.resources.realtime.input_audio import BYTES_A_SECOND
 from mlxctl.server.resources.realtime.spoken_message import SpokenMessage
 from mlxctl.server.resources.realtime.streamed_request import Json, RequestFailed, stream_events
 
@@ -87,6 +88,11 @@ class Response:
     _open: dict[str, _Open] = field(default_factory=dict)
     _usage: Json | None = None
     _details: Json = field(default_factory=dict)
+
+    @property
+    def audio_seconds(self) -> float:
+        """How long the answer is heard."""
+        return sum(message.num_bytes for message in self._messages()) / BYTES_A_SECOND
 
     async def run(self) -> None:
         """Send all events, the last of them after a cancellation, too."""
@@ -229,7 +235,7 @@ class Response:
             options["voice"] = output.voice
         if output.speed != 1:
             options["speed"] = output.speed
-        return SpokenMessage(self.socket, options, on_audio=send)
+        return SpokenMessage(self.socket, options, law=output.format.law, on_audio=send)
 
     async def _speak(self, opened: _Open, before: Sequence[asyncio.Task[None]]) -> None:
         """Speak a message after those before it."""
@@ -300,12 +306,14 @@ class Response:
             "metadata": self.plan.metadata,
         }
 
+    def _messages(self) -> list[SpokenMessage]:
+        return [self.spoken[item.id] for item in self._output if item.id in self.spoken]
+
     def _shown_usage(self) -> Json | None:
         if self._usage is None:
             return None
         num_read, num_written = self._usage["input_tokens"], self._usage["output_tokens"]
-        spoken = [self.spoken[item.id] for item in self._output if item.id in self.spoken]
-        num_spoken = sum(message.num_audio_tokens for message in spoken)
+        num_spoken = sum(message.num_audio_tokens for message in self._messages())
         cached = self._usage["input_tokens_details"]["cached_tokens"]
         return {
             "input_tokens": num_read,

@@ -10,6 +10,7 @@ from typing import Any, assert_never
 import msgspec
 from msgspec.structs import replace
 
+from mlxctl.formats.adapters.media.telephone_audio import TelephoneDecoder
 from mlxctl.inference import InferenceService
 from mlxctl.inference.call_context import CallContext
 from mlxctl.ir.errors import InvalidRequest, MlxctlError, QueueFull
@@ -27,7 +28,8 @@ from mlxctl.protocols.openai.realtime.items import (
 from mlxctl.protocols.openai.realtime.session import InputTranscription, Session, updated
 from mlxctl.server.http.web_socket import MAX_SECONDS, WebSocket
 from mlxctl.server.resources.realtime.audio_models import AudioModels
-from mlxctl.server.resources.realtime.input_audio import BYTES_A_SECOND, InputAudio, Turn
+from mlxctl.server.resources.realtime.idle_timer import IdleTimer
+from mlxctl.server.resources.realtime.input_audio import BYTES_A_SECOND, InputAudio, Turn, decoded
 from mlxctl.server.resources.realtime.response import Response, ResponsePlan
 from mlxctl.server.resources.realtime.spoken_message import SpokenMessage
 from mlxctl.server.resources.realtime.transcripts import Transcripts
@@ -89,6 +91,10 @@ class RealtimeSession:
         self._transcripts = Transcripts(socket, self._models)
         self._responses: dict[str, _Answering] = {}
         self._spoken: dict[str, SpokenMessage] = {}
+        # A message, or the end of a user's silence, is handled after the other.
+        self._acting = asyncio.Lock()
+        self._idle = IdleTimer(self._answer_silence)
+        self._answered_ms = 0
 
     async def run(self) -> None:
         """Serve the client until it leaves."""
@@ -97,10 +103,16 @@ class RealtimeSession:
                 await self._choose_modality()
             await self._send("session.created", session=self._session.shown())
             while (message := await self._socket.next()) is not None:
-                await self._handle(message)
+                async with self._acting:
+                    await self._handle(message)
                 self._socket.done(message)
         finally:
-            tasks = [*self._transcripts.tasks, *(each.task for each in self._responses.values())]
+            self._idle.close()
+            tasks = [
+                *self._idle.tasks,
+                *self._transcripts.tasks,
+                *(each.task for each in self._responses.values()),
+            ]
             for task in tasks:
                 task.cancel()
             if tasks:
@@ -150,6 +162,7 @@ class RealtimeSession:
 
     async def _update(self, given: client.SessionUpdate) -> None:
         before, asked = self._session.audio.input.turn_detection, given.session
+        law = self._session.audio.input.format.law
         session = updated(self._session, asked, path="session")
         if session.type == "realtime" and not session.model:
             message = "session.type: name a chat model in the URL, without intent=transcription"
@@ -157,8 +170,11 @@ class RealtimeSession:
         await self._models.hearing(session)
         await self._models.speaking(session)
         self._session = session
+        if session.audio.input.format.law != law:
+            self._audio.read(session.audio.input.format.law)
         await self._choose_modality()
         if session.audio.input.turn_detection != before:
+            self._idle.stop()
             self._audio.detect(session.audio.input.turn_detection)
         await self._send("session.updated", session=self._session.shown())
 
@@ -173,6 +189,7 @@ class RealtimeSession:
         detection = self._session.audio.input.turn_detection
         assert detection is not None, "only detected turns come here"
         if turn.audio is None:
+            self._idle.stop()
             where = {"audio_start_ms": turn.milliseconds, "item_id": turn.item_id}
             await self._send("input_audio_buffer.speech_started", **where)
             if detection.interrupt_response and (active := self._in_conversation()) is not None:
@@ -200,10 +217,19 @@ class RealtimeSession:
         self._take_room(num_bytes)
         if isinstance(item, MessageItem):
             check_content(item, "item.content")
+            await self._decode(item)
             self._socket.account.add(sum(len(part.audio or b"") for part in item.content))
         before = self._add(item, after=given.previous_item_id)
         await self._announce(item, before)
         await self._send("conversation.item.done", previous_item_id=before, item=shown(item))
+
+    async def _decode(self, item: MessageItem) -> None:
+        """Make samples of the audio of a message. Raises InvalidRequest."""
+        if (law := self._session.audio.input.format.law) is not None:
+            for part in item.content:
+                if part.audio:
+                    decoder = TelephoneDecoder(law)
+                    part.audio = await decoded(decoder, part.audio) + decoder.finish()
 
     def _add(self, item: Item, *, after: str | None = None) -> str | None:
         """Add an item, and begin to transcribe its audio.
@@ -240,6 +266,7 @@ class RealtimeSession:
             message = f"a session may have {_MAX_RESPONSES} responses at once; wait for one"
             raise InvalidRequest(message, code="rate_limit_exceeded")
         self._take_room(0)
+        self._idle.stop()
         session = updated(self._session, asked, path="response")
         speaks = "audio" in session.output_modalities
         plan = ResponsePlan(
@@ -260,7 +287,33 @@ class RealtimeSession:
         )
         task = asyncio.create_task(response.run(), name="realtime-response")
         self._responses[response.id] = _Answering(response, task)
-        task.add_done_callback(lambda _: self._responses.pop(response.id, None))
+        task.add_done_callback(lambda _: self._forget(response))
+
+    def _forget(self, response: Response) -> None:
+        """Remove a response that has ended, and wait for the user."""
+        self._responses.pop(response.id, None)
+        detection = self._session.audio.input.turn_detection
+        if detection is not None and detection.idle_timeout_ms and response.plan.in_conversation:
+            self._answered_ms = self._audio.milliseconds
+            self._idle.start(response.audio_seconds + detection.idle_timeout_ms / 1000)
+
+    async def _answer_silence(self) -> None:
+        """Let the model speak to a user who says nothing."""
+        async with self._acting:
+            detection = self._session.audio.input.turn_detection
+            if detection is None or not detection.idle_timeout_ms or self._in_conversation() is not None:
+                return
+            end = self._audio.milliseconds
+            if (turn := self._audio.take_silence()) is None:
+                return
+            start = max(self._answered_ms, end - detection.idle_timeout_ms)
+            where = {"audio_start_ms": start, "audio_end_ms": end, "item_id": turn.item_id}
+            await self._send("input_audio_buffer.timeout_triggered", **where)
+            try:
+                await self._commit(turn)
+                await self._respond(client.ResponseParameters())
+            except MlxctlError as error:
+                await self._socket.send_text(error_event(error))
 
     def _input_of(
         self, asked: client.ResponseParameters

@@ -4,13 +4,16 @@ Event-loop thread only.
 """
 
 import asyncio
+from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
+from mlxctl.formats.adapters.media.telephone_audio import TelephoneEncoder
 from mlxctl.inference.speech.sentences import SentenceStream
+from mlxctl.ir.audio_format import Law
 from mlxctl.server.http.web_socket import WebSocket
 from mlxctl.server.resources.realtime.input_audio import BYTES_A_SECOND
 from mlxctl.server.resources.realtime.streamed_request import stream_events
@@ -26,21 +29,27 @@ class SpokenMessage:
     """Speaks the sentences that are complete, one request after the other.
 
     A request speaks what was written during the one before. `options` are its other fields; `on_audio` gets
-    base64 of 24 kHz 16-bit samples.
+    base64 of 24 kHz 16-bit samples, or of bytes of the `law`.
     """
 
     def __init__(
-        self, socket: WebSocket, options: dict[str, Any], *, on_audio: Callable[[str], Awaitable[None]]
+        self,
+        socket: WebSocket,
+        options: dict[str, Any],
+        *,
+        law: Law | None,
+        on_audio: Callable[[str], Awaitable[None]],
     ) -> None:
         self.num_audio_tokens = 0
         self._socket = socket
         self._options = options
         self._on_audio = on_audio
+        self._encoder = TelephoneEncoder(law) if law else None
         self._sentences = SentenceStream()
         self._pieces: list[str] = []
         self._is_whole = False
         self._changed = asyncio.Event()
-        # Letters spoken and bytes of audio after each request, both of all so far.
+        # Letters spoken and bytes of samples after each request, both of all so far.
         self._marks = [(0, 0)]
 
     def feed(self, text: str) -> None:
@@ -64,10 +73,12 @@ class SpokenMessage:
                 while self._pieces and len(text) + len(self._pieces[0]) < _MAX_CHARS:
                     text += f" {self._pieces.pop(0)}"
                 await self._speak(text)
+        if self._encoder is not None and self.num_bytes:
+            await self._on_audio(b64encode(self._encoder.finish()).decode())
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the audio so far."""
+        """Bytes of the samples so far."""
         return self._marks[-1][1]
 
     def heard(self, text: str, milliseconds: int) -> str:
@@ -100,4 +111,6 @@ class SpokenMessage:
     async def _send(self, audio: str) -> None:
         letters, num_bytes = self._marks[-1]
         self._marks[-1] = letters, num_bytes + len(audio) * 3 // 4 - audio[-2:].count("=")
+        if self._encoder is not None:
+            audio = b64encode(self._encoder.feed(b64decode(audio))).decode()
         await self._on_audio(audio)

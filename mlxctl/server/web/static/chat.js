@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { chatMenu } from "./chats.js";
 import { composer } from "./composer.js";
-import { addEntry, attachedTo, beginBranch, beginChat, continueChat, forkChat, isSeen, messagesOf, restored, save, state, switchBranch, titleOf } from "./conversation.js";
+import { addEntry, attachedTo, beginBranch, beginChat, continueChat, forkChat, isSeen, messagesOf, restored, save, shownChat, state, switchBranch, titleOf } from "./conversation.js";
 import { answerView } from "./answer.js";
 import { el, notice } from "./dom.js";
 import { generate } from "./generation.js";
@@ -61,8 +61,12 @@ export async function chatView(root) {
     get model() { return picker.model; },
     draw(isOther) {
       messages.draw(isOther);
+      view.name();
+    },
+    /** Show the title of the chat. */
+    name() {
       // An answer may end while another section is shown.
-      if (column.isConnected) setTitle(titleOf(state.title, messagesOf(state.entries)), state.entries.length ? chatMenu(() => ({ ...state.stored, ...state })) : null);
+      if (column.isConnected) setTitle(titleOf(state.title, messagesOf(state.entries)), state.entries.length ? chatMenu(shownChat) : null);
     },
     /** Show what the state allows: buttons, the queue, the message that is edited. */
     update() {
@@ -77,7 +81,9 @@ export async function chatView(root) {
       view.update();
       showOptions();
       state.model = picker.show(models, state.model) ?? state.model;
-      scrollToEnd();
+      // A phone shows the beginning of what to do next.
+      if (state.entries.length) scrollToEnd();
+      else scrollTo(0, 0);
       // The sidebar marks it.
       dispatchEvent(new Event("chatshown"));
     },
@@ -139,6 +145,13 @@ export async function changeChat(begin) {
   if (location.hash.slice(1) !== "chat") location.hash = "chat";
   chat?.composer.input.focus();
   await saved;
+}
+
+/** Change the shown chat's title or pin, and store it. */
+export function changeShown(changes) {
+  Object.assign(state, changes);
+  chat?.name();
+  return save();
 }
 
 export const newChat = () => changeChat(beginChat);

@@ -1,6 +1,6 @@
 // Chats as files: JSON, which this page and `/load` of `mlxctl chat` open, and Markdown to read.
 
-import { attachedTo, messagesOf, textOf, titleOf } from "./conversation.js";
+import { attachedTo, messagesOf, textOf, titleOf, withoutNode } from "./conversation.js";
 import { download } from "./dom.js";
 import { newId } from "./store.js";
 
@@ -23,7 +23,7 @@ export async function readChat(file) {
   const messages = Array.isArray(read) ? read : read?.messages;
   const chat = read?.mlxctl ?? { title: null, options: systemOf(messages), entries: withoutSystem(messages) };
   if (!chat.entries?.length || !areEntries(chat.entries)) throw new Error(`${file.name} has no chat: expected {"messages": [{"role": ..., "content": ...}]}.`);
-  return { id: newId(), revision: 0, title: textOrNull(chat.title), isPinned: false, model: textOrNull(read.model), options: { ...chat.options }, entries: chat.entries };
+  return { id: newId(), revision: 0, title: textOrNull(chat.title), isPinned: false, model: textOrNull(read.model), options: { ...chat.options }, entries: chat.entries.map(withoutNode) };
 }
 
 function textOrNull(value) {

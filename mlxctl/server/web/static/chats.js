@@ -1,6 +1,6 @@
 // The stored chats in the sidebar: search, open, pin, rename, export, import and delete.
 
-import { changeChat, newChat, openChat } from "./chat.js";
+import { changeChat, changeShown, newChat, openChat } from "./chat.js";
 import { readChat, saveAsJson, saveAsMarkdown } from "./chat_file.js";
 import { attachedTo, beginChat, messagesOf, save, state, textOf, titleOf } from "./conversation.js";
 import { el, iconButton, notice } from "./dom.js";
@@ -99,9 +99,7 @@ function chatActions(isPinned, chatNow, attempt) {
   const isShown = (chat) => chat.id === state.stored.id;
   const change = (changes) => attempt(async () => {
     const chat = await chatNow();
-    if (!isShown(chat)) { await storeChat({ ...chat, ...changes }); return; }
-    Object.assign(state, changes);
-    await save();
+    await (isShown(chat) ? changeShown(changes) : storeChat({ ...chat, ...changes }));
   });
   const doing = (action) => () => attempt(async () => action(await chatNow()));
   return [

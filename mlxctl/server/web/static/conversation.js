@@ -109,12 +109,22 @@ export function continueChat({ id, revision, title, isPinned, entries, model, op
 
 /** Store the chat, after earlier changes; resolves to why it cannot be stored, or "". */
 export function save() {
-  const { stored, entries, title, isPinned, model, options } = state;
-  if (entries.length) storing = storing.then(() => write(stored, { title, isPinned, model, options, entries: entries.map(withoutNode) }));
+  const { stored, ...shown } = state;
+  if (shown.entries.length) storing = storing.then(() => write(stored, contentOf(shown)));
   return storing;
 }
 
-function withoutNode({ node, branches, ...entry }) {
+/** Return the shown chat as it is stored. */
+export function shownChat() {
+  return { ...state.stored, ...contentOf(state) };
+}
+
+function contentOf({ title, isPinned, model, options, entries }) {
+  return { title, isPinned, model, options, entries: entries.map(withoutNode) };
+}
+
+/** Return an entry without what the page shows of it. */
+export function withoutNode({ node, branches, ...entry }) {
   return branches ? { ...entry, branches: branches.map((tail) => tail && tail.map(withoutNode)) } : entry;
 }
 

@@ -42,10 +42,16 @@ export function readsPdf(model) {
   return model?.capabilities?.pdf_input?.supported ?? true;
 }
 
+/** Where a model is, or what it does here. */
+export function stateOf(model) {
+  if (model.remote) return `on ${model.remote}`;
+  return model.problem ? `${model.state}: ${model.problem}` : model.state.replace("_", " ");
+}
+
 function factsOf(model) {
   return [
     model.max_model_len && `${count(model.max_model_len)} tokens of context`, size(model.size_bytes), readsImages(model) && "images",
-    model.problem ? `${model.state}: ${model.problem}` : model.state.replace("_", " "),
+    stateOf(model),
   ].filter(Boolean).join(" · ");
 }
 

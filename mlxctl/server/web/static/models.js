@@ -2,6 +2,7 @@
 
 import { get, post, remove } from "./api.js";
 import { count, el, notice, size, table } from "./dom.js";
+import { stateOf } from "./model_picker.js";
 
 const OPEN_DOWNLOADS = ["waiting", "running"];
 
@@ -59,19 +60,19 @@ export async function modelsView(root, every) {
     const models = (await get("/v1/models")).data;
     served.replaceChildren(table([
       { title: "Name", cell: (model) => model.id },
-      { title: "State", cell: (model) => model.problem ? `${model.state}: ${model.problem}` : model.state.replace("_", " ") },
+      { title: "State", cell: stateOf },
       { title: "Kind", cell: (model) => model.kind },
       { title: "Context", number: true, cell: (model) => count(model.max_model_len) },
       { title: "Size", number: true, cell: (model) => size(model.size_bytes) },
       { title: "Tools", cell: (model) => model.supports_tools ? "yes" : "no" },
       { title: "Probed", cell: (model) => model.probed ? "yes" : "no" },
-      { title: "", cell: (model) => el("span", {},
+      { title: "", cell: (model) => model.remote ? "" : el("span", {},
         modelButton(model.state === "loaded" ? "Unload" : "Load", model), " ", modelButton(model.pinned ? "Unpin" : "Pin", model)) },
     ], models, "No models are served."));
     const listed = (await get("/downloads")).downloads;
     downloads.replaceChildren(table([
       { title: "Repository", cell: (download) => download.repo },
-      { title: "State", cell: (download) => stateOf(download) },
+      { title: "State", cell: downloadState },
       { title: "Progress", cell: (download) => progress(download) },
       { title: "", cell: (download) => downloadButtons(download) },
     ], listed, "No downloads yet. If this server does not allow them (library.allow_downloads), use a terminal: mlxctl models pull MODEL"));
@@ -98,7 +99,7 @@ function fitOf(assessment) {
   ].filter(Boolean).join(", ");
 }
 
-function stateOf(download) {
+function downloadState(download) {
   if (download.error) return download.error;
   if (!download.probe || download.state !== "done") return download.state;
   return download.probe_error ? `done; probe failed: ${download.probe_error}` : `done; probe ${download.probe}`;

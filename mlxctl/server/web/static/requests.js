@@ -29,7 +29,7 @@ export async function requestsView(root, every) {
     const found = (await get("/requests")).requests;
     list.replaceChildren(table([
       { title: "#", number: true, cell: (request) => String(request.number) },
-      { title: "Model", cell: (request) => request.model },
+      { title: "Model", cell: (request) => (request.route === "local" ? request.model : `${request.model} (${request.route})`) },
       { title: "State", cell: (request) => request.state.replace("_", " ") },
       { title: "Agent", cell: (request) => request.agent ?? request.caller },
       { title: "Prompt", number: true, cell: (request) => count(request.num_prompt_tokens) },

@@ -12,7 +12,7 @@ const IDEAS = [
 export function welcome(ask) {
   return el("div", { class: "welcome" },
     el("h2", {}, "What can I help with?"),
-    el("p", { class: "muted" }, "The model runs on this server. Chats are stored in this browser only. Drop images, PDF or text files here to ask about them."),
+    el("p", { class: "muted" }, "Models run on this server, unless the list of models names another one. Chats are stored in this browser only. Drop images, PDF or text files here to ask about them."),
     el("div", { class: "ideas" }, ...IDEAS.map((text) => el("button", { type: "button", onclick: () => ask(text) }, text))),
     el("p", { class: "muted" }, el("a", { href: "#models" }, "See what else fits this machine"), ", or press ", el("kbd", {}, "?"), " outside of the field for the keys."));
 }
