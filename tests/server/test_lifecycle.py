@@ -125,15 +125,6 @@ def test_second_sighup_does_not_interrupt_the_drain(endless_model: Path) -> None
         assert server.process.wait(timeout=END_SECONDS) == 0
 
 
-def test_sighup_is_ignored_under_nohup(endless_model: Path) -> None:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with serving(endless_model) as server:
-        for pid in (server.engine_pid(), server.process.pid):
-            os.kill(pid, signal.SIGHUP)
-        time.sleep(0.2)
-        assert server.health()["status"] == "ok"
-
-
 def test_server_can_be_stopped_while_loading(endless_model: Path) -> None:
     server = ServerProcess("--model", str(endless_model))
     try:
@@ -300,10 +291,15 @@ def test_ended_request_in_a_reference_cycle_keeps_no_native_thread() -> None:
     assert attached_threads() <= before
 
 
-def test_ctrl_c_stops_the_whole_process_group(endless_model: Path) -> None:
-    """Ctrl-C reaches front and engine; only the front may stop both."""
+def test_nohup_ignores_sighup_and_ctrl_c_stops_the_whole_process_group(endless_model: Path) -> None:
+    """Signals reach front and engine; only the front may stop both."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with serving(endless_model) as server:
         engine = server.engine_pid()
+        for pid in (engine, server.process.pid):
+            os.kill(pid, signal.SIGHUP)
+        time.sleep(0.2)
+        assert server.health()["status"] == "ok"
         for pid in (engine, server.process.pid):
             os.kill(pid, signal.SIGINT)
         assert server.process.wait(timeout=END_SECONDS) == 0
