@@ -32,13 +32,8 @@ def collector() -> Iterator[OtlpCollector]:
 
 
 @pytest.fixture(scope="module")
-def server(
-    endless_model: Path, opa: OpaDouble, collector: OtlpCollector, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[HostedServer]:
-    blocklist = tmp_path_factory.mktemp("guardrails") / "blocklist.txt"
-    blocklist.write_text("project falcon\n")
+def server(endless_model: Path, opa: OpaDouble, collector: OtlpCollector) -> Iterator[HostedServer]:
     settings = {
-        "MLXCTL_GUARDRAILS_BLOCKLIST_FILE": str(blocklist),
         "MLXCTL_TELEMETRY_OTLP_ENDPOINT": collector.url,
         "MLXCTL_TELEMETRY_SERVICE_NAME": "studio",
         "MLXCTL_TELEMETRY_HEADERS": "x-collector-key=open",
@@ -71,12 +66,6 @@ def test_policy_server_that_fails_stops_requests(server: HostedServer, opa: OpaD
     refused = httpx.post(f"{server.url}/v1/chat/completions", json=CHAT, timeout=60)
     opa.status = 200
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "policy_unavailable")
-
-
-def test_phrase_of_the_blocklist_file_is_refused(server: HostedServer) -> None:
-    messages = [{"role": "user", "content": "Tell me of project falcon"}]
-    refused = httpx.post(f"{server.url}/v1/chat/completions", json={**CHAT, "messages": messages}, timeout=60)
-    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "content_filter")
 
 
 @pytest.mark.parametrize(
