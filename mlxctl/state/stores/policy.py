@@ -217,7 +217,10 @@ class PolicyStore:
             connection.close()
 
     def _remove_empty(self) -> None:
-        """Remove a new file that a full disk left empty: it would keep the server from starting."""
+        """Remove a new file that a full disk left empty.
+
+        It would keep the server from starting.
+        """
         with suppress(OSError):
             if not self.path.stat().st_size:
                 self.path.unlink()
