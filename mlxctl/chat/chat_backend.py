@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mlxctl.inference.interface import AnswerStream, CacheEntry, Inference, ModelInfo
     from mlxctl.inference.local import LocalInference
     from mlxctl.inference.remote import RemoteInference
+    from mlxctl.inference.remote.model_list import RemoteModel
     from mlxctl.server.wiring import Services
 
 
@@ -244,7 +245,7 @@ class RemoteBackend(_InferenceBackend):
         return [
             SelectableModel(
                 name=model.name,
-                note=_note(model.context_length, model.state) if model.can_chat else f"for {model.kind}",
+                note=_note(model) if model.can_chat else f"for {model.kind}",
                 is_usable=model.can_chat,
             )
             for model in self._remote.models()
@@ -278,9 +279,11 @@ def _list_local_models(settings: Settings) -> list[SelectableModel]:
     return [SelectableModel(name=DEMO_CHOICE, note="the tiny built-in model"), *known]
 
 
-def _note(context_length: int | None, state: str | None) -> str:
-    context = [f"context {context_length:,}"] if context_length else []
-    return ", ".join([*context, *([state.replace("_", " ")] if state else [])])
+def _note(model: "RemoteModel") -> str:
+    """Return its context, and its state or the server that has it."""
+    context = f"context {model.context_length:,}" if model.context_length else ""
+    place = f"on {model.remote}" if model.remote else (model.state or "").replace("_", " ")
+    return ", ".join(filter(None, (context, place)))
 
 
 async def observe(inference: "Inference") -> Observation:

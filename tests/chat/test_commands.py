@@ -500,18 +500,23 @@ def test_editor_key_works_while_the_input_has_the_focus(monkeypatch: pytest.Monk
     drive(ScriptedBackend(), interact)
 
 
-def test_models_of_other_kinds_cannot_be_chosen_for_a_chat() -> None:
-    cards = [{"id": "other"}, {"id": "words", "kind": "text"}, {"id": "vectors", "kind": "embeddings"}]
+def test_list_of_models_says_where_they_are_and_which_cannot_chat() -> None:
+    far = {"id": "far", "kind": "text", "state": "loaded", "remote": "studio"}
+    cards = [{"id": "other", "state": "not_loaded"}, far, {"id": "vectors", "kind": "embeddings"}]
 
-    async def usable() -> dict[str, bool]:
+    async def listed() -> list[tuple[str, str, bool]]:
         async with listening(ScriptedServer(b"", models=json.dumps({"data": cards}).encode())) as server:
             backend = RemoteBackend(f"{server.url}/v1")
             await backend.open()
             models = await backend.list_models()
             await backend.close()
-        return {model.name: model.is_usable for model in models}
+        return [(model.name, model.note, model.is_usable) for model in models]
 
-    assert asyncio.run(usable()) == {"other": True, "words": True, "vectors": False}
+    assert asyncio.run(listed()) == [
+        ("other", "not loaded", True),
+        ("far", "on studio", True),
+        ("vectors", "for embeddings", False),
+    ]
 
 
 def test_arrows_choose_a_command_that_enter_runs() -> None:

@@ -35,6 +35,7 @@ def collector() -> Iterator[OtlpCollector]:
 def server(endless_model: Path, opa: OpaDouble, collector: OtlpCollector) -> Iterator[HostedServer]:
     settings = {
         "MLXCTL_TELEMETRY_OTLP_ENDPOINT": collector.url,
+        "MLXCTL_TELEMETRY_SERVICE_NAME": "studio",
         "MLXCTL_TELEMETRY_HEADERS": "x-collector-key=open",
         "OTEL_BSP_SCHEDULE_DELAY": "20",
         "MLXCTL_OPA_URL": opa.url,
@@ -129,7 +130,7 @@ def test_spans_of_a_request_are_exported(
     times = [time for phase in phases for time in (phase.start_time_unix_nano, phase.end_time_unix_nano)]
     assert times == sorted(times)
     assert steps[-1].end_time_unix_nano <= phases[-1].start_time_unix_nano
-    assert collector.resources[-1]["service.name"] == "mlxctl"
+    assert collector.resources[-1]["service.name"] == "studio"
 
 
 def test_interruptions_are_events_of_the_decode_span(server: HostedServer, collector: OtlpCollector) -> None:

@@ -66,6 +66,8 @@ def front(server: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> It
         broken_model = tmp_path_factory.mktemp("models") / "broken"
         broken_model.mkdir()
         config = tmp_path_factory.mktemp("config") / "mlxctl.toml"
+        blocklist = config.with_name("blocklist.txt")
+        blocklist.write_text("project falcon\n")
         config.write_text(
             remote("peer", server.url, "tiny")
             + remote("messages", server.url, "tiny", more='protocol = "anthropic"\npriority = 9')
@@ -83,6 +85,7 @@ def front(server: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> It
             + rule(to="near", use="near", model="broken", when="failure")
             + rule(to="local", use="demo", model="lost", when="failure")
             + '[guardrails]\nblocklist = ["unspeakable"]\napply_to = ["input", "output"]\n'
+            + f"blocklist_file = {json.dumps(str(blocklist))}\n"
         )
         named = ("--config", str(config), "--audit", "--model", "demo", "--model", str(broken_model))
         hosted = stack.enter_context(hosting(None, *named))
@@ -260,8 +263,9 @@ def test_request_that_comes_back_is_refused(front: Front) -> None:
 
 def test_guardrails_apply_to_prompt_and_answer(front: Front) -> None:
     num_asked = len(front.near.asked)
-    refused = front.chat("near", messages=[{"role": "user", "content": "say unspeakable"}])
-    assert (refused.status_code, len(front.near.asked)) == (400, num_asked)
+    for text in ("say unspeakable", "tell me of project falcon"):
+        refused = front.chat("near", messages=[{"role": "user", "content": text}])
+        assert (refused.status_code, len(front.near.asked)) == (400, num_asked)
     front.near.scripts["near"] = Script(body=chunks("It is unspeak", "able", " indeed"))
     answer = front.chat("near")
     del front.near.scripts["near"]

@@ -152,7 +152,10 @@ def read_gguf(path: Path) -> GgufFile:
                 raise ConversionFailed(path, f"{str(path)!r} is no regular file")
             return _Header(path, file, status.st_size).read()
     except OSError as error:
-        raise ConversionFailed(path, f"{str(path)!r} cannot be read: {error.strerror or error}") from None
+        # Users of Ollama give its names, and its directories.
+        remedy = "give a GGUF file, or ollama:NAME for a model that Ollama has"
+        problem = f"{str(path)!r} cannot be read: {error.strerror or error}; {remedy}"
+        raise ConversionFailed(path, problem) from None
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

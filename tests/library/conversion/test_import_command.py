@@ -108,7 +108,7 @@ def test_name_of_a_downloaded_model_is_refused(file: Path, home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("missing.gguf",), "'missing.gguf' cannot be read: No such file or directory"),
+        (("llama3.2:1b",), "No such file or directory; give a GGUF file, or ollama:NAME"),
         (("FILE", "--name", "a/b/c"), "'a/b/c' is no name of a model"),
         (("FILE", "--bits", "7"), "must be 2, 3, 4, 5, 6 or 8"),
         (("ollama:none",), "Ollama has no model 'none'"),
