@@ -1,6 +1,7 @@
 """Model directories without weights: all that an adapter reads."""
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,8 @@ def write_model(
     _write(directory / "tokenizer_config.json", tokenizer_config or {})
     if template is not None:
         (directory / "chat_template.jinja").write_text(template, encoding="utf-8")
-    (directory / "model.safetensors").write_bytes(b"\0" * 100)
+    # Weights without a tensor.
+    (directory / "model.safetensors").write_bytes(struct.pack("<Q", 2) + b"{}")
     return directory
 
 
