@@ -6,7 +6,7 @@ import re
 import sys
 import tempfile
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -120,10 +120,12 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         return
     process.terminate()
     try:
-        async with asyncio.timeout(_STOP_SECONDS):
-            await process.communicate()
-    except TimeoutError:
-        process.kill()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_SECONDS):
+                await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
 
 
 _LABEL = "A"

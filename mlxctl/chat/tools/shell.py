@@ -86,12 +86,12 @@ async def _end(process: asyncio.subprocess.Process, mark: str) -> None:
     """End the command by its supervisor, or here if that is gone."""
     assert process.stdin is not None, "it is a pipe"
     process.stdin.close()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_END_SECONDS):
-            await process.wait()
+    # NOTE: asyncio.timeout of Python 3.11.2 raises CancelledError in a task that was cancelled before.
+    ending = asyncio.ensure_future(process.wait())
+    await asyncio.wait({ending}, timeout=_END_SECONDS)
     if process.returncode is None or process.returncode < 0:
         # The command has stopped or killed its supervisor.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await asyncio.to_thread(end_processes, mark, session=process.pid)
-    await process.wait()
+    await ending

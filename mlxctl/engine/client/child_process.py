@@ -41,6 +41,14 @@ class ChildProcess:
         """
         return await asyncio.shield(self._ended)
 
+    async def ends_within(self, seconds: float) -> bool:
+        """Wait up to `seconds`, and return whether it has ended.
+
+        NOTE: asyncio.timeout of Python 3.11.2 raises CancelledError in a task that was cancelled before.
+        """
+        ended, _ = await asyncio.wait({self._ended}, timeout=seconds)
+        return bool(ended)
+
     def kill(self) -> None:
         """Kill it, if it still runs."""
         self._process.kill()

@@ -4,7 +4,6 @@ Front side; no MLX.
 """
 
 import asyncio
-import contextlib
 import os
 import secrets
 import socket
@@ -87,10 +86,7 @@ class EngineProcess:
         process = self._process
         if process is None:
             return None
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_seconds):
-                await process.wait()
-        had_ended = process.exit_status is not None
+        had_ended = await process.ends_within(grace_seconds)
         if not had_ended:
             process.kill()
         status = await process.wait()

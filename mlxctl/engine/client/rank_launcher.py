@@ -3,7 +3,6 @@
 To its caller the group is one engine: rank 0, which alone talks to the front.
 """
 
-import asyncio
 import contextlib
 import os
 import secrets
@@ -62,13 +61,12 @@ class EngineRanks:
         """
         how = [await self._rank_0.end(grace_seconds=grace_seconds)]
         for rank, process in list(self._others.items()):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_END_SECONDS if grace_seconds else 0):
-                    await process.wait()
-            if process.exit_status is None:
+            if not await process.ends_within(_END_SECONDS if grace_seconds else 0):
                 process.kill()
             status = await process.wait()
-            self._others.pop(rank, None)
+            # Another call may have ended it, and the next group may have started.
+            if self._others.get(rank) is process:
+                del self._others[rank]
             if status:
                 how.append(f"rank {rank} (process {process.pid}): {describe_exit(status)}")
         return "; ".join(each for each in how if each) or None
