@@ -22,6 +22,10 @@ OPTIONAL = {
         "pillow_heif",  # missing_for
     },
     "mlxctl/formats/adapters/media/clips.py": {"PIL"},  # models/vision_recipe.py
+    **{
+        f"mlxctl/formats/vision/{name}.py": {"PIL"}  # models/vision_recipe.py
+        for name in ("deepseekocr", "glm5_next", "step3p7")
+    },
     "mlxctl/formats/adapters/media/frame_reader.py": {
         "PIL",  # models/vision_recipe.py
         "cv2",  # mlx-vlm requires it
@@ -71,6 +75,7 @@ LOOK_UPS = {
     "mlxctl/cli/doctor/packages.py",
     "mlxctl/cli/doctor/install_commands.py",
     "mlxctl/server/routes/__init__.py",
+    "mlxctl/formats/discovery.py",
 }
 LOOK_UP_MODULES = ("importlib.metadata", "importlib.util", "importlib.resources", "pkgutil", "pkg_resources")
 

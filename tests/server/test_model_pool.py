@@ -17,7 +17,6 @@ from click.testing import CliRunner
 from mlxctl.cli import app
 from tests import tiny_models
 
-from .hosted import HostedServer, hosting
 from .process import ServerProcess, wait_for
 
 FAMILIES = ("qwen3", "llama3", "lfm2")
@@ -75,7 +74,7 @@ def answer(server: ServerProcess, model: str) -> str:
     return str(reply["choices"][0]["message"]["content"])
 
 
-def listed(server: ServerProcess | HostedServer) -> dict[str, dict[str, Any]]:
+def listed(server: ServerProcess) -> dict[str, dict[str, Any]]:
     return {model["id"]: model for model in httpx.get(f"{server.url}/v1/models", timeout=30).json()["data"]}
 
 
@@ -187,7 +186,7 @@ def test_counting_tokens_loads_no_weights(server: ServerProcess) -> None:
     assert listed(server)["llama3"]["state"] == "not_loaded"
 
 
-def ask_to(server: ServerProcess | HostedServer, action: str, model: str) -> httpx.Response:
+def ask_to(server: ServerProcess, action: str, model: str) -> httpx.Response:
     return httpx.post(f"{server.url}/models/{action}", json={"model": model}, timeout=30)
 
 
@@ -220,30 +219,36 @@ def test_invalid_model_actions_are_refused(server: ServerProcess, sent: bytes) -
 
 
 @pytest.fixture(scope="module")
-def busy(models: Path) -> Iterator[HostedServer]:
+def busy(models: Path) -> Iterator[ServerProcess]:
     """A server whose memory holds one model.
 
     At first that is the one with endless answers.
     """
     limit = int(1.5 * max(size(models / family) for family in FAMILIES))
     endless = tiny_models.model("endless_mamba")
-    settings = {
-        "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.2",
-        "MLXCTL_ENGINE_ADMISSION": "prompt",
-        "MLXCTL_SERVER_REQUEST_TIMEOUT_SECONDS": "0.5",
-        "MLXCTL_SERVER_TIMEOUTS": "chat=60,messages=60,admin=60",
-    }
-    named = ("--model", str(endless), "--name", "endless", "--models-dir", str(models))
-    with hosting(None, *named, "--memory-limit", str(limit), **settings) as running:
+    running = ServerProcess(
+        "--model", str(endless), "--name", "endless", "--models-dir", str(models), "--memory-limit",
+        str(limit),
+        environment={
+            "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.2",
+            "MLXCTL_ENGINE_ADMISSION": "prompt",
+            "MLXCTL_SERVER_REQUEST_TIMEOUT_SECONDS": "0.5",
+            "MLXCTL_SERVER_TIMEOUTS": "chat=60,messages=60,admin=60",
+        },
+    )  # fmt: skip
+    try:
+        running.wait_ready()
         yield running
+    finally:
+        running.kill()
 
 
-def stream_endless(server: HostedServer, path: str = "/v1/chat/completions") -> Any:
+def stream_endless(server: ServerProcess, path: str = "/v1/chat/completions") -> Any:
     asked = body("endless", max_tokens=20_000, stream=True)
     return httpx.stream("POST", f"{server.url}{path}", json=asked, timeout=30)
 
 
-def test_stream_waiting_for_its_model_gets_pings(busy: HostedServer) -> None:
+def test_stream_waiting_for_its_model_gets_pings(busy: ServerProcess) -> None:
     """A long answer uses the one model in memory.
 
     A request for another is served after it.
@@ -266,7 +271,7 @@ def test_stream_waiting_for_its_model_gets_pings(busy: HostedServer) -> None:
         assert ask_to(busy, "load", "endless").status_code == 200
 
 
-def test_explaining_and_mounting_stop_waiting_at_the_time_limit(busy: HostedServer) -> None:
+def test_explaining_and_mounting_stop_waiting_at_the_time_limit(busy: ServerProcess) -> None:
     bodies = {
         "/cache/explain": {"body": body("qwen3")},
         "/v1/adapters": {"id": "style", "path": "style", "model": "qwen3"},
@@ -281,7 +286,7 @@ def test_explaining_and_mounting_stop_waiting_at_the_time_limit(busy: HostedServ
     assert {each.json()["error"]["code"] for each in answers} == {"deadline_exceeded"}
 
 
-def stream_load(server: HostedServer, model: str) -> Any:
+def stream_load(server: ServerProcess, model: str) -> Any:
     sent = {"model": model, "stream": True}
     return httpx.stream("POST", f"{server.url}/models/load", json=sent, timeout=30)
 
@@ -290,7 +295,7 @@ def events_of(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
     return (json.loads(line.removeprefix("data: ")) for line in lines if line)
 
 
-def test_load_stream_reports_progress_and_ends_with_state_or_error(busy: HostedServer) -> None:
+def test_load_stream_reports_progress_and_ends_with_state_or_error(busy: ServerProcess) -> None:
     with (
         stream_endless(busy) as first,
         stream_load(busy, "lfm2") as good,

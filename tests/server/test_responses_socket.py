@@ -22,7 +22,7 @@ from mlxctl.server.middleware.body_memory import BodyAccount, BodyMemory
 from mlxctl.server.resources.generation.responses_socket import responses_socket
 
 from .hosted import HostedServer, hosting
-from .process import ServerProcess, wait_for
+from .process import ServerProcess, serving, wait_for
 
 # OpenAI's client calls `connect` of websockets in a way that is to go.
 pytestmark = pytest.mark.filterwarnings("ignore:connect:DeprecationWarning")
@@ -244,8 +244,8 @@ def test_plain_get_is_refused(server: ServerProcess) -> None:
 
 
 def test_stopping_server_closes_idle_connections(endless_model: Path) -> None:
-    with hosting(endless_model) as running, raw(running) as socket:
-        running.stop()
+    with serving(endless_model) as running, raw(running) as socket:
+        assert running.stop() == 0
         with pytest.raises(ConnectionClosed, match="1001"):
             socket.recv()
 

@@ -27,7 +27,7 @@ _FRAMES_PER_TOKEN = _TOKEN_SAMPLES // _HOP
 _MARKS = ("[STOP]", "[TEXT]", "[START]", "[UNK]")
 TEXTS = (*(sentence.lower() for sentence in SPOKEN_SENTENCES), *(f"{digit}." for digit in DIGITS))
 _WORDS = tuple(word for text in TEXTS for word in text.rstrip(".").split())
-# At least as many as the frames of all texts: then each can have its own spectrum.
+# More than the frames of all texts, as espeak-ng says them: then each can have its own spectrum.
 _DECODER_WIDTH = 268
 # Drawn layers leave neighbors nearly equal: then no last layer can tell them apart.
 _DECODER_INNER_WIDTH, _DECODER_SCALE = 24, 3
@@ -49,7 +49,9 @@ def make(directory: Path, *, num_steps: int = NUM_STEPS, seed: int = 7) -> float
     _write_files(directory, tokenizer, values)
     mx.random.seed(seed)
     wanted = ModelConfig.from_dict({**values, "model_path": str(directory)})
-    wanted.decoder_config.decoder_dim = _DECODER_WIDTH
+    # Another voice, or the same one after other texts, may take longer.
+    num_frames = sum(_FRAMES_PER_TOKEN * (len(sound) // _TOKEN_SAMPLES) + 1 for sound in sounds)
+    wanted.decoder_config.decoder_dim = max(_DECODER_WIDTH, num_frames + 1)
     wanted.decoder_config.decoder_intermediate_dim = _DECODER_INNER_WIDTH
     model = Model(wanted)
     backbone = model.decoder.decoder
@@ -94,7 +96,6 @@ def _solve_spectra(model: Any, rows: list[tuple[Any, int]], sounds: list[Any]) -
         states.append(np.array(model.decoder.decoder(frames)[0]))
         spectra.append(_spectra(sound, num_frames))
     inputs, targets = np.concatenate(states), np.concatenate(spectra)
-    assert len(inputs) < _DECODER_WIDTH, f"{len(inputs)} frames need a wider decoder"
     inputs = np.concatenate([inputs, np.ones((len(inputs), 1))], axis=1)
     solved = np.linalg.lstsq(inputs, targets)[0].astype(np.float32)
     head = model.decoder.head.out

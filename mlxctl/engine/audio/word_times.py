@@ -41,7 +41,9 @@ def token_times(
     yield
     weights = mx.softmax(weights, axis=-1, precise=True).astype(mx.float32)
     deviation = mx.var(weights, axis=-2, keepdims=True).sqrt()
-    weights = (weights - weights.mean(axis=-2, keepdims=True)) / deviation
+    # A step that every token attends to alike says nothing; the reference divides by 0 there.
+    centered = weights - weights.mean(axis=-2, keepdims=True)
+    weights = mx.where(deviation > 0, centered / deviation, 0)
     costs: Any = np.array(-_median(weights).mean(axis=0)[len(before) - 1 : -1])
     yield
     tokens, steps = yield from in_thread(lambda: cheapest_path(costs))

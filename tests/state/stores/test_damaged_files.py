@@ -85,6 +85,7 @@ WRITERS = {
     "library/conversion/mlx_lm_conversion.py": "a new model, whole or not at all (tests/library/conversion)",
     "library/conversion/weight_writer.py": "a new model, whole or not at all (tests/library/conversion)",
     "cli/doctor/generation.py": "an empty settings file, in a temporary directory",
+    "engine/ranks/ring.py": "addresses for MLX, in a temporary file that only it reads",
     "engine/speculation/policy/gate_store.py": "measured seconds (tests/engine/speculation)",
     "cli/speak.py": "an audio file, which mlxctl never reads",
     "cli/transcribe.py": "a transcript, which mlxctl never reads",
