@@ -44,7 +44,7 @@ def test_token_times_equal_the_reference(sentence: str) -> None:
 
 def test_step_that_all_tokens_attend_to_alike_does_not_disturb_the_times() -> None:
     attention = np.zeros((1, 1, 5, 12), np.float32)
-    # The text's three tokens, after one of the prompt, attend to steps 1, 4 and 7; no token to those from 8 on.
+    # Three tokens of text, after one of the prompt, attend to steps 1, 4 and 7; none to those from 8 on.
     attention[0, 0, [0, 1, 2, 3], [1, 4, 7, 7]] = 8
     attention[..., 8:] = -1e4
     model = SimpleNamespace(decoder=lambda *_: (None, None, [mx.array(attention)]))
