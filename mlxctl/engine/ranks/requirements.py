@@ -25,6 +25,8 @@ _SPLIT_SIZES = (
 _GROUPED_SIZES = ("intermediate_size", "moe_intermediate_size")
 # Their keys and values are the same for all heads, and every rank holds them whole.
 _LATENT_TYPES = frozenset({"deepseek_v3"})
+# Largest number of ranks that an error suggests.
+_MAX_NAMED = 9
 
 
 class CannotSplitError(ValueError):
@@ -72,12 +74,22 @@ def _split_problem(config: Mapping[str, Any], num_ranks: int, split: Split) -> s
     if split == "pipeline":
         is_short = isinstance(num_layers, int) and num_layers < num_ranks
         return f"it has {num_layers} layers for {num_ranks} ranks" if is_short else None
+    if (key := _undivided_size(config, num_ranks)) is not None:
+        able = [str(number) for number in range(2, _MAX_NAMED + 1) if _undivided_size(config, number) is None]
+        hint = f"; possible: {', '.join(able)}" if able else ""
+        return f"its {key} {config[key]} cannot be divided by {num_ranks} ranks{hint}"
+    return _group_problem(config, num_ranks)
+
+
+def _undivided_size(config: Mapping[str, Any], num_ranks: int) -> str | None:
+    """Return the name of a size that has no equal parts."""
+    is_latent = config.get("model_type") in _LATENT_TYPES
     for key in _SPLIT_SIZES:
         size = config.get(key)
-        is_whole = key == "num_key_value_heads" and model_type in _LATENT_TYPES
+        is_whole = key == "num_key_value_heads" and is_latent
         if isinstance(size, int) and size % num_ranks and not is_whole:
-            return f"its {key} {size} cannot be divided by {num_ranks} ranks"
-    return _group_problem(config, num_ranks)
+            return key
+    return None
 
 
 def _group_problem(config: Mapping[str, Any], num_ranks: int) -> str | None:
