@@ -19,7 +19,8 @@ _Entries = dict[str, str | dict[str, str | None]]
 _DECODER = msgspec.json.Decoder(_Entries)
 _DEFAULT, _AT_THE_END = "DEFAULT", "None"
 _VOWELS = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵻ")
-_VOICELESS, _HISSING = frozenset("ptkfθ"), frozenset("szʃʒʧʤ")
+# Consonants, as in phonetics.
+_VOICELESS, _SIBILANTS = frozenset("ptkfθ"), frozenset("szʃʒʧʤ")
 # An American `t` between vowels is flapped; misaki writes `ɾ`.
 _BEFORE_FLAP = frozenset("AIOWYiuæɑəɛɪɹʊʌ")
 _DOUBLED = re.compile(r"([bdgklmnprtvz])\1$")
@@ -66,35 +67,38 @@ class Lexicon:
     def _inflected(self, word: str, role: str) -> str | None:
         """Return the sounds of a known word with an ending."""
         small = word.lower()
-        for ending, add in (("'s", self._with_s), ("s'", self._with_s), ("s", self._with_s)):
+        for ending, add in (("'s", self._plural), ("s'", self._plural), ("s", self._plural)):
             if small.endswith(ending):
                 stems = [word[: -len(ending)]]
                 stems += [word[:-2]] if small.endswith("es") else []
                 stems += [f"{word[:-3]}y"] if small.endswith("ies") else []
-                if found := self._first(stems, role):
+                if found := self._first_known(stems, role):
                     return add(found)
-        for ending, with_ending in (("ed", self._with_ed), ("ing", self._with_ing)):
+        for ending, with_ending in (("ed", self._past), ("ing", self._participle)):
             if small.endswith(ending) and len(word) > len(ending) + 1:
                 stem = word[: -len(ending)]
-                if found := self._first([f"{stem}e", stem, _DOUBLED.sub(r"\1", stem)], role):
+                if found := self._first_known([f"{stem}e", stem, _DOUBLED.sub(r"\1", stem)], role):
                     return with_ending(found)
         return None
 
-    def _first(self, stems: list[str], role: str) -> str | None:
+    def _first_known(self, stems: list[str], role: str) -> str | None:
         found = (self._known(stem, role) for stem in stems if len(stem) > 1)
         return next((sounds for sounds in found if sounds), None)
 
-    def _with_s(self, stem: str) -> str:
-        if stem[-1] in _HISSING:
+    def _plural(self, stem: str) -> str:
+        """Return the phonemes of a stem with the ending -s."""
+        if stem[-1] in _SIBILANTS:
             return f"{stem}{'ɪ' if self._british else 'ᵻ'}z"
         return f"{stem}{'s' if stem[-1] in _VOICELESS else 'z'}"
 
-    def _with_ed(self, stem: str) -> str:
+    def _past(self, stem: str) -> str:
+        """Return the phonemes of a stem with the ending -ed."""
         if stem[-1] in "td":
             return f"{self._flapped(stem)}{'ɪ' if self._british else 'ᵻ'}d"
         return f"{stem}{'t' if stem[-1] in _VOICELESS | set('sʃʧ') else 'd'}"
 
-    def _with_ing(self, stem: str) -> str:
+    def _participle(self, stem: str) -> str:
+        """Return the phonemes of a stem with the ending -ing."""
         return f"{self._flapped(stem)}ɪŋ"
 
     def _flapped(self, stem: str) -> str:
